@@ -15,7 +15,7 @@ from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
 from dynograd.ops import readers
-from dynograd.plans.families import WRITTEN, Families
+from dynograd.plans.families import Families
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.programs import Program
@@ -118,6 +118,7 @@ class Compiled:
             self.sizes = sizes_of((args, kwargs))
             walk = self._walk_of(self.sizes)
             if walk is None:
+                self.note_left("its sizes came for the first time: what is made for them pays when they come again")
                 return self.function(*args, **kwargs)
             self.walk = walk
             if _stance[0] != "default" and self.walk.root.next is None:
@@ -164,11 +165,9 @@ class Compiled:
             recorded = {
                 own: walk.paths[0] for own, walk in self.walks.items() if walk.paths and walk.paths[0].is_eligible()
             }
-            common = self.families.walk_for(sizes, recorded)
-            if common is WRITTEN:
-                return None
-            if common is not None:
-                return common  # type: ignore[no-any-return]
+            family, waits = self.families.find(sizes, recorded)
+            if family is not None or waits:
+                return None if family is None else family.walk
         return self._own_walk(sizes) if walk is None else walk
 
     def _own_walk(self, sizes: tuple) -> Walk:

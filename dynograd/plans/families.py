@@ -15,15 +15,15 @@ from dynograd.plans.sized_memory import Differs
 from dynograd.plans.sized_programs import Common, SizedProgram
 from dynograd.plans.sizes import FEWEST, NoFormula, Sizes, flat_sizes
 from dynograd.plans.steps import MOST, Path
+from dynograd.plans.walks import Walk
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["WRITTEN", "Families", "Family"]
+__all__ = ["Families", "Family"]
 
 _MOST_SAMPLES = 6
 _MOST_FAILURES = 8
 _MOST_NEAR = 4
 _MOST_MET = 4096  # sizes
-WRITTEN = object()
 
 
 class Family:
@@ -38,7 +38,7 @@ class Family:
         Differs: they are not one program at several sizes.
     """
 
-    def __init__(self, paths: Sequence[Path], sizes: Sizes, form: tuple, walk: Any) -> None:
+    def __init__(self, paths: Sequence[Path], sizes: Sizes, form: tuple, walk: Walk) -> None:
         first = paths[0]
         self.form, self.walk = form, walk
         walk.is_sized = True
@@ -62,12 +62,12 @@ class Family:
 
     def _add(self, first: Path) -> None:
         outside = []
-        for _kind, given, array in zip(self._kinds, first.outside, self.program.outside):
-            if given.fresh:
-                own = copy.copy(given)
+        for tensor, array in zip(first.outside, self.program.outside):
+            if tensor.fresh:
+                own = copy.copy(tensor)
                 own.tensor, own.array, own.meta = Tensor.wrap(array), array, None
-                given = own
-            outside.append(given)
+                tensor = own
+            outside.append(tensor)
         values = [
             SimpleNamespace(_requires_grad=value.grad, _meta=True if value.is_view else None)
             for value in _values_of(first)
@@ -130,18 +130,19 @@ class Family:
 
     def _steps_made(self) -> tuple[Any, ...]:
         program, path, walk = self.program, self.path, self.walk
-        made, numbers = program.common.made, program.numbers
+        value_at, numbers = program.common.at, program.numbers
         steps: list[Any] = []
         for step, args in zip(path.steps, self._args):
             if args is None:
                 continue
-            described, fields = list(step.args), []  # type: ignore[var-annotated]
+            described: list[Any] = list(step.args)
+            fields: list[tuple[str, Any]] = []
             for place, common in args:
-                described[place] = made(common, numbers)
+                described[place] = value_at(common, numbers)
                 if place < MOST and described[place][0] == "same":
                     fields.append((f"a{place}", described[place][1]))
             steps.append((step, tuple(described), fields))
-        program.state.kinds = [made(kind, numbers) for kind in self._kinds]
+        program.state.kinds = [value_at(kind, numbers) for kind in self._kinds]
         values = []
         for place in program.varying:
             array, number = program.arrays[place], path.numbers[place]
@@ -160,7 +161,7 @@ def _values_of(path: Path) -> list[Any]:
     return [path.tree.values[number] for number in path.numbers]
 
 
-def _common_args(events: Sequence[Any], common: Common, time: int) -> Any:
+def _common_args(events: Sequence[Any], common: Common, time: int) -> list[tuple[int, object]] | None:
     """The arguments of one step that differ: (place, what is common to them); None: none do.
 
     Raises:
@@ -188,7 +189,7 @@ def _common_args(events: Sequence[Any], common: Common, time: int) -> Any:
     return differing or None
 
 
-def _described(values: Sequence[Any], common: Common, time: int) -> Any:
+def _described(values: Sequence[Any], common: Common, time: int) -> object:
     """What is common to descriptions of one operand, or the first itself."""
     kind = values[0][0]
     if any([value[0] != kind for value in values]):
@@ -200,7 +201,7 @@ def _described(values: Sequence[Any], common: Common, time: int) -> Any:
     return common.of(values, time)
 
 
-def _common_outside(others: Sequence[Outside], common: Common) -> Any:
+def _common_outside(others: Sequence[Outside], common: Common) -> object:
     """What is common to the kinds of a tensor from outside that is another one in each step."""
     first = others[0]
     for other in others:
@@ -219,15 +220,15 @@ class Families:
         note: is told why there is no family.
     """
 
-    def __init__(self, make_walk: Callable[[], Any], note: Callable[[str], None]) -> None:
+    def __init__(self, make_walk: Callable[[], Walk], note: Callable[[str], None]) -> None:
         self.make_walk, self.note = make_walk, note
         self.all: list[Family] = []
         self.met: dict[tuple[int, ...], None] = {}  # sizes that came once
         self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
         self.failures: dict[Any, int] = {}
 
-    def walk_for(self, sizes: tuple, recorded: dict[tuple, Path]) -> Any:
-        """The walk of a family, at these sizes. None: none can have them; `WRITTEN`: this call is better left as it is written.
+    def find(self, sizes: tuple, recorded: dict[tuple, Path]) -> tuple[Family | None, bool]:
+        """The family that has these sizes now, or None; and whether this call is better left as it is written.
 
         Args:
             recorded: the ways that stand for others, by the sizes of their arguments.
@@ -236,9 +237,9 @@ class Families:
         for family in self.all:
             if family.form == form and family.program.sizes.fits(numbers):
                 if self._waits(family, numbers):
-                    return WRITTEN
+                    return None, True
                 if family.resize(numbers):
-                    return family.walk
+                    return family, False
         alike: dict[Any, dict[tuple[int, ...], Path]] = {}
         for own, path in recorded.items():
             flat, own_form = flat_sizes(own)
@@ -252,10 +253,11 @@ class Families:
                 or self.failures.get(names, 0) >= _MOST_FAILURES
             ):
                 continue
-            found = self._found(names, paths, form, numbers)
-            if found is not None:
-                return WRITTEN if self._waits(found, numbers) else found.walk if found.resize(numbers) else None
-        return None
+            new = self._new(names, paths, form, numbers)
+            if new is not None:
+                waits = self._waits(new, numbers)
+                return (new if not waits and new.resize(numbers) else None), waits
+        return None, False
 
     def _waits(self, family: Family, numbers: tuple[int, ...]) -> bool:
         """Whether a size waits until it comes again: what is made for it then pays only if it comes more often."""
@@ -266,7 +268,7 @@ class Families:
         self.met[numbers] = None
         return True
 
-    def _found(
+    def _new(
         self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]
     ) -> Family | None:
         """A family for these sizes: of steps at the least and most sizes, or, where that is no one program, of those next to them."""
@@ -317,5 +319,5 @@ def _chosen(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 def _nearest(samples: list[tuple[int, ...]], numbers: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The samples that are most like these sizes."""
-    near = sorted(samples, key=lambda sample: sum([abs(one - other) for one, other in zip(sample, numbers)]))
+    near = sorted(samples, key=lambda sample: sum([abs(size - other) for size, other in zip(sample, numbers)]))
     return near[:_MOST_NEAR]

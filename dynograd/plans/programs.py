@@ -94,6 +94,7 @@ class Program:
                     written.append(array)
         aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
         touched = [array for call in recording.calls for launch in call.launches for array in arrays_of(launch)]
+        self.memory: Any
         self.memory = memory = Memory(written, fresh, staying, aliases, touched)
         ended = [recording.values[number].array for number in self._kept_by(recording, keeps)] + [
             array for array in gradients or () if array is not None

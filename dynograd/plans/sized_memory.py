@@ -55,10 +55,10 @@ class _Regions:
         key = address, time
         if key not in self._known:
             inside = (self.low <= address) & (address < self.high) & (self.first <= time) & (time <= self.last)
-            found = numpy.flatnonzero(inside)
-            if len(found) > 1:
+            places = numpy.flatnonzero(inside)
+            if len(places) > 1:
                 raise Differs("memory that is used twice at a time")
-            self._known[key] = int(found[0]) if len(found) else None
+            self._known[key] = int(places[0]) if len(places) else None
         return self._known[key]
 
 
@@ -86,23 +86,25 @@ class SizedMemory:
 
     def place_of(self, addresses: Sequence[int], time: int) -> tuple[int, int | Number] | None:
         """(region of the first program, offset) of memory that the programs have at these addresses; None where they have it from elsewhere."""
-        found = [regions.find(address, time) for regions, address in zip(self.regions, addresses)]
-        if all([region is None for region in found]):
+        places = [regions.find(address, time) for regions, address in zip(self.regions, addresses)]
+        if all([region is None for region in places]):
             return None
-        if any([region is None for region in found]):
+        if any([region is None for region in places]):
             raise Differs("memory of a plan in some programs, and not in others")
-        self._match(found)
+        self._match(places)
         offsets = [
-            address - int(regions.low[region]) for regions, address, region in zip(self.regions, addresses, found)
+            address - int(regions.low[region]) for regions, address, region in zip(self.regions, addresses, places)
         ]
-        return found[0], self.number(offsets)  # type: ignore[return-value]
+        first = places[0]
+        assert first is not None
+        return first, self.number(offsets)
 
-    def _match(self, found: Sequence[Any]) -> None:
-        for match, back, region in zip(self.matches, self.back, found):
-            if match.setdefault(found[0], region) != region or back.setdefault(region, found[0]) != found[0]:
+    def _match(self, places: Sequence[Any]) -> None:
+        for match, back, region in zip(self.matches, self.back, places):
+            if match.setdefault(places[0], region) != region or back.setdefault(region, places[0]) != places[0]:
                 raise Differs("memory that is laid out otherwise")
 
-    def part(self, values: Sequence[Any], time: int, regions: Sequence[Any] | None = None) -> Any:
+    def part(self, values: Sequence[Any], time: int, regions: Sequence[Any] | None = None) -> Part | Array:
         """What stands for arrays that the programs have in one place: a `Part`, or the array itself if it is the same one in all."""
         first = values[0]
         if any(
@@ -170,7 +172,7 @@ class SizedMemory:
         """The address that offsets in a region count from."""
         return self.bases[region] if type(region) is int else int(region.__array_interface__["data"][0])
 
-    def made(self, part: Part, numbers: list[int]) -> Array:
+    def array_of(self, part: Part, numbers: list[int]) -> Array:
         """The array at sizes whose numbers these are."""
 
         buffer = self.buffers[part.region] if type(part.region) is int else part.region.reshape(-1).view(numpy.uint8)

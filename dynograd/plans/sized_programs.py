@@ -45,7 +45,7 @@ class Common:
     def __init__(self, memory: SizedMemory) -> None:
         self.memory = memory
 
-    def of(self, values: Sequence[Any], time: int) -> Any:
+    def of(self, values: Sequence[Any], time: int) -> object:
         """What stands for these values, which the call `time` has.
 
         Raises:
@@ -94,13 +94,13 @@ class Common:
             return first
         raise Differs(f"{first!r} and others")
 
-    def _real(self, values: Sequence[float]) -> Any:
+    def _real(self, values: Sequence[float]) -> float | Real:
         try:
             return self.memory.sizes.real(values)
         except (NoFormula, OverflowError, ZeroDivisionError) as error:
             raise Differs(str(error)) from None
 
-    def _constant(self, values: Sequence[Any]) -> Any:
+    def _constant(self, values: Sequence[Any]) -> object:
         """A number beside the tensors."""
         first = values[0]
         if any([value.dtype != first.dtype or value.ndim for value in values]):
@@ -110,14 +110,14 @@ class Common:
             return first
         common = self.of(numbers, 0)
 
-        def make(parts: list[Any]) -> Any:
+        def make(parts: list[Any]) -> ndarray:
             array = numpy.array(parts[0], first.dtype)
             array.flags.writeable = False
             return array
 
         return _Nested(make, [common])
 
-    def made(self, common: Any, numbers: list[int]) -> Any:
+    def at(self, common: Any, numbers: list[int]) -> Any:
         """The value at other sizes."""
         kind = type(common)
         if kind is Real:
@@ -125,9 +125,9 @@ class Common:
         if kind is Number:
             return numbers[common.place]
         if kind is Part:
-            return self.memory.made(common, numbers)
+            return self.memory.array_of(common, numbers)
         if kind is _Nested:
-            return common.make([self.made(part, numbers) for part in common.parts])
+            return common.make([self.at(part, numbers) for part in common.parts])
         return common
 
 
@@ -161,7 +161,7 @@ class _Apart:
         self.first, self.number, self.is_lowered = calls[0], number, is_lowered
         first, of = calls[0], common.of
         self.common = common
-        self.inputs = of([call.inputs for call in calls], number)
+        self.inputs: Any = of([call.inputs for call in calls], number)
         self.outputs = of([call.outputs for call in calls], number)
         self.saved = of([call.saved for call in calls], number)
         key = None if first.op is None else first.op.row["by_row"]
@@ -171,23 +171,23 @@ class _Apart:
         nodes = [call.node for call in calls]
         if first.node is not None:
             for name in _names_of(type(first.node)):
-                values = [getattr(node, name, None) for node in nodes]
+                saved: list[Any] = [getattr(node, name, None) for node in nodes]
                 if name == "attrs" and key_place is not None:
-                    values = [_without(value, key_place, first.node.attrs) for value in values]
-                self.node[name] = of(values, number)
+                    saved = [_without(value, key_place, first.node.attrs) for value in saved]
+                self.node[name] = of(saved, number)
         self.compute: dict[str, Any] = {}
         for name, value in vars(first.compute).items():
-            values = [getattr(call.compute, name) for call in calls]
+            values: list[Any] = [getattr(call.compute, name) for call in calls]
             if isinstance(value, Node) or name == "places":
                 continue
             if name == "args" and key is not None:
                 place = first.op.parameter_names.index(key)
-                values = [_without(tuple(one), place, value) for one in values]  # type: ignore[arg-type]
+                values = [_without(tuple(args), place, value) for args in values]
             self.compute[name] = of(values, number)
 
-    def made(self, numbers: list[int], nodes: dict[int, Any]) -> Call:
+    def call_at(self, numbers: list[int], nodes: dict[int, Any]) -> Call:
         """The call at other sizes. `nodes` are those made already, by the id of the first program's."""
-        first, made = self.first, self.common.made
+        first, value_at = self.first, self.common.at
         node = first.node
         if node is not None:
             new = nodes.get(id(node))
@@ -195,7 +195,7 @@ class _Apart:
                 new = nodes[id(node)] = copy.copy(node)
                 for name, value in self.node.items():
                     if value is not None or getattr(node, name, None) is not None:
-                        setattr(new, name, made(value, numbers))
+                        setattr(new, name, value_at(value, numbers))
             node = new
         compute = copy.copy(first.compute)
         for name, value in vars(compute).items():
@@ -204,16 +204,16 @@ class _Apart:
             elif name == "places":
                 setattr(compute, name, {})
             else:
-                content = made(self.compute[name], numbers)
+                content = value_at(self.compute[name], numbers)
                 setattr(compute, name, list(content) if name == "args" else content)
         call = copy.copy(first)
-        call.inputs, call.outputs = made(self.inputs, numbers), made(self.outputs, numbers)
-        call.statics, call.saved = made(self.statics, numbers), made(self.saved, numbers)
+        call.inputs, call.outputs = value_at(self.inputs, numbers), value_at(self.outputs, numbers)
+        call.statics, call.saved = value_at(self.statics, numbers), value_at(self.saved, numbers)
         call.node, call.compute, call.launches = node, compute, []
         return call
 
 
-def _without(values: Any, place: int | None, others: Any) -> Any:
+def _without(values: Any, place: int | None, others: Any) -> object:
     """The values, with that of `others` at one place: random keys are others in each step."""
     if place is None or type(values) is not tuple or len(values) <= place:
         return values
@@ -245,8 +245,8 @@ class SizedProgram(Program):
         self, programs: Sequence[Program], sizes: Sizes, arena: Arena
     ) -> None:  # not as a recorded one is made
         first = programs[0]
-        self.sizes, self.memory = sizes, SizedMemory(programs, sizes)  # type: ignore[assignment]
-        self.common = common = Common(self.memory)  # type: ignore[arg-type]
+        self.sizes, self.memory = sizes, SizedMemory(programs, sizes)
+        self.common = common = Common(self.memory)
         self.names = first.names
         self.calls, self.forms = list(first.calls), first.forms
         self._bounds_of(programs)
@@ -256,12 +256,12 @@ class SizedProgram(Program):
         ]
         end = len(self.calls)
         self._arrays = [
-            self._value(values, regions, end)
+            self.memory.part(values, end, regions)
             for values, regions in zip(
                 zip(*[program.arrays for program in programs]), zip(*[program.regions for program in programs])
             )
         ]
-        self._outside = [self.memory.part(values, 0) for values in zip(*[program.outside for program in programs])]  # type: ignore[attr-defined]
+        self._outside = [self.memory.part(values, 0) for values in zip(*[program.outside for program in programs])]
         self._seeds = [
             common.of([seed for seed, _ in seeds], end) for seeds in zip(*[program.seeds for program in programs])
         ]
@@ -270,7 +270,7 @@ class SizedProgram(Program):
             raise Differs("values that are there at other times")
         self.ends, self.kin, self.replaced, self.differing = first.ends, first.kin, first.replaced, []
         self.refused, self.pieces = first.refused, []
-        self.memory.place(arena)  # type: ignore[arg-type,call-arg]
+        self.memory.place(arena)
         self.tables = [self.plain] if self.mixed is self.plain else [self.plain, self.mixed]
         for bound in self.tables:
             bound.place()
@@ -281,12 +281,9 @@ class SizedProgram(Program):
         self.at: tuple[int, ...] = ()
         self.varying = [place for place, array in enumerate(self._arrays) if type(array) is Part and _varies(array)]
         self.arrays = [
-            array if type(array) is not Part or _varies(array) else self.memory.made(array, [])  # type: ignore[attr-defined]
+            array if type(array) is not Part or _varies(array) else self.memory.array_of(array, [])
             for array in self._arrays
         ]
-
-    def _value(self, values: Any, regions: Any, end: int) -> Any:
-        return self.memory.part(values, end, regions)  # type: ignore[attr-defined]
 
     def _bounds_of(self, programs: Sequence[Program]) -> None:
         """The tables, and the calls that are not in them."""
@@ -305,7 +302,7 @@ class SizedProgram(Program):
                 for program in programs
             ]
             try:
-                odd = unexplained(plain, self.memory)  # type: ignore[arg-type]
+                odd = unexplained(plain, self.memory)
             except OtherKernels as others:
                 odd = others.calls
             if not odd:
@@ -321,7 +318,7 @@ class SizedProgram(Program):
                 break
             mixed = [Bound(_mixed(program, of, lone)) for program, of in zip(programs, groups)]
             try:
-                odd = unexplained(mixed, self.memory)  # type: ignore[arg-type]
+                odd = unexplained(mixed, self.memory)
             except OtherKernels as others:
                 odd = others.calls
             left = [[group for group in of if group.first not in odd] for of in groups]
@@ -373,7 +370,7 @@ class SizedProgram(Program):
             state.gradients,
         )
         self.kernels, self.calls, self.unbound, self.comes_again = state.kernels, state.calls, state.unbound, True
-        self.memory.extras.resize(self.numbers)  # type: ignore[attr-defined]
+        self.memory.extras.resize(self.numbers)
 
     def _resize(self, numbers: list[int]) -> None:
         self.at = ()
@@ -381,19 +378,19 @@ class SizedProgram(Program):
         for bound in self.tables:
             bound.resize(words)
         self.numbers = numbers
-        self.memory.extras.resize(numbers)  # type: ignore[attr-defined]
-        made = self.common.made
+        self.memory.extras.resize(numbers)
+        value_at = self.common.at
         self.arrays = list(self.arrays)
         for place in self.varying:
-            self.arrays[place] = made(self._arrays[place], numbers)
-        self.outside = [made(array, numbers) for array in self._outside]
-        self.seeds = [(made(seed, numbers), None) for seed in self._seeds]
-        self.gradients = [made(gradient, numbers) for gradient in self._gradients]
+            self.arrays[place] = value_at(self._arrays[place], numbers)
+        self.outside = [value_at(array, numbers) for array in self._outside]
+        self.seeds = [(value_at(seed, numbers), None) for seed in self._seeds]
+        self.gradients = [value_at(gradient, numbers) for gradient in self._gradients]
         nodes: dict[int, Any] = {}
         self.kernels, self.unbound, self.comes_again = {}, set(), False
         self.calls = list(self.calls)
         for apart in self.apart:
-            call = self.calls[apart.number] = apart.made(numbers, nodes)
+            call = self.calls[apart.number] = apart.call_at(numbers, nodes)
             form = lower(call) if apart.is_lowered else None
             if form is not None:
                 self.kernels[id(call)] = Bound([form]), getattr(form, "check", None)
@@ -453,7 +450,7 @@ class _Moves:
     def __init__(self, puts: list[tuple[Any, Any]]) -> None:
         self.puts = puts
 
-    def at(self, array: Any) -> Any:
+    def at(self, array: Any) -> object:
         if type(array) is not ndarray or not array.size:
             return array
         low, high = bounds(array)

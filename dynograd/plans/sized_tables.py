@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -63,12 +63,12 @@ class SizedBound:
         self._products = products_of(tables, words, self.memory)
         skipped = set(numpy.flatnonzero(numpy.isin(owner, list(apart))).tolist())
         skipped.update(first.first_words.tolist())
-        for place, kind, found in explained(tables, self.memory, words, owner, skipped):
+        for place, kind, entry in explained(tables, self.memory, words, owner, skipped):
             if kind == "unexplained":
-                raise Differs(f"{found} of the kernels of call {owner[place]}")
+                raise Differs(f"{entry} of the kernels of call {owner[place]}")
             kinds: dict[str, list[Any]] = dict(word=self._words, data=self._data, number=self._numbers)
             kinds["real"] = self._reals
-            kinds[kind].append(found)
+            kinds[kind].append(entry)
             if kind == "data":
                 self._handles.append(place)
 
@@ -189,7 +189,7 @@ _M = 4  # the word of a matrix product that says how many rows it has; then come
 
 def products_of(tables: list[Any], words: Any, memory: SizedMemory) -> list[tuple[int, int, int, int | Number]]:
     """(row, its first word, its last one, how many products) of the rows that are matrix products: how these are cut says `matmuls_cpu`."""
-    found = []
+    rows = []
     table = tables[0]
     begins = table.first_words.tolist()
     lasts = last_words(table)
@@ -200,10 +200,10 @@ def products_of(tables: list[Any], words: Any, memory: SizedMemory) -> list[tupl
         m, n, _, block_m, block_n = words[:, first + _M : first + _M + 5].T
         batches = words[:, last] // (-(-m // block_m) * -(-n // block_n))
         try:
-            found.append((row, first, last, memory.sizes.number(batches.tolist())))
+            rows.append((row, first, last, memory.sizes.number(batches.tolist())))
         except NoFormula:
             raise Differs("batches of products") from None
-    return found
+    return rows
 
 
 def _is_product(kernel: Any) -> bool:
@@ -215,7 +215,9 @@ def last_words(table: Any) -> list[int]:
     return [start + 1 for start in table.places()[2]]
 
 
-def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, apart: set[int]) -> Any:
+def explained(
+    tables: list[Any], memory: SizedMemory, words: Any, owner: Any, apart: set[int]
+) -> Iterator[tuple[int, str, Any]]:
     """(place, kind, what it is) of each word that is not the same in all tables, or is an address."""
     places = [table.places() for table in tables]
     for data, handles, _starts in places[1:]:
@@ -252,9 +254,9 @@ def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, ap
                 yield place, *(_real(place, values, memory) if place in reals else ("unexplained", f"words {values}"))
             continue
         try:
-            found = memory.place_of(values, int(owner[place])) if inside[place] else None
-            if found is not None:
-                yield place, "word", (place, *found)
+            where = memory.place_of(values, int(owner[place])) if inside[place] else None
+            if where is not None:
+                yield place, "word", (place, *where)
             elif differs:
                 yield place, "number", (place, memory.sizes.number(values))
         except (Differs, NoFormula):
@@ -288,13 +290,13 @@ def _address(place: int, name: str, arrays: list[Any], memory: SizedMemory, time
     """What the address of an array is."""
     addresses = [array.__array_interface__["data"][0] for array in arrays]
     try:
-        found = memory.place_of(addresses, time)
+        where = memory.place_of(addresses, time)
     except Differs as error:
         return place, "unexplained", str(error)
-    if found is not None:
+    if where is not None:
         if name == "data" and handle_of_place(0) is None:
-            return place, "word", (place, *found)
-        return place, name, (place, *found) if name == "word" else found
+            return place, "word", (place, *where)
+        return place, name, (place, *where) if name == "word" else where
     first = arrays[0]
     if all([address == addresses[0] for address in addresses]) or _is_constant(arrays, memory):
         # The first program's own: of a handle the array is alive as long as the table.
@@ -328,7 +330,7 @@ def call_of_rows(rows: list[int]) -> list[int]:
     return [call for call in range(len(rows) - 1) for _ in range(rows[call], rows[call + 1])]
 
 
-def call_of_words(table: Any, calls: list[int]) -> Any:
+def call_of_words(table: Any, calls: list[int]) -> ndarray:
     """The call of each word of a table."""
     begins = table.first_words
     return numpy.repeat(numpy.array(calls), numpy.diff(begins, append=len(table.words)))

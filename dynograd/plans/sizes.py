@@ -12,7 +12,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 __all__ = ["FEWEST", "NoFormula", "Number", "Real", "Sizes", "at", "flat_sizes"]
 
@@ -34,18 +33,18 @@ class Number:
 
 def at(number: int | Number, numbers: Sequence[int]) -> int:
     """The number at sizes that have these numbers."""
-    return int(numbers[number.place]) if type(number) is Number else number  # type: ignore[return-value]
+    return int(numbers[number.place]) if isinstance(number, Number) else number
 
 
 @dataclass(frozen=True, slots=True)
 class Real:
     """A floating number that is a whole one, or one part of a whole one."""
 
-    whole: Number
+    whole: int | Number
     is_share: bool
 
     def at(self, numbers: Sequence[int]) -> float:
-        number = float(numbers[self.whole.place])
+        number = float(at(self.whole, numbers))
         return 1.0 / number if self.is_share else number
 
 
@@ -115,9 +114,9 @@ class Sizes:
             return first
         if all([math.isfinite(value) for value in values]):
             if all([value == int(value) for value in values]):
-                return Real(self.number([int(value) for value in values]), False)  # type: ignore[arg-type]
+                return Real(self.number([int(value) for value in values]), False)
             if all([0 < abs(value) < 1 and 1.0 / round(1.0 / value) == value for value in values]):
-                return Real(self.number([round(1.0 / value) for value in values]), True)  # type: ignore[arg-type]
+                return Real(self.number([round(1.0 / value) for value in values]), True)
         raise NoFormula(f"numbers {values} at sizes {self.samples}")
 
     def fits(self, sizes: tuple[int, ...]) -> bool:
@@ -133,7 +132,7 @@ class Sizes:
             return False
         return all([low <= product <= high for product, (low, high) in zip(self._products_of(own), self._between)])
 
-    def numbers(self, sizes: tuple[int, ...]) -> Any:
+    def numbers(self, sizes: tuple[int, ...]) -> list[int] | None:
         """All numbers at these sizes, which fit, in the order of their places; None where several formulas fit one and differ here."""
         products = self._products_of([sizes[place] for place in self.places])
         numbers = []
@@ -180,11 +179,15 @@ def flat_sizes(sizes: tuple) -> tuple[tuple[int, ...], tuple]:
     """The numbers of nested sizes, in order, and how they were nested."""
     numbers: list[int] = []
 
-    def nested(part: Any) -> Any:
-        if isinstance(part, tuple):
-            return tuple([nested(inner) for inner in part])
-        numbers.append(part)
-        return None
+    def nested(parts: tuple) -> tuple:
+        form: list[tuple | None] = []
+        for part in parts:
+            if isinstance(part, tuple):
+                form.append(nested(part))
+            else:
+                numbers.append(part)
+                form.append(None)
+        return tuple(form)
 
     form = nested(sizes)
     return tuple(numbers), form

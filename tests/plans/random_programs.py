@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -558,8 +558,10 @@ class Twin:
         ]
 
 
-def compare(text: str, tolerance: float = 0.0, exact: bool = False, steps: int = STEPS) -> Result:
-    """Runs a program's text as it is written and compiled."""
+def compare(
+    text: str, tolerance: float = 0.0, exact: bool = False, steps: int = STEPS, sizes: Sequence[int] = ()
+) -> Result:
+    """Runs a program's text as it is written and compiled, on batches of these sizes; else of sizes that the text decides."""
     made: list[Compiled] = []
 
     def compiling(function: Any) -> Any:
@@ -567,7 +569,7 @@ def compare(text: str, tolerance: float = 0.0, exact: bool = False, steps: int =
         return made[-1]
 
     code = compile(text, "<program>", "exec")
-    sizes = [5, 5, 5, 3, 5, 3, 5, 5, 7, 3, 5, 5] if len(text) % 5 == 0 else [5] * STEPS
+    sizes = sizes or ([5, 5, 5, 3, 5, 3, 5, 5, 7, 3, 5, 5] if len(text) % 5 == 0 else [5] * STEPS)
     found = ""
     with warnings.catch_warnings(), overwritten_between_steps():
         warnings.simplefilter("ignore")
