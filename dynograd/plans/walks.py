@@ -24,16 +24,18 @@ from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import Arena, same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
+from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.steps import UNSEEN, Listed, Path, Step, freed, same, told
 from dynograd.plans.trees import Tree
+from dynograd.plans.versions import WalkedVersions
 from dynograd.plans.walk_readers import WalkReader
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]
 
 
-class Walk(Tree, Leaving):
+class Walk(Tree, WalkedVersions, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any) -> None:
@@ -97,6 +99,8 @@ class Walk(Tree, Leaving):
 
     def other(self, entry: Entry, below: Any, args: tuple) -> Any:
         """An op whose code has not found what the record has here."""
+        if writes_in_place(entry.op, args):
+            return call_in_place(entry.op, args)
         step = self.at
         if step.of is entry and step.grad == MODES.grad and (new := self._matches(step, args)) is not None:
             self._go_to(step, new)
@@ -372,6 +376,7 @@ class Walk(Tree, Leaving):
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):
             self.catch_up()
+        if type(tensor) is not Handed:
             self.lent.append(tensor.array)
 
     def settled(self, args: tuple) -> tuple:

@@ -119,8 +119,9 @@ def test_fullgraph_names_the_line():
     @torch.compile(fullgraph=True)
     def f(x):
         h = x * 2
+        other = h.view(-1)
         h += 1  # here
-        return h
+        return h, other
 
     with pytest.raises(RuntimeError, match=r"f cannot be recorded whole, .*in place.*test_compile.py:\d+ in f"):
         f(torch.ones(2))
