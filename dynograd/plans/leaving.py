@@ -112,8 +112,8 @@ class Leaving:
             return
         if event.kind == "step":
             return
-        if event.kind == "write":
-            recording.note_again(*[self.handed[number] for _, number in step.args])
+        if event.kind in ("write", "rename"):
+            recording.note_again(event, *[self.handed[number] for _, number in step.args])
             return
         if event.kind == "detach":
             results = [self.handed[step.args[0][1]].detach()]

@@ -95,8 +95,8 @@ class PlanNode(Node):
                     results = [result] if event.shape is None else list(result)
                 else:
                     results = []
-                    if event.kind == "write" and type(MODES.plan) is Recording:
-                        MODES.plan.note_again(*[tensors[number] for _, number in step.args])
+                    if event.kind in ("write", "rename") and type(MODES.plan) is Recording:
+                        MODES.plan.note_again(event, *[tensors[number] for _, number in step.args])
             finally:
                 MODES.grad, STATE.inside_op = before, inside
             tensors.update(zip(step.results, results))

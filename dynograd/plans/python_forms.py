@@ -53,7 +53,7 @@ def writes_in_place(op: Op, args: tuple) -> bool:
     return op.has_inplace_argument and bool(args[op.parameter_names.index("inplace")])
 
 
-def call_in_place(op: Op, args: tuple) -> Any:
+def call_in_place(op: Op, args: tuple) -> Tensor:
     """The call with `inplace=True`: that of the method, which calls the op and writes what it gives."""
     named = dict(zip(op.parameter_names, args))
     return in_place(op, named[op.array_names[0]], tuple([named[name] for name in op.static_names]))

@@ -114,6 +114,7 @@ class Recording(RecordedVersions):
 
     def end(self) -> None:
         """The step is over."""
+        self.take_apart()
         MODES.plan = None
         RECORDER.turn_off()
         self.noting.__exit__()
@@ -121,6 +122,7 @@ class Recording(RecordedVersions):
     def refuse(self, reason: str) -> None:
         if not self.reason:
             self.reason, self.line = reason, line_text(caller(2))
+            self.take_apart()
 
     # --- ops --------------------------------------------------------------------------------------------------------------------
 

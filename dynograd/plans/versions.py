@@ -1,9 +1,10 @@
 """Writes in place into tensors that a compiled step has made: the tensor stands for a new value from then on.
 
-The op of `h.relu_()` is computed into memory of its own, and the event "write" says that the user's tensor, which stood for the old value, stands
-for the new one now. So the calls of a plan have no writes into memory that others of them read, and are lowered and fused as all calls are.
-That is what eager does only where nobody can tell the difference: no view, NumPy array or node that is still to be differentiated may have
-the memory of the tensor. Else the step is not recorded, and eager computes, or says what is wrong.
+The op of `h.relu_()` is computed into memory of its own, and the user's tensor, which stood for the old value, stands for the new one
+(event "rename"). So the calls of a plan have no writes into memory that others of them read, and are lowered and fused as all calls are. A write
+into a view is a copy of the base with the new value in it; what else is a view of the base is one of the copy then. An event "write"
+stands before all that, and a walk finds there what has to be so. Where somebody could tell the difference (NumPy has the memory, or a node that
+is still to be differentiated has saved it) the step is not recorded: eager computes, or says what is wrong.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ import numpy
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, OutputNode, caller
+from dynograd.autograd.packing import map_saved
 from dynograd.autograd.writes import count_on, version
+from dynograd.interpreter.tensor_parts import steps_of, view_of
+from dynograd.interpreter.view_history import replay
 from dynograd.ops.layout.conversions import copied
 from dynograd.plans.handed import Handed, Read, become, stand_for
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, saved_of
+from dynograd.plans.view_writes import can_put, put
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RecordedVersions", "WalkedVersions"]
@@ -34,9 +39,7 @@ class RecordedVersions:
     nodes: list[Any]
     events: list[Event]
     lent: list[Any]  # arrays that NumPy was given
-    apart: dict[
-        int, Any
-    ]  # of nodes, by id: the array that eager would have written into other memory, so that it stays
+    apart: dict[int, Any]  # by the id of a node: what eager would have written elsewhere, so that it stays
     renewed: list[Any]  # arrays of new values
     inside: int
     reason: str
@@ -59,31 +62,47 @@ class RecordedVersions:
 
     def _why_not(self, target: Any, number: int, result: Any) -> str:
         array = target.array
-        if target._meta is not None:
-            return "a view of a tensor that the step has made, or one with a hook"
+        if type(target._meta) not in (tuple, type(None)):
+            return "a tensor with a hook, or `x.data`"
         if 0 in array.strides:
             return "a tensor whose elements share memory"
-        if MODES.grad == 0 and target._requires_grad:
-            return "a tensor with a history that the write is no part of"
         if any([number in event.results for event in self.events if event.kind == "backward"]):
             return "a gradient"
         if is_part_of_any(array, self.lent):
             return "a tensor whose memory NumPy has"
         if is_part_of_any(array, [outside.array for outside in self.outside]):
             return "the memory of a tensor from outside"
-        if self._has_mates(number, array):
-            return "a tensor that others share their memory with"
+        mates, base = self._mates_of(target), _base_of(target)
+        if base is not target and (id(base) not in self.numbers or base._meta is not None):
+            return "a view of what the step has not made"
+        if mates and not all([mate is base or _is_view_of(mate, base) for mate in mates]):
+            return "a tensor whose memory another has that is no view of it (detach(), .data)"
+        if base is not target and not can_put(steps_of(target._meta)):
+            return "a view of a kind that is not written in a record"
+        if MODES.grad == 0 and (target._requires_grad or base._requires_grad):
+            return "a tensor with a history that the write is no part of"
         return "a tensor that backward needs as it was" if self._is_saved(array, node_of(result)) else ""
 
-    def _has_mates(self: Any, number: int, array: Any) -> bool:
-        """Whether somebody has another value in the same memory."""
-        values = self.values
-        return any(
-            [
-                other != number and getrefcount(values[other]) > 2 and is_part_of_any(array, [values[other].array])
-                for other in range(len(values))
-            ]
-        )
+    def _mates_of(self, target: Any) -> list[Any]:
+        """What else somebody has in the memory of what `target` is a view of."""
+        values, number, array = self.values, self.numbers[id(target)], _base_of(target).array
+        places = [
+            place
+            for place in range(len(values))
+            if place != number and getrefcount(values[place]) > 2 and is_part_of_any(array, [values[place].array])
+        ]
+        if not places:
+            return []
+        records = {}
+        for place in range(len(values)):
+            record = view_of(values[place])
+            while record is not None:
+                records[id(record)] = record
+                record = record[1]
+        bases = [record[0] for record in records.values()]
+        by_records = {place: sum([base is values[place] for base in bases]) for place in places}
+        del bases, records
+        return [values[place] for place in places if getrefcount(values[place]) > 2 + by_records[place]]
 
     def _is_saved(self, array: Any, own: Any) -> bool:
         """Whether a node but `own` has saved a part of the array for a backward that may come."""
@@ -98,40 +117,78 @@ class RecordedVersions:
 
     def renew(self: Any, target: Any, result: Any) -> bool:
         """`target` stands for `result` from now on; False, and the step is refused, where it cannot."""
-        if not self._is_fresh(result):
+        mates = self._mates_of(target)
+        base = _base_of(target) if mates or not _laid_out_alike(result.array, target.array) else target
+        views = [mate for mate in mates if mate is not base] + [target] * (base is not target)
+        if base is target and not self._is_fresh(result):
             result = copied(result)
-        old, new = self.numbers[id(target)], self.numbers.get(id(result))
-        if new is None or self.reason:
-            self.refuse("a write in place of what was not recorded")
-        elif not _laid_out_alike(result.array, target.array):
-            self.refuse("a write in place that would lay its tensor out differently")
-        elif target._requires_grad and not result._requires_grad:
+        if target._requires_grad and not result._requires_grad:
             self.refuse("a write in place that has no gradient into a tensor with a history")
+        if self.reason or id(result) not in self.numbers:
+            self.refuse("a write in place of what was not recorded")
+            return False
+        old = (self.numbers[id(base)], *[self.numbers[id(view)] for view in views])
+        start = len(self.events)
+        self._note("write", self.numbers[id(target)], self.numbers[id(result)])
+        new = result if base is target else self._put(base, steps_of(target._meta), result)
+        if not _laid_out_alike(new.array, base.array):
+            self.refuse("a write in place that would lay its tensor out differently")
         if self.reason:
             return False
-        assert new is not None
-        before = Tensor.wrap(target.array)
-        before.node, before._requires_grad = target.node, target._requires_grad
+        count = version(base.array) + 1
         node = node_of(result)
-        if node is not None:
+        if base is target and node is not None:
             self.apart[id(node)] = result.array
-        self.renewed.append(result.array)
-        count_on(result.array, version(target.array) + 1)
-        target.array, target.node, target._requires_grad = result.array, result.node, result._requires_grad
-        del self.numbers[id(result)]
-        self.values[old], self.values[new], self.numbers[id(target)] = before, target, new
-        self.note_write(old, new)
+        steps = [steps_of(view._meta) for view in views]
+        self._rename(base, new, None)
+        for view, its_steps in zip(views, steps):
+            new = replay(base, its_steps)
+            self._rename(view, new, new._meta)
+        self.renewed.append(base.array)
+        count_on(base.array, count)
+        self.events[start].subject = len(self.events) - start - 1, old
         return True
 
-    def note_again(self: Any, target: Any, result: Any) -> None:
-        """As in a record that is run anew: the two values are apart there."""
-        if not self.reason:
-            self.note_write(self.numbers[id(target)], self.numbers[id(result)])
+    def _put(self, base: Any, steps: tuple, result: Any) -> Tensor:
+        """A copy of the base with the result in its view."""
+        new = put(base, steps, result)
+        return new if new._meta is None else copied(new)
 
-    def note_write(self: Any, old: int, new: int) -> None:
-        """From here on the tensor of the value `old` stands for `new`."""
-        event = Event("write", None, (("value", old), ("value", new)), 0, caller(2))
-        self._over(event)
+    def _rename(self: Any, tensor: Any, new: Any, meta: Any) -> None:
+        """`tensor` stands for the value that `new` stands for."""
+        before = Tensor.wrap(tensor.array)
+        before.node, before._requires_grad, before._meta = tensor.node, tensor._requires_grad, tensor._meta
+        tensor.array, tensor.node, tensor._requires_grad, tensor._meta = new.array, new.node, new._requires_grad, meta
+        if self.reason:
+            return
+        old, number = self.numbers[id(tensor)], self.numbers.pop(id(new))
+        self.values[old], self.values[number], self.numbers[id(tensor)] = before, tensor, number
+        self._note("rename", old, number)
+
+    def _note(self: Any, kind: str, old: int, new: int) -> None:
+        self._over(Event(kind, None, (("value", old), ("value", new)), MODES.grad, caller(3)))
+
+    def note_again(self: Any, event: Event, target: Any, result: Any) -> None:
+        """An event "write" or "rename" of a record that is run anew: the two values are apart there."""
+        if not self.reason:
+            self._note(event.kind, self.numbers[id(target)], self.numbers[id(result)])
+            self.events[-1].grad, self.events[-1].subject = event.grad, event.subject
+            node = node_of(result)
+            if node is not None:
+                self.apart[id(node)] = result.array
+
+    def take_apart(self) -> None:
+        """From here on eager writes: what nodes have saved of new values lies in other memory, as it does where nothing is recorded."""
+        for node in self.nodes:
+            array = self.apart.pop(id(node), None)
+            if array is None or node.attrs is FREED:
+                continue
+
+            def kept(value: Any, array: Any = array) -> Any:
+                return value.copy(order="K") if is_part_of_any(array, [value]) else value
+
+            for name in node.saved_names:
+                setattr(node, name, map_saved(getattr(node, name), kept))
 
     def _is_fresh(self, result: Any) -> bool:
         """Whether the last op has made it, in memory that is its own."""
@@ -152,9 +209,18 @@ def node_of(tensor: Any) -> Node | None:
     return node.edges[0] if type(node) is OutputNode else node
 
 
+def _base_of(tensor: Any) -> Tensor:
+    record = view_of(tensor)
+    return tensor if record is None else record[0]
+
+
+def _is_view_of(tensor: Any, base: Any) -> bool:
+    return type(tensor._meta) is tuple and tensor._meta[0] is base
+
+
 def _laid_out_alike(array: Any, other: Any) -> bool:
     return all(
-        [step == other_step for size, step, other_step in zip(array.shape, array.strides, other.strides) if size > 1]
+        [step == its_step for size, step, its_step in zip(array.shape, array.strides, other.strides) if size > 1]
     )
 
 
@@ -169,7 +235,7 @@ class WalkedVersions:
     running: bool
     values: list[Any]
 
-    def may_renew(self: Any, target: Any, result: Any = None) -> bool:
+    def may_renew(self, target: Any, result: Any = None) -> bool:
         """Whether the step has made `target`."""
         if not self.running:
             return False
@@ -179,60 +245,75 @@ class WalkedVersions:
 
     def renew(self: Any, target: Any, result: Any) -> bool:
         """`target` stands for `result` from now on, as in the record; else the walk ends, and False is given unless that is recorded anew."""
-        if not self._is_here(target, result):
+        if not any([self._is_write(choice, target, result) for choice in (self.at, *self.at.others)]):
             step = self.at
             if step.of is copied.op and step.args[0][0] == "value" and self.handed[step.args[0][1]] is result:
                 result = copied(result)
-        if self.running:
-            for choice in (self.at, *self.at.others):
-                if self._is_write(choice, target, result) and not self._has_mates(choice.args[0][1]):
-                    if choice is not self.at and not self._go_over(choice):
-                        break
-                    if self._exchange(choice):
-                        return True
-                    break
+        if self.running and self._go_over_write(target, result):
+            return True
         if self.running:
             self.leave("a write in place that the record does not have here")
         recording = MODES.plan
         return recording is not None and recording.may_renew(target, result) and recording.renew(target, result)
 
-    def _is_here(self, target: Any, result: Any) -> bool:
-        return any([self._is_write(choice, target, result) for choice in (self.at, *self.at.others)])
-
     def _is_write(self, step: Any, target: Any, result: Any) -> bool:
         event = step.event
-        if event is None or event.kind != "write":
+        if event is None or event.kind != "write" or step.grad != MODES.grad:
             return False
         (_, old), (_, new) = step.args
-        return self.handed[old] is target and self.handed[new] is result and type(result) is Handed
+        return self.handed[old] is target and self.handed[new] is result
 
-    def _has_mates(self: Any, number: int) -> bool:
-        """Whether somebody has another value in the same memory, which the write would change."""
-        kin = self.path.kin.get(number)
-        if kin is None:
-            return False
-        now = self.at.number
-        mates = [other for other, its in self.path.kin.items() if its == kin and other != number]
-        return kin[0] != "region" or any([self.first[other] < now and self._is_held(other) for other in mates])
-
-    def _exchange(self: Any, step: Any) -> bool:
-        """The user's tensor and the one that the record has for the new value change places; False: the walk has ended."""
-        (_, old), (_, new) = step.args
-        target, result = self.handed[old], self.handed[new]
-        was_read = type(target) is not Handed
-        if was_read:  # whoever has read it sees the new numbers in the same memory
-            self.catch_up()
-            if not self.running:
+    def _go_over_write(self: Any, target: Any, result: Any) -> bool:
+        """Goes over a write and what stands behind it; False: it is not the record's."""
+        for choice in (self.at, *self.at.others):
+            if not self._is_write(choice, target, result):
+                continue
+            count = choice.subject[0]
+            steps = [choice]
+            for _ in range(count):
+                steps.append(steps[-1].next)
+            renames = [step for step in steps if step.event.kind == "rename"]
+            if not self._are_alone([step.args[0][1] for step in renames], choice):
+                continue
+            if choice is not self.at and not self._go_over(choice):
                 return False
-            array, value = target.array, self.values[new]
+            was_read = any([type(self.handed[step.args[0][1]]) is not Handed for step in renames])
+            if was_read:
+                self.catch_up()
+                if not self.running or len(renames) > 1:
+                    return False
+            for step in renames:
+                self.at = step
+                self._exchange(step)
+            self.at = steps[-1].next
+            return True
+        return False
+
+    def _are_alone(self: Any, numbers: list[int], step: Any) -> bool:
+        """Whether nobody has another value in the memory of what is written, nor one that is to be handed out."""
+        if any([type(self.handed[number]) is not Handed for number in [step.args[1][1]]]):
+            return False
+        kin = self.path.kin.get(step.args[0][1])
+        if kin is None:
+            return True
+        now = self.at.number
+        mates = [number for number, its in self.path.kin.items() if its == kin and number not in numbers]
+        return kin[0] == "region" and not any([self.first[mate] < now and self._is_held(mate) for mate in mates])
+
+    def _exchange(self: Any, step: Any) -> None:
+        """The user's tensor and the one that the record has for the new value change places."""
+        (_, old), (_, new) = step.args
+        target, result, value = self.handed[old], self.handed[new], self.values[new]
+        array = None
+        if type(target) is not Handed:  # whoever has read it sees the new numbers in the same memory
+            self.catch_up()
+            array = target.array
             self.read_numbers[old] = array.copy(order="K")
             array[...] = self.where(new)
-        self.at = step.next
-        stand_for(target, self.values[new])
+        stand_for(target, value)
         stand_for(result, self.values[old])
         self._put_in_place(old, result)
         self._put_in_place(new, target)
-        if was_read:
+        if array is not None:
             self._note_read(new, array)
             become(target, array, None, value.grad, kind=Read if value.grad else Tensor)
-        return True

@@ -267,8 +267,17 @@ def zero_(self: Tensor) -> Tensor:
     return _assign(self, wrap(arrays.zeros((), self.dtype)), "zero_")
 
 
-def _renew_at(target: Tensor, index: Any, value: Any) -> None:
+def _renew_at(target: Tensor, index: Any, value: Any) -> bool:
     """`target[index] = value` of a tensor that a compiled step has made: a copy with the value in it is its value from then on."""
+    if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.shape == target.shape:
+        if type(value) not in (int, float) or not MODES.plan.may_renew(target):
+            return False
+        write_result(target, registry["masked_fill"].function(target, index, value), "setitem")
+        return True
+    if any([isinstance(entry, (Tensor, ndarray)) for entry in (index if type(index) is tuple else (index,))]):
+        return False  # places that a record does not know
+    if not MODES.plan.may_renew(target):
+        return False
     source = _as_tensor(value, target)
     is_basic, ready = indexing.normalize_index(target.array.shape, index)
     if is_basic:
@@ -277,6 +286,7 @@ def _renew_at(target: Tensor, index: Any, value: Any) -> None:
     else:
         result = indexing.put_at(target, convert(source, target.dtype), ready)
     write_result(target, result, "setitem")
+    return True
 
 
 _SMALL = 1 << 15
@@ -299,8 +309,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         recorded = getattr(type(value), "__dynograd_set_item__", None)
         if recorded is not None and recorded(self, index, value):
             return
-        if MODES.plan is not None and MODES.plan.may_renew(self):
-            _renew_at(self, index, value)
+        if MODES.plan is not None and _renew_at(self, index, value):
             return
         guards[0](self)
     if self._meta is not None:
