@@ -28,6 +28,7 @@ class Leaving:
     counts: list[int]
     done: int
     handed: list[Any]
+    lent: list[Any]
     owner: Any
     path: Any
     read_numbers: dict[int, Any]
@@ -144,7 +145,11 @@ class Leaving:
             and (number in self.copies or self.path.lasts.get(number, self.done) >= self.done)
         ):
             _write(tensor.array, self.where(number))  # type: ignore[attr-defined]
-        become(handed, tensor.array, tensor.node, tensor._requires_grad, tensor._meta)
+        array = tensor.array
+        if type(handed) is not Handed and any([handed.array is lent for lent in self.lent]):
+            recording.refuse("NumPy has the memory of a recorded tensor")  # and sees what is written there from now on
+            array = handed.array
+        become(handed, array, tensor.node, tensor._requires_grad, tensor._meta)
         recording.replace(tensor, handed)
 
     def _arguments(self, step: Step) -> list[Any]:
