@@ -10,7 +10,7 @@ from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
+__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
 
 MOST = 8  # operands that the code of an op compares itself
 FIELDS = tuple(f"a{place}" for place in range(MOST))

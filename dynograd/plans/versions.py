@@ -115,6 +115,12 @@ class RecordedVersions:
                     return True
         return False
 
+    def is_alike(self, target: Any, result: Any) -> bool:
+        return False
+
+    def renew_at_once(self, target: Any, result: Any) -> bool:
+        return False
+
     def renew(self: Any, target: Any, result: Any) -> bool:
         """`target` stands for `result` from now on; False, and the step is refused, where it cannot."""
         mates = self._mates_of(target)
@@ -243,10 +249,37 @@ class WalkedVersions:
             return target.value.walk is self and self.handed[target.value.number] is target
         return any([self.handed[number] is target for number in self.read_numbers])
 
+    def renew_at_once(self: Any, target: Any, result: Any) -> bool:
+        """`renew` in the usual case: the record has it here, of tensors that nobody has read and whose memory is theirs; else False."""
+        step = self.at
+        if step.event is None or step.event.kind != "write" or type(target) is not Handed or type(result) is not Handed:
+            return False
+        (_, old), (_, new) = step.args
+        handed, values = self.handed, self.values
+        if handed[old] is not target or handed[new] is not result or step.grad != MODES.grad:
+            return False
+        if step.subject[0] != 1 or self.path.kin.get(old) is not None or self.path.kin.get(new) is not None:
+            return False
+        stand_for(target, values[new])
+        stand_for(result, values[old])
+        self._put_in_place(old, result)
+        self._put_in_place(new, target)
+        self.at = step.next.next
+        return True
+
+    def is_alike(self, target: Any, result: Any) -> bool:
+        """Whether they are known to be of one shape and dtype."""
+        if type(target) is not Handed or type(result) is not Handed:
+            return False
+        value, other = target.value, result.value
+        return value.shape == other.shape and value.dtype is other.dtype
+
     def renew(self: Any, target: Any, result: Any) -> bool:
         """`target` stands for `result` from now on, as in the record; else the walk ends, and False is given unless that is recorded anew."""
+        if self.renew_at_once(target, result):
+            return True
+        step = self.at
         if not any([self._is_write(choice, target, result) for choice in (self.at, *self.at.others)]):
-            step = self.at
             if step.of is copied.op and step.args[0][0] == "value" and self.handed[step.args[0][1]] is result:
                 result = copied(result)
         if self.running and self._go_over_write(target, result):

@@ -26,7 +26,7 @@ from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
-from dynograd.plans.steps import UNSEEN, Listed, Path, Step, freed, same, told
+from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, same, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.versions import WalkedVersions
 from dynograd.plans.walk_readers import WalkReader
@@ -93,9 +93,12 @@ class Walk(Tree, WalkedVersions, Leaving):
     def _put_in_place(self, number: int, new: Any) -> None:
         self.handed[number] = new
         for step, place in self.uses[number]:
-            setattr(step, f"a{place}", new)
+            setattr(step, FIELDS[place], new)
         for step in self.makers[number]:
-            self._set_result(step)
+            if step.result.__class__ is list or step.event.shape is not None:
+                self._set_result(step)
+            else:
+                step.result = new
 
     def other(self, entry: Entry, below: Any, args: tuple) -> Any:
         """An op whose code has not found what the record has here."""

@@ -53,7 +53,8 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
     if result._meta is not None:
         follow_base(result)
     if guards and MODES.plan is not None and MODES.plan.may_renew(target, result):
-        if MODES.plan.renew(target, _fitting(target, result, who)):
+        plan = MODES.plan
+        if plan.renew(target, result if plan.is_alike(target, result) else _fitting(target, result, who)):
             return target
     if type(target) not in TENSORS or type(result) not in TENSORS:
         other = _other_write(target, result, who, write_result)

@@ -101,8 +101,11 @@ def _renewed(target: Tensor, function: Any, args: tuple, kwargs: dict[str, Any],
     """The in-place form for a tensor that a compiled step has made: what is computed apart is its value from then on."""
     if "axis" in kwargs and "dim" in inspect.signature(function).parameters:
         kwargs["dim"] = kwargs.pop("axis")
-    args = tuple([wrap(argument) if type(argument) is ndarray else argument for argument in args])  # it differs by step
+    if args:  # an array differs by step
+        args = tuple([wrap(argument) if type(argument) is ndarray else argument for argument in args])
     result = function(target, *args, **kwargs)
+    if MODES.plan is not None and MODES.plan.renew_at_once(target, result):
+        return target
     if any([result is argument for argument in (target, *args)]):
         result = copied(result)
     return write_result(target, result, who)
