@@ -457,7 +457,7 @@ class Maker:
             terms = [f"{a}.float().pow(2).mean()" if rng.random() < 0.7 else f"{a}.float().sum()"]
             if rng.random() < 0.5:
                 terms.append(f"{self._pick(FULL, ROW)[0]}.float().mean()")
-            if rng.random() < 0.5:
+            if rng.random() < 0.5 or self.writes:  # such a pass has something to differentiate
                 terms.append("F.cross_entropy(m0(x), y)")
             if rng.random() < 0.3:
                 terms.append("(p * p).sum()")
