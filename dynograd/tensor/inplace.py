@@ -310,8 +310,10 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         recorded = getattr(type(value), "__dynograd_set_item__", None)
         if recorded is not None and recorded(self, index, value):
             return
-        if MODES.plan is not None and _renew_at(self, index, value):
-            return
+        if MODES.plan is not None:
+            if _renew_at(self, index, value):
+                return
+            (value,) = MODES.plan.settled((value,))
         guards[0](self)
     if self._meta is not None:
         follow_base(self)

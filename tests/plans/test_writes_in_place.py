@@ -28,7 +28,7 @@ def layers() -> Any:
 
 def lines(text: str) -> Callable[..., Any]:
     """A function of (m, x, n) with these lines, which has the tensor `h` of `m(x)` and gives `h`."""
-    body = "\n".join([f"    {line}" for line in text.split("; ")])
+    body = "\n".join([f"    {line}" for line in text.split("\n")])
     space: dict[str, Any] = dict(torch=torch, F=F, kept=[])
     exec(compile(f"def f(m, x, n):\n    h = m(x)\n{body}\n    return h\n", "<lines>", "exec"), space)
     return space["f"]
@@ -47,13 +47,16 @@ WALKED = {
     "a mask": "h[x > 0] = 0.5; h.masked_fill_(x < -1, 0.1)",
     "listed places": "h[[0, 2]] = x[:2]",
     "it gets a history": "h = x * 2; h += m(x); h.relu_()",
-    "no history": "with torch.no_grad(): h = x * 2; h += 1; h.mul_(2); h[0] = 3.0; h = m(h)",
+    "no history": "with torch.no_grad(): h = x * 2; h += 1; h.mul_(2); h[0] = 3.0; v = h.t(); v[1] += 1\nh = m(h)",
     "views before": "v = h.view(-1); t = h.t(); h += x; v.mul_(2); t[1].add_(x[:, 0]); h = h + v.view(5, 4) * t.t()",
     "pieces": "a, b = h.chunk(2, 1); a *= b; r = h.unbind(); r[2].mul_(3); h.unsqueeze(0)[0, :, 3] = x[:, 1]",
     "a view of what nobody has": "h = m(x).view(2, 10); h += 1; h = h[:, :4]; h *= 2",
     "a value is read before": "h = x * 2; s = h.sum().item(); h.tolist(); h += 1; h.tolist(); h *= 2; h += m(x)",
     "a value is read behind": "h += x; (h > 0).any().item(); h.mul_(0.5); str(h.detach())",
     "kept": "kept.append(h); h *= 2; kept.append(h); del kept[:-3]; h = h + 1; h -= kept[-1]",
+    "a buffer": "with torch.no_grad(): o = torch.zeros(5, 4); k = x * 2; o[:, 0] = k[:, 0]; k += o; o += k\nh = m(o)",
+    "a list of tensors": "h = x * 2; torch._foreach_add_([h], [x]); h = m(h)",
+    "one element": "s = x.sum(); s += torch.ones(1); s.mul_(x[:1, 0]); h = h * s",
     "another dtype": "h += x.double(); h.mul_(torch.tensor(2))",
     "an alias in memory that was let go": "v = h.detach(); s = v * 1; del v; h += s",
 }
