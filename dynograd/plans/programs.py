@@ -301,11 +301,11 @@ class Program:
                 self._compute(call)
                 if not _gives(call.outputs, expected, True):
                     self.differing.append(f"{call.kind} {call.name} at {call.line}")
+            if len(self.calls) in ends:  # on what the calls have read
+                self._check_group(ends[len(self.calls)], exact)
         finally:
             for number, values in latest.items():
                 write(self.outside[number], values)
-        if len(self.calls) in ends:
-            self._check_group(ends[len(self.calls)], exact)
         sound = [
             group
             for group in self.groups

@@ -259,7 +259,8 @@ class Recording(RecordedVersions):
 
     def kept(self) -> list[int]:
         """The values that somebody has now."""
-        return [number for number, tensor in enumerate(self.values) if getrefcount(tensor) > 3]
+        values = self.values  # `enumerate` would hold each of them, too
+        return [number for number in range(len(values)) if getrefcount(values[number]) > 2]
 
     def consumed(self) -> dict[int, int]:
         """The values that lead to what a backward pass has used up, with the number of that event."""
