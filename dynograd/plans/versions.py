@@ -280,7 +280,12 @@ class WalkedVersions:
             return True
         step = self.at
         if not any([self._is_write(choice, target, result) for choice in (self.at, *self.at.others)]):
-            if step.of is not None and step.of.op is copied.op and step.args[0][0] == "value" and self.handed[step.args[0][1]] is result:
+            if (
+                step.of is not None
+                and step.of.op is copied.op
+                and step.args[0][0] == "value"
+                and self.handed[step.args[0][1]] is result
+            ):
                 result = copied(result)
         if self.running and self._go_over_write(target, result):
             return True

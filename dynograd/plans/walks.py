@@ -77,6 +77,9 @@ class Walk(Tree, WalkedVersions, Leaving):
     def _let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
         counts, handed = self.counts, self.handed
+        for number, copied in self.read_numbers.items():  # steps have those again that only share what was read
+            if copied is None and type(handed[number]) is Handed:
+                self._put_in_place(number, handed[number])
         for number in self.results:
             tensor = handed[number]
             if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:

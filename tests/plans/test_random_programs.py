@@ -39,7 +39,7 @@ def test_the_exact_mode_gives_the_same_bits(first: int) -> None:
 def test_programs_that_write_in_place_give_the_same_bits(exact: bool) -> None:
     walked = 0
     with contextlib.nullcontext() if exact else in_python_form():
-        for seed in range(1000, 1040):
+        for seed in (*range(1000, 1040), 34075):  # the last one: what NumPy has was written when the next step began
             program = program_of(seed, True)
             result = compare(program.text(), 0.0, exact)
             assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{program.text()}"

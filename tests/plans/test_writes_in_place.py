@@ -64,6 +64,7 @@ LEAVING = {
     "a branch": "h *= 2; h = h * 1.5 if n % 4 == 3 else h; h += x",
     "a branch behind views": "v = h[1]; v += 1; k = h + v; h = h.tanh() if n % 4 == 3 else h; v.mul_(2); h = h + k + v",
     "numpy in one step": "h = x * 2; a = h.numpy() if n == 5 else None; h += 1; h = m(h if a is None else torch.from_numpy(a.copy()))",
+    "numpy of an alias in one step": "h = x * 2; a = h.detach().numpy() if n == 5 else None; v = h.detach() * 1; h[0].add_(1); h = m(h if a is None else torch.from_numpy(a.copy()))",
     "a view in one step": "v = h.view(-1); w = v * 1; v = v if n == 5 else None; h += 1; h = h * w.view(5, 4); h = h if v is None else h / v.view(5, 4)",
     "detached in one step": "h = x * 2; v = h.detach(); v = v if n == 5 else None; h += 1; h = m(h) if v is None else m(v)",
     "the graph is asked for": "h *= 2; h = h if n % 4 != 3 or h.grad_fn is not None else None; h += x",
