@@ -16,6 +16,7 @@ from dynograd.autograd.nodes import caller, line_text, next_seq
 __all__ = [
     "Stamp",
     "before_rebinding",
+    "count_on",
     "last_write",
     "marks",
     "note_again",
@@ -83,6 +84,13 @@ def note_again(array: Any) -> None:
     entry = stamps.get(id(arrays.base_of(array)))
     if entry is not None:
         entry.count += 1
+
+
+def count_on(array: Any, count: int) -> None:
+    """The memory counts as written so often, at no time that backward asks for."""
+    owner = arrays.base_of(array)
+    entry = stamps.get(id(owner))
+    (_new_entry(owner) if entry is None else entry).count = count
 
 
 def marks(listed: list[Any]) -> list[tuple[Stamp, Any]]:

@@ -69,7 +69,7 @@ class Family:
                 tensor = own
             outside.append(tensor)
         values = [
-            SimpleNamespace(_requires_grad=value.grad, _meta=True if value.is_view else None)
+            SimpleNamespace(_requires_grad=value.grad, _meta=True if value.is_view else None, array=None)
             for value in _values_of(first)
         ]
         recording: Any = SimpleNamespace(
@@ -79,6 +79,7 @@ class Family:
             calls=range(first.forward),
             through=(),
             consumed=lambda: first.used,
+            writes_into=lambda array: 0,
             result=first.result,
         )
         self.walk.add(recording, self.program)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.nodes import Node
+from dynograd.autograd.writes import count_on
 from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter.tensor_parts import Meta
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
-__all__ = ["Handed", "Value", "become", "new_handed"]
+__all__ = ["Handed", "Value", "become", "new_handed", "stand_for"]
 
 _ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
 
@@ -24,7 +25,19 @@ _ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
 class Value:
     """What is known of one recorded result: its number in the record, its shape, dtype and strides, whether it requires grad."""
 
-    __slots__ = ("contiguous", "dtype", "grad", "is_view", "number", "shape", "shown", "size", "strides", "walk")
+    __slots__ = (
+        "contiguous",
+        "dtype",
+        "grad",
+        "is_view",
+        "number",
+        "shape",
+        "shown",
+        "size",
+        "strides",
+        "version",
+        "walk",
+    )
     device = devices.cpu
     whole = None
     kind = property(lambda self: self)  # what `PendingArray` asks for
@@ -33,6 +46,7 @@ class Value:
         self.walk, self.number, self.grad, self.is_view = walk, number, grad, is_view
         self.shape, self.dtype, self.strides, self.size = array.shape, array.dtype, array.strides, array.size
         self.shown, self.contiguous = Size(array.shape), array.flags.c_contiguous
+        self.version = 0  # how often the step has written into it in place
 
 
 class Handed(Tensor):
@@ -75,6 +89,7 @@ class Handed(Tensor):
     )
     device = property(lambda self: devices.cpu)
     is_cpu = property(lambda self: True)
+    _version = property(lambda self: self.value.version)
     is_cuda = is_meta = property(lambda self: False)
 
     def dim(self) -> int:
@@ -206,6 +221,7 @@ class Read(Handed):
     array = _ARRAY  # type: ignore[assignment]
     item, __bool__, __float__, __int__ = Tensor.item, Tensor.__bool__, Tensor.__float__, Tensor.__int__
     numpy, __dlpack__, data = Tensor.numpy, Tensor.__dlpack__, Tensor.data  # type: ignore[assignment]
+    _version = Tensor._version  # type: ignore[assignment]
 
 
 Handed.__name__ = Handed.__qualname__ = Read.__name__ = Read.__qualname__ = "Tensor"  # as errors name them
@@ -215,16 +231,28 @@ _VIEW = Meta()  # what a view has for the rest: it is one
 
 def new_handed(value: Value) -> Handed:
     result = object.__new__(Handed)
-    Handed.value.__set__(result, value)  # type: ignore[attr-defined]
-    result._requires_grad, result._grad, result._meta = value.grad, None, _VIEW if value.is_view else None
+    stand_for(result, value)
     return result
+
+
+def stand_for(tensor: Any, value: Value) -> None:
+    """The tensor is a recorded one, with this value to come."""
+    _turn_into(tensor, Handed)
+    Handed.value.__set__(tensor, value)  # type: ignore[attr-defined]
+    tensor._requires_grad, tensor._grad, tensor._meta = value.grad, None, _VIEW if value.is_view else None
 
 
 def become(
     handed: Any, array: Any, node: Any, requires_grad: bool, meta: Any = None, kind: type[Tensor] = Tensor
 ) -> None:
     """The recorded tensor is a plain one from now on; or a `Read`, which still knows what it is in the record."""
-    handed.__class__ = kind
+    if type(handed) is Handed and handed.value.version:
+        count_on(array, handed.value.version)
+    _turn_into(handed, kind)
     handed.array, handed._requires_grad = array, requires_grad
     if kind is Tensor:
         handed.node, handed._meta = node, meta
+
+
+def _turn_into(tensor: Any, kind: type[Tensor]) -> None:
+    tensor.__class__ = kind

@@ -11,6 +11,7 @@ import numpy
 from dynograd.amp.autocasting import STATE
 from dynograd.autograd.modes import MODES
 from dynograd.plans.handed import Handed, Read, become
+from dynograd.plans.memory import is_part_of_any, same_part
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.steps import Path, Step, freed
@@ -29,6 +30,8 @@ class Leaving:
     counts: list[int]
     done: int
     handed: list[Any]
+    lent: list[Any]
+    released: dict[int, Any]
     owner: Any
     path: Any
     read_numbers: dict[int, Any]
@@ -114,6 +117,9 @@ class Leaving:
             return
         if event.kind == "step":
             return
+        if event.kind in ("write", "rename"):
+            recording.note_again(event, *[self.handed[number] for _, number in step.args])
+            return
         if event.kind == "detach":
             results = [self.handed[step.args[0][1]].detach()]
         else:
@@ -143,8 +149,25 @@ class Leaving:
             and (number in self.copies or self.path.lasts.get(number, self.done) >= self.done)
         ):
             _write(tensor.array, self.where(number))  # type: ignore[attr-defined]
-        become(handed, tensor.array, tensor.node, tensor._requires_grad, tensor._meta)
+        array = self._lent_memory_of(number)
+        if array is not None:  # NumPy sees what is written there from now on
+            recording.refuse("NumPy has the memory of a recorded tensor")
+        become(handed, tensor.array if array is None else array, tensor.node, tensor._requires_grad, tensor._meta)
         recording.replace(tensor, handed)
+
+    def _lent_memory_of(self, number: int) -> Any:
+        """The array of a recorded tensor where NumPy has its memory, or that of a tensor that shares it; else None."""
+        if not self.lent:
+            return None
+        handed, kin = self.handed[number], self.path.kin.get(number)
+        if type(handed) is not Handed and is_part_of_any(handed.array, self.lent):
+            return handed.array
+        if kin is None or kin[0] != "region" or kin[1] not in self.released:
+            return None
+        copied = self.released[kin[1]][1]
+        if not is_part_of_any(copied, self.lent):
+            return None
+        return same_part(self.path.arrays[number], self.path.program.memory.buffers[kin[1]], copied)
 
     def _arguments(self, step: Step) -> list[Any]:
         event = step.event

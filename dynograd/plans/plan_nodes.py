@@ -13,7 +13,7 @@ from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import Program, write
-from dynograd.plans.recording import call_with
+from dynograd.plans.recording import Recording, call_with
 
 __all__ = ["PlanNode"]
 
@@ -95,6 +95,8 @@ class PlanNode(Node):
                     results = [result] if event.shape is None else list(result)
                 else:
                     results = []
+                    if event.kind in ("write", "rename") and type(MODES.plan) is Recording:
+                        MODES.plan.note_again(event, *[tensors[number] for _, number in step.args])
             finally:
                 MODES.grad, STATE.inside_op = before, inside
             tensors.update(zip(step.results, results))

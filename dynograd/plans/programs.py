@@ -324,7 +324,7 @@ class Program:
                 self._compute(call)
                 if not gives(call.outputs, expected, True):
                     self.differing.append(f"{call.kind} {call.name} at {call.line}")
-            if len(self.calls) in ends:
+            if len(self.calls) in ends:  # on what the calls have read
                 self._check_group(ends[len(self.calls)], exact)
         finally:
             for number, values in latest.items():

@@ -13,13 +13,25 @@ from dynograd import arrays
 from dynograd.arrays import SCALARS, as_result, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import OutputNode, Partial
+from dynograd.interpreter.dispatch import in_place
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.plans.memory import write
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["CopyForm", "DeferredForm", "Forward", "RuleForm", "SumForm", "call_with", "flat", "results_of"]
+__all__ = [
+    "CopyForm",
+    "DeferredForm",
+    "Forward",
+    "RuleForm",
+    "SumForm",
+    "call_in_place",
+    "call_with",
+    "flat",
+    "results_of",
+    "writes_in_place",
+]
 
 
 def call_with(function: Any, op: Op, args: Any) -> Any:
@@ -34,6 +46,17 @@ def call_with(function: Any, op: Op, args: Any) -> Any:
 def _by_position(op: Op) -> int:
     kinds = [parameter.kind for parameter in op.public_signature.parameters.values()]
     return sum([kind is not inspect.Parameter.KEYWORD_ONLY for kind in kinds])
+
+
+def writes_in_place(op: Op, args: tuple) -> bool:
+    """Whether an op is called with `inplace=True`."""
+    return op.has_inplace_argument and bool(args[op.parameter_names.index("inplace")])
+
+
+def call_in_place(op: Op, args: tuple) -> Tensor:
+    """The call with `inplace=True`: that of the method, which calls the op and writes what it gives."""
+    named = dict(zip(op.parameter_names, args))
+    return in_place(op, named[op.array_names[0]], tuple([named[name] for name in op.static_names]))
 
 
 def flat(values: Any) -> list[Any]:

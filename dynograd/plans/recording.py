@@ -29,7 +29,8 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, Pass, is_constant, saved_of
-from dynograd.plans.python_forms import Forward, call_with, flat, results_of
+from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
+from dynograd.plans.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "flat"]
@@ -80,7 +81,7 @@ def _is_mask(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.name == "bool"
 
 
-class Recording:
+class Recording(RecordedVersions):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(self, known: dict[int, Any], arguments: dict[int, str]) -> None:
@@ -110,9 +111,11 @@ class Recording:
         # (calls noted before, number of a tensor from outside, its values from there on): what the check at capture puts back
         self.snapshots: list[tuple[int, int, Any]] = []
         self.current: set[int] = set()  # those whose latest values are there
+        self.lent, self.renewed, self.apart = [], [], {}
 
     def end(self) -> None:
         """The step is over."""
+        self.take_apart()
         MODES.plan = None
         RECORDER.turn_off()
         self.noting.__exit__()
@@ -120,6 +123,7 @@ class Recording:
     def refuse(self, reason: str) -> None:
         if not self.reason:
             self.reason, self.line = reason, line_text(caller(2))
+            self.take_apart()
 
     # --- ops --------------------------------------------------------------------------------------------------------------------
 
@@ -127,6 +131,8 @@ class Recording:
         """A call of an op, with all its parameters in order."""
         operands = flat(args)
         tensors = [value for value in operands if isinstance(value, Tensor)]
+        if writes_in_place(entry.op, args):
+            return call_in_place(entry.op, args)
         if self.inside or self.reason or not tensors or not all([type(tensor) in TENSORS for tensor in tensors]):
             return call_with(below, entry.op, args)
         if not all([type(tensor.array) is ndarray for tensor in tensors]):
@@ -255,7 +261,8 @@ class Recording:
 
     def kept(self) -> list[int]:
         """The values that somebody has now."""
-        return [number for number, tensor in enumerate(self.values) if getrefcount(tensor) > 3]
+        values = self.values  # `enumerate` would hold each of them, too
+        return [number for number in range(len(values)) if getrefcount(values[number]) > 2]
 
     def consumed(self) -> dict[int, int]:
         """The values that lead to what a backward pass has used up, with the number of that event."""
@@ -304,6 +311,7 @@ class Recording:
 
     def before_lending(self, tensor: Any) -> None:
         """NumPy gets a tensor's memory: what it writes there is found when the plan is compared with the step."""
+        self.lent.append(tensor.array)
 
     def before_flag(self, tensor: Any) -> None:
         """`requires_grad` of a tensor is about to change."""

@@ -10,7 +10,7 @@ from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
+__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
 
 MOST = 8  # operands that the code of an op compares itself
 FIELDS = tuple(f"a{place}" for place in range(MOST))
@@ -98,7 +98,9 @@ class Path:
         ]
 
     def is_eligible(self) -> bool:
-        """Whether it may stand for other sizes: nothing that it gives has a history, or the backward of that is learnt."""
+        """Whether it may stand for other sizes: it writes nothing in place, and nothing that it gives has a history, or the backward of that is learnt."""
+        if any([event.kind in ("write", "rename") for event in self.events]):
+            return False
         return self.parts is not None or {self.numbers[number] for number in self.program.keeps}.isdisjoint(self.open)
 
 

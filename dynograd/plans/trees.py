@@ -128,6 +128,7 @@ class Tree:
             path.numbers.append(place)
             step.results.append(place)
             value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None)
+            value.version = recording.writes_into(tensor.array)
             self.values.append(value)
             self.handed.append(new_handed(value))
             self.counts.append(0)

@@ -24,16 +24,18 @@ from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
+from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
-from dynograd.plans.steps import UNSEEN, Listed, Path, Step, freed, same, told
+from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, same, told
 from dynograd.plans.trees import Tree
+from dynograd.plans.versions import WalkedVersions
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]
 
 
-class Walk(Tree, Leaving):
+class Walk(Tree, WalkedVersions, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -74,6 +76,9 @@ class Walk(Tree, Leaving):
         if self.path is None:
             return
         counts, handed = self.counts, self.handed
+        for number, copied in self.read_numbers.items():  # steps have those again that only share what was read
+            if copied is None and type(handed[number]) is Handed:
+                self.put_in_place(number, handed[number])
         for number in self.results:
             tensor = handed[number]
             if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
@@ -90,12 +95,17 @@ class Walk(Tree, Leaving):
     def put_in_place(self, number: int, new: Any) -> None:
         self.handed[number] = new
         for step, place in self.uses[number]:
-            setattr(step, f"a{place}", new)
+            setattr(step, FIELDS[place], new)
         for step in self.makers[number]:
-            self._set_result(step)
+            if step.result.__class__ is list or step.event.shape is not None:  # type: ignore[union-attr]
+                self._set_result(step)
+            else:
+                step.result = new
 
     def other(self, entry: Entry, below: Any, args: tuple) -> Any:
         """An op whose code has not found what the record has here."""
+        if writes_in_place(entry.op, args):
+            return call_in_place(entry.op, args)
         step = self.at
         if step.of is entry and step.grad == MODES.grad and (new := self._matches(step, args)) is not None:
             self._go_to(step, new)
@@ -361,6 +371,7 @@ class Walk(Tree, Leaving):
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):
             self.catch_up()
+        if type(tensor) is not Handed:
             self.lent.append(tensor.array)
 
     def settled(self, args: tuple) -> tuple:

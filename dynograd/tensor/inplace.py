@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
 from numpy import may_share_memory, putmask
 
 from dynograd import arrays
@@ -51,12 +52,32 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
         follow_base(target)
     if result._meta is not None:
         follow_base(result)
+    if guards and MODES.plan is not None and MODES.plan.may_renew(target, result):
+        plan = MODES.plan
+        if plan.renew(target, result if plan.is_alike(target, result) else _fitting(target, result, who)):
+            return target
     if type(target) not in TENSORS or type(result) not in TENSORS:
         other = _other_write(target, result, who, write_result)
         if other is not None:
             return other
     if 0 in target.array.strides and who not in REPEATED:
         refuse_repeats(who, target.array)
+    result = _fitting(target, result, who)
+    if guards:
+        guards[0](target)
+    recording = MODES.grad and (target._requires_grad or result._requires_grad)
+    if recording:
+        check_writable(target, who)
+        _keep_old_values(target, result)
+    arrays.write(target.array, result.array)
+    _stamp(target)
+    if recording:
+        rebase(target, result)
+    return target
+
+
+def _fitting(target: Tensor, result: Tensor, who: str) -> Tensor:
+    """The result in the shape and the dtype of the tensor that it is to be written into."""
     if result.array.shape != target.array.shape:
         if result.array.size == 1 and target.array.ndim == 0:
             result = result.reshape(())
@@ -72,17 +93,7 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
                 f"Use {who.rstrip('_')}, which returns a new tensor, or convert the operand first."
             )
         result = convert(result, target.dtype)
-    if guards:
-        guards[0](target)
-    recording = MODES.grad and (target._requires_grad or result._requires_grad)
-    if recording:
-        check_writable(target, who)
-        _keep_old_values(target, result)
-    arrays.write(target.array, result.array)
-    _stamp(target)
-    if recording:
-        rebase(target, result)
-    return target
+    return result
 
 
 def _other_write(target: Tensor, value: Tensor, who: str, write: Any) -> Tensor | None:
@@ -167,15 +178,32 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         follow_base(target)
     if source._meta is not None:
         follow_base(source)
+    if guards and MODES.plan is not None and MODES.plan.may_renew(target):
+        return write_result(target, indexing.put_basic(target, _like(source, target.array, who), (Ellipsis,)), who)
     if type(target) not in TENSORS or type(source) not in TENSORS:
         other = _other_write(target, source, who, _assign)
         if other is not None:
             return other
-    shape = target.array.shape
     if 0 in target.array.strides and who not in REPEATED:
         refuse_repeats(who, target.array)
     if source.array is not target.array and (source.array.base is not None or target.array.base is not None):
         refuse_overlap(who, target.array, source.array)
+    source = _like(source, target.array, who)
+    if guards:
+        guards[0](target)
+    recording = MODES.grad and (target._requires_grad or source._requires_grad)
+    if recording:
+        check_writable(target, who)
+    arrays.write(target.array, source.array)
+    _stamp(target)
+    if recording:
+        overwrite(target, source)
+    return target
+
+
+def _like(source: Tensor, place: Any, who: str) -> Tensor:
+    """The tensor, stretched and converted to what is assigned to the memory `place`."""
+    shape = place.shape
     if source.array.shape != shape:
         extra = source.array.ndim - len(shape)
         try:
@@ -190,18 +218,7 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         if extra > 0:
             source = source.reshape(source.array.shape[extra:])
         source = stretch(source, shape)
-    if source.array.dtype != target.array.dtype:
-        source = convert(source, target.dtype)
-    if guards:
-        guards[0](target)
-    recording = MODES.grad and (target._requires_grad or source._requires_grad)
-    if recording:
-        check_writable(target, who)
-    arrays.write(target.array, source.array)
-    _stamp(target)
-    if recording:
-        overwrite(target, source)
-    return target
+    return convert(source, dtypes.BY_NUM[place.dtype.num]) if source.array.dtype != place.dtype else source
 
 
 def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
@@ -251,6 +268,28 @@ def zero_(self: Tensor) -> Tensor:
     return _assign(self, wrap(arrays.zeros((), self.dtype)), "zero_")
 
 
+def _renew_at(target: Tensor, index: Any, value: Any) -> bool:
+    """`target[index] = value` of a tensor that a compiled step has made: a copy with the value in it is its value from then on."""
+    if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.shape == target.shape:
+        if type(value) not in (int, float) or not MODES.plan.may_renew(target):
+            return False
+        write_result(target, registry["masked_fill"].function(target, index, value), "setitem")
+        return True
+    if any([isinstance(entry, (Tensor, ndarray)) for entry in (index if type(index) is tuple else (index,))]):
+        return False  # places that a record does not know
+    if not MODES.plan.may_renew(target):
+        return False
+    source = _as_tensor(value, target)
+    is_basic, ready = indexing.normalize_index(target.array.shape, index)
+    if is_basic:
+        place = numpy.broadcast_to(numpy.zeros((), target.array.dtype), target.array.shape)[ready]
+        result = indexing.put_basic(target, _like(source, place, "setitem"), ready)
+    else:
+        result = indexing.put_at(target, convert(source, target.dtype), ready)
+    write_result(target, result, "setitem")
+    return True
+
+
 _SMALL = 1 << 15
 
 
@@ -271,6 +310,10 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         recorded = getattr(type(value), "__dynograd_set_item__", None)
         if recorded is not None and recorded(self, index, value):
             return
+        if MODES.plan is not None:
+            if _renew_at(self, index, value):
+                return
+            (value,) = MODES.plan.settled((value,))
         guards[0](self)
     if self._meta is not None:
         follow_base(self)

@@ -86,6 +86,8 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
             if MODES.plan is not None:
+                if MODES.plan.may_renew(self):
+                    return _renewed(self, function, args, kwargs, who)
                 args = MODES.plan.settled(args)
             if any([hasattr(type(argument), "__dynograd_settle__") for argument in args]):  # it waits: so may the write
                 return write_result(self, function(self, *args, **kwargs), who)
@@ -93,6 +95,20 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
         return quick(self, *args, **kwargs)
 
     return guarded if write is None else standing(guarded, lambda: asking(write(slow), guarded), title=f"asked/{who}")
+
+
+def _renewed(target: Tensor, function: Any, args: tuple, kwargs: dict[str, Any], who: str) -> Tensor:
+    """The in-place form for a tensor that a compiled step has made: what is computed apart is its value from then on."""
+    if "axis" in kwargs and "dim" in inspect.signature(function).parameters:
+        kwargs["dim"] = kwargs.pop("axis")
+    if args:  # an array differs by step
+        args = tuple([wrap(argument) if type(argument) is ndarray else argument for argument in args])
+    result = function(target, *args, **kwargs)
+    if MODES.plan is not None and MODES.plan.renew_at_once(target, result):
+        return target
+    if any([result is argument for argument in (target, *args)]):
+        result = copied(result)
+    return write_result(target, result, who)
 
 
 def asking(writing: Writing, guarded: Callable[..., Any]) -> Writing:

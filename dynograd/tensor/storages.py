@@ -713,6 +713,8 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     >>> tensor([1.0, 2.0]).untyped_storage().nbytes()
     8
     """
+    if MODES.plan is not None:
+        MODES.plan.before_lending(self)
     return UntypedStorage._over(storages.bytes_of(self.array), _base_or_itself(self))
 
 

@@ -321,6 +321,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         >>> x[1:].data_ptr() - x.data_ptr()
         4
         """
+        if MODES.plan is not None:
+            MODES.plan.before_lending(self)
         return arrays.address_of(self.array)
 
     @property

@@ -141,6 +141,18 @@ IN_PLACE = """
 {a}.relu_() | {a}.neg_() | {a}.masked_fill_({a} > 1, 0.5) | {a}.add_(n) | {a}[:1].mul_(2) | {a}.fill_(0.3) | {a}.normal_() | {a}.data.mul_(2)
 F.relu({a}, inplace=True) | torch.add({a}, 1, out={a}) | {a}[..., 1] = {b}[..., 0] | {a}.sub_({b}.detach()) | {a}.uniform_() | {a}.t_() if {a}.dim() == 9 else None
 """
+# Writes that are recorded, and some beside them that are not: for programs of which many lines write in place.
+WRITES = """
+{a}.mul_(0.5) | {a} += 1 | {a} += {b} | {a} *= {b} | {a} -= {b} * 0.1 | {a}.add_({b}, alpha=0.1) | {a}.clamp_(max=1) | {a}.copy_({b}) | {a}.zero_()
+{a}.relu_() | {a}.tanh_() | {a}.sigmoid_() | {a}.neg_() | {a}.abs_().add_(0.1).sqrt_() | {a}.masked_fill_({b} > 1, 0.5) | {a}.fill_(0.3) | {a}.div_({b}.abs() + 1)
+F.relu({a}, inplace=True) | F.leaky_relu({a}, 0.2, inplace=True) | F.dropout({a}, 0.3, inplace=True) | F.silu({a}, inplace=True) | F.elu({a}, inplace=True)
+{a}.add_({b}).mul_(0.5) | {a}.addcmul_({b}, {b}, value=0.1) | {a}.lerp_({b}, 0.3) | {a}.pow_(2) | {a}.sub_({b}.detach()) | {a}[...] = {b} | {a} += x.sum()
+{a}[..., 0] = 0.5 | {a}[..., 1] = {b}[..., 0] | {a}[0] = {b}[0] | {a}[..., 1:3] = {b}[..., :2] * 2 | {a}[0] += 1 | {a}[:1].mul_(2) | {a}[..., -1] *= {b}[..., 0]
+{a}.view(-1).mul_(0.5) | {a}.t().add_(1) | {a}.unsqueeze(0)[0] += {b} | {a}.detach().mul_(0.5) | {a}[..., :2].relu_() | {a}.exp_().log_() | {a}.data.mul_(2)
+with torch.no_grad(): {a}.add_(1) | {a}.fill_({b}.sum().detach()) | {a}.normal_() | {a}.where({b} > 0, {b}).add_(1) | {a}[n % 3].add_(1) | {a}.add_(scale)
+seen_numbers.append({a}._version) | seen_numbers.append({a}.tolist()) | seen_numbers.append({a}.sum().item()) | kept.append({a}) | kept.append({a}.detach()) | holder.tensor = {a}
+if n % 3 == 0: {a}.mul_(0.5) | if n == 5: kept.append({a}) | if {a}.detach().sum() > 0: {a}.neg_() | if n == 6: seen_numbers.append({a}.detach().numpy())
+"""
 ON_STATE = """
 buffer.mul_(0.9).add_(x.mean(0), alpha=0.1) | buffer.add_(1) | counter.add_(1) | counter += 1 | buffer.copy_({row}.detach()) | buffer[1] = float(n)
 buffer.data = buffer.data * 0.5 | buffer.numpy()[0] += 0.5 | numbers[n % 3].mul_(0.9) | w.data.mul_(0.99) | w.data = w.data.clone() | array[1] += 1
@@ -240,7 +252,8 @@ def listed(text: str) -> list[str]:
 class Maker:
     """Draws a program."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, writes: bool = False) -> None:
+        self.writes = writes  # in place, in many lines
         self.rng = random.Random(seed)
         self.calm = seed % 4 != 1
         # A few of the wild things, apart from writes into what the step has made.
@@ -301,7 +314,7 @@ class Maker:
             "torch.optim.SGD({}, lr=0.05, weight_decay=0.01, nesterov=True, momentum=0.5)",
             "torch.optim.Adam({}, lr=0.01, foreach=False)",
         ]
-        m0, m1 = self.choice(modules), self.choice(modules)
+        m0, m1 = self.choice(modules), modules[4] if self.writes else self.choice(modules)
         lines = [
             f"m0 = {m0}",
             f"m1 = {m1}",
@@ -362,7 +375,7 @@ class Maker:
             ["pointwise", "binary", "change", "in place", "state", "block", "fault", "rebind", "list"],
             [10, 7, 14, 3, 6, 3 if depth < 2 else 0, 0.5, 3, 1]
             if not self.calm
-            else [10, 7, 14, 0.02, 2, 1 if depth < 2 else 0, 0, 1, 0],
+            else [10, 7, 14, 15 if self.writes else 0.02, 2, 1 if depth < 2 else 0, 0, 1, 0],
         )[0]
         if kind == "pointwise":
             a, shape = self._pick()
@@ -390,7 +403,9 @@ class Maker:
                     Block(f"{name} = {a}{rng.choice(['.clone()', ' * 1.5', '.detach().clone()', '.clone().detach()'])}")
                 )
                 a = name
-            return [*blocks, Block(self.choice(IN_PLACE).format(a=a, b=b))]
+            line = rng.choice(listed(WRITES)) if self.writes else self.choice(IN_PLACE)
+            head, colon, below = line.format(a=a, b=b).partition(": ")
+            return [*blocks, Block(f"{head}:", [Block(below)]) if colon else Block(head)]
         if kind == "state":
             return [Block(self._filled(self.choice(ON_STATE)))]
         if kind == "fault":
@@ -442,7 +457,7 @@ class Maker:
             terms = [f"{a}.float().pow(2).mean()" if rng.random() < 0.7 else f"{a}.float().sum()"]
             if rng.random() < 0.5:
                 terms.append(f"{self._pick(FULL, ROW)[0]}.float().mean()")
-            if rng.random() < 0.5:
+            if rng.random() < 0.5 or self.writes:  # such a pass has something to differentiate
                 terms.append("F.cross_entropy(m0(x), y)")
             if rng.random() < 0.3:
                 terms.append("(p * p).sum()")
@@ -469,8 +484,8 @@ class Maker:
         return f"return {form.format(', '.join(names))}"
 
 
-def program_of(seed: int) -> Program:
-    return Maker(seed).program()
+def program_of(seed: int, writes: bool = False) -> Program:
+    return Maker(seed, writes).program()
 
 
 # --- side by side ------------------------------------------------------------------------------------------------------------

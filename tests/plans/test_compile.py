@@ -119,8 +119,9 @@ def test_fullgraph_names_the_line():
     @torch.compile(fullgraph=True)
     def f(x):
         h = x * 2
+        other = h.detach()
         h += 1  # here
-        return h
+        return h, other
 
     with pytest.raises(RuntimeError, match=r"f cannot be recorded whole, .*in place.*test_compile.py:\d+ in f"):
         f(torch.ones(2))
@@ -237,3 +238,15 @@ def test_what_a_node_saves_beside_its_operands_is_written_in_each_step(exact):
         compiled.walk.arena.whole[...] = 0  # between steps nobody has anything there
         numpy.testing.assert_array_equal(compiled(x).numpy(), x.numpy())
     assert compiled.walked
+
+
+def test_what_nobody_has_when_a_step_is_over_is_not_written():
+    def chain(x):
+        return (x * 2 + 1).tanh() * x
+
+    compiled = Compiled(chain, always=True)
+    for count in range(4):
+        x = torch.arange(4096.0).reshape(64, 64) / 4096 + count
+        assert torch.allclose(compiled(x), chain(x))
+    (group,) = compiled.walk.paths[0].program.groups
+    assert len(group.gone) == 3 and len(group.outputs()) == 1

@@ -53,7 +53,6 @@ def compile_all(made: list[Compiled]) -> Any:
 
 # Programs of which no step goes along a record, and why.
 LEFT = {
-    "written_in_place": "relu gives a tensor that was there before",
     "hooks": "a hook on a gradient",
     "inner_loop": "a backward pass that gives gradients back, or is differentiated",
     "gradient_penalty": "requires_grad of a tensor changes within the step",
