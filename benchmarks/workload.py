@@ -136,8 +136,11 @@ def train(step: Callable[[], object], parameters: Iterable, cycle: int = 1) -> W
     Its checksum is the loss of the first steps and the gradients after them. The parameters themselves are left out: Adam
     turns a gradient that is zero but for rounding into a full step.
     """
+    return _workload(_whole[0](step) if _whole else step, parameters, cycle)
+
+
+def _workload(step: Callable[[], object], parameters: Iterable, cycle: int) -> Workload:
     kept = list(parameters)
-    step = _compilers[0](step) if _compilers and _whole else step
 
     def checksum():
         losses = [step() for _ in range(CHECKED_STEPS)]
@@ -152,14 +155,15 @@ def train_on(batches, loss_of: Callable, optimizer, parameters: Iterable) -> Wor
     following = cycle(batches)
     loss_of = loss_of if _whole else compiled(loss_of)
 
-    def step():
+    def step_on(*batch):
         optimizer.zero_grad()
-        loss = loss_of(*next(following))
+        loss = loss_of(*batch)
         loss.backward()
         optimizer.step()
         return loss
 
-    return train(step, parameters, len(batches))
+    step_on = _whole[0](step_on) if _whole else step_on
+    return _workload(lambda: step_on(*next(following)), parameters, len(batches))
 
 
 # ---------------------------------------------------------------- the side that compiles

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy
+
 from benchmarks.workload import fill, generator, row, train_on
 
 CHARACTERS = 100
@@ -18,15 +20,15 @@ def text(torch, random, vocabulary, batch, time):
     return torch.from_numpy(symbols[:, :-1].copy()), torch.from_numpy(symbols[:, 1:].copy())
 
 
-def training(torch, model, optimizer, vocabulary, batch, time):
-    """Forward, cross_entropy over all symbols, backward, the optimizer's step."""
+def training(torch, model, optimizer, vocabulary, batch, *times):
+    """Forward, cross_entropy over all symbols, backward, the optimizer's step; a batch for each of the times."""
     fill(torch, model)
     cross_entropy = torch.nn.functional.cross_entropy
 
     def loss_of(x, y):
         return cross_entropy(model(x).flatten(0, 1), y.flatten())
 
-    batches = [text(torch, generator(9), vocabulary, batch, time)]
+    batches = [text(torch, generator(9), vocabulary, batch, time) for time in times]
     return train_on(batches, loss_of, optimizer(model.parameters(), lr=1e-3), model.parameters())
 
 
@@ -61,7 +63,14 @@ def small_gpt(torch):
     return blocks(torch, 3, 128, 4, 64)
 
 
-def blocks(torch, layers, features, batch, time):
+@row("gpt.lengths")
+def lengths(torch):
+    """The same of two layers of 64 features; batch 4, of 30 lengths from 10 to 60 bytes, another one in each step."""
+    times = generator(10).permutation(numpy.arange(10, 61))[:28].tolist()
+    return blocks(torch, 2, 64, 4, 10, 60, *times)
+
+
+def blocks(torch, layers, features, batch, *times):
     nn = torch.nn
     functional = nn.functional
 
@@ -76,22 +85,22 @@ def blocks(torch, layers, features, batch, time):
             self.narrow = nn.Linear(4 * features, features)
 
         def forward(self, x):
-            split = self.attention(self.norm1(x)).view(batch, time, 3, HEADS, features // HEADS)
+            split = self.attention(self.norm1(x)).view(batch, x.shape[1], 3, HEADS, features // HEADS)
             q, k, v = split.permute(2, 0, 3, 1, 4).unbind(0)
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.merge(y.transpose(1, 2).reshape(batch, time, features))
+            x = x + self.merge(y.transpose(1, 2).reshape(batch, x.shape[1], features))
             return x + self.narrow(functional.gelu(self.widen(self.norm2(x))))
 
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
             self.embedding = nn.Embedding(BYTES, features)
-            self.positions = nn.Parameter(torch.zeros(time, features))
+            self.positions = nn.Parameter(torch.zeros(max(times), features))
             self.layers = nn.Sequential(*[Layer() for _ in range(layers)])
             self.norm = nn.LayerNorm(features)
             self.linear = nn.Linear(features, BYTES, bias=False)
 
         def forward(self, x):
-            return self.linear(self.norm(self.layers(self.embedding(x) + self.positions)))
+            return self.linear(self.norm(self.layers(self.embedding(x) + self.positions[: x.shape[1]])))
 
-    return training(torch, Model(), torch.optim.AdamW, BYTES, batch, time)
+    return training(torch, Model(), torch.optim.AdamW, BYTES, batch, *times)
