@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from dynograd.amp.autocasting import STATE
+from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.memory import is_part_of_any, same_part
@@ -67,10 +68,17 @@ class Leaving:
             STATE.inside_op = inside
         for leaf, current in grads:
             leaf._grad = current
+        self._show_mates()
         for n in range(len(self.handed)):  # the record has others from now on
             if type(self.handed[n]) is not Handed:
                 self._let_one_go(n, self.handed[n])
         return tensor
+
+    def _show_mates(self: Any) -> None:
+        """Steps find those again that only share the memory of what was read, so that it can be counted who has them."""
+        for number, copied in self.read_numbers.items():
+            if copied is None and type(self.handed[number]) is Handed:
+                self.put_in_place(number, self.handed[number])
 
     def _steps_to(self, number: int) -> list[Step]:
         return self.path.steps[:number]
@@ -155,7 +163,7 @@ class Leaving:
         become(handed, tensor.array if array is None else array, tensor.node, tensor._requires_grad, tensor._meta)
         recording.replace(tensor, handed)
 
-    def _lent_memory_of(self, number: int) -> Any:
+    def _lent_memory_of(self, number: int) -> ndarray | None:
         """The array of a recorded tensor where NumPy has its memory, or that of a tensor that shares it; else None."""
         if not self.lent:
             return None

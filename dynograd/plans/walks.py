@@ -76,9 +76,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         if self.path is None:
             return
         counts, handed = self.counts, self.handed
-        for number, copied in self.read_numbers.items():  # steps have those again that only share what was read
-            if copied is None and type(handed[number]) is Handed:
-                self.put_in_place(number, handed[number])
+        self._show_mates()
         for number in self.results:
             tensor = handed[number]
             if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
@@ -97,10 +95,10 @@ class Walk(Tree, WalkedVersions, Leaving):
         for step, place in self.uses[number]:
             setattr(step, FIELDS[place], new)
         for step in self.makers[number]:
-            if step.result.__class__ is list or step.event.shape is not None:  # type: ignore[union-attr]
-                self._set_result(step)
-            else:
+            if type(step.result) is Handed:
                 step.result = new
+            else:
+                self._set_result(step)
 
     def other(self, entry: Entry, below: Any, args: tuple) -> Any:
         """An op whose code has not found what the record has here."""

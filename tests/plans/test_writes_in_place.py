@@ -239,5 +239,5 @@ def test_residual_networks_are_walked(whole: bool) -> None:
             losses.append(run(x, torch.tensor([0, 2])).item())
         results.append([losses, seen(model)])
     assert not difference(*results, 1e-4)
-    report = run.report() if whole else network.report()
+    report = str(run.report() if whole else network.report())
     assert "7 calls, 5 along the record" in report, report
