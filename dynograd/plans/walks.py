@@ -174,7 +174,19 @@ class Walk(Tree, WalkedVersions, Leaving):
                 if inner is None:
                     return None
                 new += inner
-        return new
+        return new if not new or self._are_apart(new, step.path) else None
+
+    def _are_apart(self, new: list[tuple[int, Any]], path: Path) -> bool:
+        """Whether there is one tensor for each place, and no place more for one that gets a gradient."""
+        for number, value in new:
+            if any([place == number and other is not value for place, other in new]):
+                return False
+            if value._requires_grad and (
+                any([other is value and place != number for place, other in (*self.bound.items(), *new)])
+                or any([leaf is value for leaf in path.leaves])
+            ):
+                return False
+        return True
 
     def _go_to(self, choice: Step, new: list[tuple[int, Any]]) -> None:
         if new:

@@ -250,3 +250,29 @@ def test_what_nobody_has_when_a_step_is_over_is_not_written():
         assert torch.allclose(compiled(x), chain(x))
     (group,) = compiled.walk.paths[0].program.groups
     assert len(group.gone) == 3 and len(group.outputs()) == 1
+
+
+@pytest.mark.parametrize("calls", ["ss sd", "sd ss", "dd sd", "sd dd", "pp sp", "sp pp"])
+def test_tensors_that_were_one_and_are_two_and_the_other_way_round(calls):
+    """The same tensor, different ones, and the parameter itself come to one op; each way is recorded first and then another comes."""
+    weight = torch.full((3,), 2.0, requires_grad=True)
+
+    def step(x, y):
+        loss = (torch.lerp(x, y, 0.25) * weight + torch.stack([x, y]).sum(0)).sum()
+        loss.backward()
+        return loss.detach()
+
+    def results(function):
+        weight.grad, seen = None, []
+        for kinds in [calls[:2]] * 4 + [calls[3:]] * 2 + [calls[:2]] * 2:
+            first = torch.arange(3.0).requires_grad_()
+            tensors = {"s": first, "d": (torch.arange(3.0) + 1).requires_grad_(), "p": weight}
+            x, y = [tensors[kind] for kind in kinds]
+            loss = function(x, y)
+            seen.append([loss.item(), *[None if leaf.grad is None else leaf.grad.tolist() for leaf in (x, y, weight)]])
+            weight.grad = None
+        return seen
+
+    compiled = Compiled(step, always=True)
+    assert results(compiled) == results(step)
+    assert compiled.walked
