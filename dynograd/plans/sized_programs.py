@@ -274,7 +274,7 @@ class SizedProgram(Program):
         self.tables = [self.plain] if self.mixed is self.plain else [self.plain, self.mixed]
         for bound in self.tables:
             bound.place()
-        self.kernels: dict[int, Any] = {}  # (bound launches, check) by the ids of the calls at these sizes
+        self.kernels: dict[int, Any] = {}  # (bound launches, which, check) by the ids of the calls at these sizes
         self.unbound: set[int] = set()  # calls whose kernels are those that run in their Python form
         self.comes_again = False  # the sizes were there before
         self.states: dict[tuple[int, ...], _State] = {}
@@ -389,16 +389,20 @@ class SizedProgram(Program):
         nodes: dict[int, Any] = {}
         self.kernels, self.unbound, self.comes_again = {}, set(), False
         self.calls = list(self.calls)
+        forms: list[tuple[Call, Any]] = []
         for apart in self.apart:
             call = self.calls[apart.number] = apart.call_at(numbers, nodes)
             form = lower(call) if apart.is_lowered else None
             if form is not None:
-                self.kernels[id(call)] = Bound([form]), getattr(form, "check", None)
+                forms.append((call, form))
             elif apart.is_lowered:
                 self.unbound.add(id(call))
+        bound = Bound([[*form] for _, form in forms])
+        for place, (call, form) in enumerate(forms):
+            self.kernels[id(call)] = bound, place, getattr(form, "check", None)
 
     def _compute(self, call: Call) -> list[Any]:
-        bound, check = self.kernels.get(id(call), (None, None))
+        bound, place, check = self.kernels.get(id(call), (None, 0, None))
         if bound is None:
             if id(call) not in self.unbound or not self.comes_again:
                 return super()._compute(call)
@@ -406,7 +410,7 @@ class SizedProgram(Program):
             return self._bind_noted(call)
         if check is not None:
             check()
-        bound.launch(0, 1)
+        bound.launch(place, place + 1)
         return []
 
     def _bind_noted(self, call: Call) -> list[Any]:
@@ -437,7 +441,7 @@ class SizedProgram(Program):
         bound = Bound([form])
         bound.launch(0, 1)
         if gives(places, expected, form.exact):
-            self.kernels[id(call)] = bound, None
+            self.kernels[id(call)] = bound, 0, None
         else:
             for place, values in zip(places, expected):
                 write(place, values)
