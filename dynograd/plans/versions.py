@@ -190,7 +190,7 @@ class RecordedVersions:
             if array is None or node.attrs is FREED:
                 continue
 
-            def kept(value: Any, array: Any = array) -> Any:
+            def kept(value: Any, array: Any = array) -> object:
                 return value.copy(order="K") if is_part_of_any(array, [value]) else value
 
             for name in node.saved_names:

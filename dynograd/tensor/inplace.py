@@ -54,7 +54,10 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
         follow_base(result)
     if guards and MODES.plan is not None and MODES.plan.may_renew(target, result):
         plan = MODES.plan
-        if plan.renew(target, result if plan.is_alike(target, result) else _fitting(target, result, who)):
+        fitting = result if plan.is_alike(target, result) else _fitting(target, result, who)
+        if isinstance(fitting, Exception):
+            raise fitting
+        if plan.renew(target, fitting):
             return target
     if type(target) not in TENSORS or type(result) not in TENSORS:
         other = _other_write(target, result, who, write_result)
@@ -62,7 +65,10 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
             return other
     if 0 in target.array.strides and who not in REPEATED:
         refuse_repeats(who, target.array)
-    result = _fitting(target, result, who)
+    fitting = _fitting(target, result, who)
+    if isinstance(fitting, Exception):
+        raise fitting  # here, so that a traceback has a frame less
+    result = fitting
     if guards:
         guards[0](target)
     recording = MODES.grad and (target._requires_grad or result._requires_grad)
@@ -76,19 +82,19 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
     return target
 
 
-def _fitting(target: Tensor, result: Tensor, who: str) -> Tensor:
-    """The result in the shape and the dtype of the tensor that it is to be written into."""
+def _fitting(target: Tensor, result: Tensor, who: str) -> Tensor | ShapeError | DtypeError:
+    """The result in the shape and the dtype of the tensor that it is to be written into, or the error that says why it cannot have them."""
     if result.array.shape != target.array.shape:
         if result.array.size == 1 and target.array.ndim == 0:
             result = result.reshape(())
         else:
-            raise ShapeError(
+            return ShapeError(
                 f"{who}: output with shape {tuple(target.array.shape)} doesn't match the broadcast shape "
                 f"{tuple(result.array.shape)}. An in-place op cannot grow its tensor; use {who.rstrip('_')} instead."
             )
     if result.array.dtype != target.array.dtype:
         if not dtypes.can_cast(result.dtype, target.dtype):
-            raise DtypeError(
+            return DtypeError(
                 f"{who}: result type {result.dtype} can't be cast to the desired output type {target.dtype}. "
                 f"Use {who.rstrip('_')}, which returns a new tensor, or convert the operand first."
             )
