@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy
 import pytest
 
@@ -200,3 +203,25 @@ def test_a_step_of_another_size_while_gradients_of_the_last_are_still_there():
         if function is step:
             expected = results
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(expected, results))
+
+
+def test_what_a_compiled_function_had_is_gone_with_it():
+    weight = torch.randn(8, 8, requires_grad=True)
+
+    def step(x):
+        weight.grad = None
+        loss = (x @ weight).tanh().sum()
+        loss.backward()
+        return loss.detach()
+
+    compiled = Compiled(step, always=True)
+    results = [compiled(torch.randn(3, n, 8)) for n in [4, 4, 19, 11, 8, 9, 10, 9, 12, 9]]
+    (family,) = compiled.families.all
+    gone = [weakref.ref(thing) for thing in (compiled, family.walk, family.program)]
+    gradient = weight.grad
+    del compiled, family
+    weight.grad = None
+    assert gradient.isfinite().all() and all(result.isfinite() for result in results)
+    del gradient, results
+    gc.collect()
+    assert [thing() for thing in gone] == [None] * 3
