@@ -15,13 +15,14 @@ from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
 from dynograd.ops import readers
-from dynograd.plans.families import Families
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.reports import Report, report_of
 from dynograd.plans.sharing import Shared
+from dynograd.plans.sized.families import Families
+from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
 from dynograd.tensor import inplace
 from dynograd.tensor.tensor import Tensor
@@ -162,13 +163,16 @@ class Compiled:
                 self.walks[sizes] = self.walks.pop(sizes)
             return walk
         if self.dynamic:
-            recorded = {
-                own: walk.paths[0] for own, walk in self.walks.items() if walk.paths and walk.paths[0].is_eligible()
-            }
-            family, waits = self.families.find(sizes, recorded)
+            family, waits = self.families.find(sizes, self._eligible)
             if family is not None or waits:
                 return None if family is None else family.walk
         return self._own_walk(sizes) if walk is None else walk
+
+    def _eligible(self) -> dict[tuple, Path]:
+        """The ways that may stand for other sizes."""
+        return {
+            sizes: walk.paths[0] for sizes, walk in self.walks.items() if walk.paths and walk.paths[0].is_eligible()
+        }
 
     def _own_walk(self, sizes: tuple) -> Walk:
         """A new walk, in the place of the one that was used longest ago."""

@@ -10,7 +10,7 @@ import pytest
 
 import dynograd as torch
 from dynograd.plans.compiling import Compiled
-from dynograd.plans.sizes import NoFormula, Number, Sizes, at, flat_sizes
+from dynograd.plans.sized.sizes import NoFormula, Number, Sizes, at, flat_sizes
 from tests.plans.sized_programs import PROGRAMS, WALKED
 from tests.plans.twins import difference, overwritten_between_steps, seen
 

@@ -11,9 +11,10 @@ from dynograd.autograd.nodes import FREED
 from dynograd.base.shapes import Size
 from dynograd.plans.recording import Outside
 from dynograd.plans.sharing import let_gradient_go
-from dynograd.plans.sized_memory import Differs
-from dynograd.plans.sized_programs import Common, SizedProgram
-from dynograd.plans.sizes import FEWEST, NoFormula, Sizes, flat_sizes
+from dynograd.plans.sized.memory import Differs
+from dynograd.plans.sized.programs import SizedProgram
+from dynograd.plans.sized.sizes import FEWEST, NoFormula, Sizes, flat_sizes
+from dynograd.plans.sized.values import Common
 from dynograd.plans.steps import MOST, Path
 from dynograd.plans.walks import Walk
 from dynograd.tensor.tensor import Tensor
@@ -89,16 +90,16 @@ class Family:
 
     def resize(self, numbers: tuple[int, ...]) -> bool:
         """Makes the walk one of arguments of these sizes, which fit. False: they are none that it can have."""
-        if numbers == self.program.at:
-            self.taken += 1
-            return True
-        node = self.path.needed()
-        if node is not None and node.attrs is not FREED:
-            return False
-        self._let_gradients_go()
-        if not self.program.resize(numbers):
-            return False
-        self._resize_steps()
+        if numbers != self.program.at:
+            node = self.path.needed()
+            if node is not None and node.attrs is not FREED:
+                return False
+            self._let_gradients_go()
+            if not self.program.resize(numbers):
+                return False
+            self._resize_steps()
+        else:
+            self.program.comes_again = True
         self.taken += 1
         return True
 
@@ -228,21 +229,25 @@ class Families:
         self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
         self.failures: dict[Any, int] = {}
 
-    def find(self, sizes: tuple, recorded: dict[tuple, Path]) -> tuple[Family | None, bool]:
+    def find(self, sizes: tuple, recorded: Callable[[], dict[tuple, Path]]) -> tuple[Family | None, bool]:
         """The family that has these sizes now, or None; and whether this call is better left as it is written.
 
         Args:
-            recorded: the ways that stand for others, by the sizes of their arguments.
+            recorded: gives the ways that stand for others, by the sizes of their arguments.
         """
         numbers, form = flat_sizes(sizes)
         for family in self.all:
-            if family.form == form and family.program.sizes.fits(numbers):
+            program = family.program
+            if family.form == form and (numbers in program.states or program.sizes.fits(numbers)):
                 if self._waits(family, numbers):
                     return None, True
                 if family.resize(numbers):
                     return family, False
+                self.note(
+                    "the formulas of its numbers do not say what they are at these sizes, or its last backward is still to come"
+                )
         alike: dict[Any, dict[tuple[int, ...], Path]] = {}
-        for own, path in recorded.items():
+        for own, path in recorded().items():
             flat, own_form = flat_sizes(own)
             if own_form == form:
                 alike.setdefault(path.program.names, {})[flat] = path

@@ -1,233 +1,30 @@
-"""A program for several sizes, made of programs that were recorded at some of them: kernels get other numbers, nothing is compiled or recorded."""
+"""A program for several sizes, made of programs that were recorded at some of them: kernels get other numbers, and nothing is recorded."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
 from dynograd.arrays import ndarray
-from dynograd.autograd.nodes import Node, Partial
 from dynograd.kernels.build.launches import noting
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, lower, moved, noted_form
 from dynograd.plans.memory import Arena, bounds, write
 from dynograd.plans.programs import Bound, Program, gives
 from dynograd.plans.python_forms import Forward
-from dynograd.plans.sized_memory import Differs, Part, SizedMemory
-from dynograd.plans.sized_tables import OtherKernels, SizedBound, unexplained
-from dynograd.plans.sizes import NoFormula, Number, Real, Sizes
-from dynograd.tensor.tensor import Tensor
+from dynograd.plans.sized.calls import SizedCall
+from dynograd.plans.sized.memory import Differs, Part, SizedMemory
+from dynograd.plans.sized.sizes import Number, Sizes
+from dynograd.plans.sized.tables import OtherKernels, SizedBound, unexplained
+from dynograd.plans.sized.values import Common
 
-__all__ = ["Common", "SizedProgram"]
+__all__ = ["SizedProgram"]
 
-_SAVED, _LOST, _LOST_AT_LEAST = (
-    6.0,
-    70.0,
-    100.0,
-)  # microseconds: of a call's Python; of a call that is made anew; of the rest
+# Microseconds: of a call's Python; of a call that is made anew for a size; of all else that a new size takes.
+_SAVED, _LOST, _LOST_AT_LEAST = 6.0, 70.0, 100.0
 _MOST_STATES = 64  # sizes that are kept
-_NOT_OURS = ("edges", "hooks", "seq", "__weakref__")  # of a node: its place in the graph
-
-
-@dataclass(slots=True)
-class _Nested:
-    make: Any
-    parts: list[Any]
-
-
-class Common:
-    """What is common to values of recorded programs: the value itself where it is the same in all, else what it is made of at other sizes."""
-
-    def __init__(self, memory: SizedMemory) -> None:
-        self.memory = memory
-
-    def of(self, values: Sequence[Any], time: int) -> object:
-        """What stands for these values, which the call `time` has.
-
-        Raises:
-            Differs: they are no functions of the sizes.
-        """
-        first = values[0]
-        kind = type(first)
-        if any([type(value) is not kind for value in values]):
-            raise Differs(f"{[type(value).__name__ for value in values]}")
-        if kind is ndarray:
-            if not first.ndim and not first.flags.writeable and not all([value is first for value in values]):
-                return self._constant(values)
-            return self.memory.part(values, time)
-        if kind is float:
-            return self._real(values)
-        if kind is int:
-            return self.memory.number(values)
-        if isinstance(first, (tuple, list)):
-            if any([len(value) != len(first) for value in values]):
-                raise Differs("lists of other lengths")
-            parts = [self.of(inner, time) for inner in zip(*values)]
-            if all([part is inner for part, inner in zip(parts, first)]):
-                return first
-            return _Nested(kind._make if hasattr(kind, "_make") else kind, parts)
-        if kind is slice:
-            parts = [self.of([getattr(value, name) for value in values], time) for name in ("start", "stop", "step")]
-            return first if not any([isinstance(part, Number) for part in parts]) else _Nested(_as_slice, parts)
-        if kind is Partial:
-            names = list(first.parts)
-            if any([list(value.parts) != names for value in values]):
-                raise Differs("gradients of other results")
-            parts = [self.of([value.parts[name] for value in values], time) for name in names]
-            return _Nested(lambda parts: Partial(dict(zip(names, parts))), parts)
-        if isinstance(first, Tensor):
-            array = self.memory.part([value.array for value in values], time)
-            grad = first._requires_grad
-            return _Nested(lambda parts: _stand_in(parts[0], grad), [array])
-        if all([value is first for value in values]):
-            return first
-        try:
-            if all([bool(value == first) or bool(value != value and first != first) for value in values]):
-                return first
-        except (RuntimeError, TypeError, ValueError):
-            pass
-        if callable(first) and hasattr(first, "__code__") and all([_same_function(value, first) for value in values]):
-            return first
-        raise Differs(f"{first!r} and others")
-
-    def _real(self, values: Sequence[float]) -> float | Real:
-        try:
-            return self.memory.sizes.real(values)
-        except (NoFormula, OverflowError, ZeroDivisionError) as error:
-            raise Differs(str(error)) from None
-
-    def _constant(self, values: Sequence[Any]) -> object:
-        """A number beside the tensors."""
-        first = values[0]
-        if any([value.dtype != first.dtype or value.ndim for value in values]):
-            raise Differs("numbers of other kinds")
-        numbers = [value.item() for value in values]
-        if all([value.tobytes() == first.tobytes() for value in values]):
-            return first
-        common = self.of(numbers, 0)
-
-        def make(parts: list[Any]) -> ndarray:
-            array = numpy.array(parts[0], first.dtype)
-            array.flags.writeable = False
-            return array
-
-        return _Nested(make, [common])
-
-    def at(self, common: Any, numbers: list[int]) -> Any:
-        """The value at other sizes."""
-        kind = type(common)
-        if kind is Real:
-            return common.at(numbers)
-        if kind is Number:
-            return numbers[common.place]
-        if kind is Part:
-            return self.memory.array_of(common, numbers)
-        if kind is _Nested:
-            return common.make([self.at(part, numbers) for part in common.parts])
-        return common
-
-
-def _as_slice(parts: list[Any]) -> slice:
-    return slice(*parts)
-
-
-def _stand_in(array: Any, grad: bool) -> Tensor:
-    tensor = Tensor.wrap(array)
-    tensor._requires_grad = grad
-    return tensor
-
-
-def _same_function(function: Any, other: Any) -> bool:
-    if getattr(function, "__code__", None) is not other.__code__:
-        return False
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    others = [cell.cell_contents for cell in other.__closure__ or ()]
-    return all(
-        [
-            cell is second or (type(cell) in (int, float, bool, str) and cell == second)
-            for cell, second in zip(cells, others)
-        ]
-    )
-
-
-class _Apart:
-    """A call that is made anew for each size, and computed in its Python form or by kernels that are looked for then."""
-
-    def __init__(self, calls: Sequence[Call], number: int, common: Common, is_lowered: bool) -> None:
-        self.first, self.number, self.is_lowered = calls[0], number, is_lowered
-        first, of = calls[0], common.of
-        self.common = common
-        self.inputs: Any = of([call.inputs for call in calls], number)
-        self.outputs = of([call.outputs for call in calls], number)
-        self.saved = of([call.saved for call in calls], number)
-        key = None if first.op is None else first.op.row["by_row"]
-        key_place = None if key is None else first.op.static_names.index(key)
-        self.statics = of([_without(call.statics, key_place, first.statics) for call in calls], number)
-        self.node: dict[str, Any] = {}
-        nodes = [call.node for call in calls]
-        if first.node is not None:
-            for name in _names_of(type(first.node)):
-                saved: list[Any] = [getattr(node, name, None) for node in nodes]
-                if name == "attrs" and key_place is not None:
-                    saved = [_without(value, key_place, first.node.attrs) for value in saved]
-                self.node[name] = of(saved, number)
-        self.compute: dict[str, Any] = {}
-        for name, value in vars(first.compute).items():
-            values: list[Any] = [getattr(call.compute, name) for call in calls]
-            if isinstance(value, Node) or name == "places":
-                continue
-            if name == "args" and key is not None:
-                place = first.op.parameter_names.index(key)
-                values = [_without(tuple(args), place, value) for args in values]
-            self.compute[name] = of(values, number)
-
-    def call_at(self, numbers: list[int], nodes: dict[int, Any]) -> Call:
-        """The call at other sizes. `nodes` are those made already, by the id of the first program's."""
-        first, value_at = self.first, self.common.at
-        node = first.node
-        if node is not None:
-            new = nodes.get(id(node))
-            if new is None:
-                new = nodes[id(node)] = copy.copy(node)
-                for name, value in self.node.items():
-                    if value is not None or getattr(node, name, None) is not None:
-                        setattr(new, name, value_at(value, numbers))
-            node = new
-        compute = copy.copy(first.compute)
-        for name, value in vars(compute).items():
-            if isinstance(value, Node):
-                setattr(compute, name, node)
-            elif name == "places":
-                setattr(compute, name, {})
-            else:
-                content = value_at(self.compute[name], numbers)
-                setattr(compute, name, list(content) if name == "args" else content)
-        call = copy.copy(first)
-        call.inputs, call.outputs = value_at(self.inputs, numbers), value_at(self.outputs, numbers)
-        call.statics, call.saved = value_at(self.statics, numbers), value_at(self.saved, numbers)
-        call.node, call.compute, call.launches = node, compute, []
-        return call
-
-
-def _without(values: Any, place: int | None, others: Any) -> object:
-    """The values, with that of `others` at one place: random keys are others in each step."""
-    if place is None or type(values) is not tuple or len(values) <= place:
-        return values
-    return (*values[:place], others[place], *values[place + 1 :])
-
-
-def _names_of(kind: type) -> list[str]:
-    names = [
-        name
-        for part in kind.__mro__
-        for name in getattr(part, "__slots__", ())
-        if isinstance(getattr(part, "__slots__", ()), tuple)
-    ]
-    return [name for name in dict.fromkeys(names) if name not in _NOT_OURS]
 
 
 class SizedProgram(Program):
@@ -241,9 +38,7 @@ class SizedProgram(Program):
         Differs: they are not one program at several sizes.
     """
 
-    def __init__(
-        self, programs: Sequence[Program], sizes: Sizes, arena: Arena
-    ) -> None:  # not as a recorded one is made
+    def __init__(self, programs: Sequence[Program], sizes: Sizes, arena: Arena) -> None:
         first = programs[0]
         self.sizes, self.memory = sizes, SizedMemory(programs, sizes)
         self.common = common = Common(self.memory)
@@ -251,7 +46,7 @@ class SizedProgram(Program):
         self.calls, self.forms = list(first.calls), first.forms
         self._bounds_of(programs)
         self.apart = [
-            _Apart([program.calls[number] for program in programs], number, common, first.forms[number] is not None)
+            SizedCall([program.calls[number] for program in programs], number, common, first.forms[number] is not None)
             for number in sorted(self.lone)
         ]
         end = len(self.calls)
@@ -268,7 +63,7 @@ class SizedProgram(Program):
         self._gradients = [common.of(gradients, end) for gradients in zip(*[program.gradients for program in programs])]
         if any([program.ends != first.ends or len(program.kin) != len(first.kin) for program in programs]):
             raise Differs("values that are there at other times")
-        self.ends, self.kin, self.replaced, self.differing = first.ends, first.kin, first.replaced, []
+        self.ends, self.kin, self.replaced, self.differing = first.ends, first.kin, list(first.replaced), []
         self.refused, self.pieces = first.refused, []
         self.memory.place(arena)
         self.tables = [self.plain] if self.mixed is self.plain else [self.plain, self.mixed]
@@ -328,9 +123,8 @@ class SizedProgram(Program):
                 raise Differs(f"other kernels in calls {sorted(odd)}")
             groups = left
         self.groups = groups[0]
-        memory: Any = self.memory
-        self.plain: Any = SizedBound(plain, memory, lone)
-        self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, memory, lone - members[0])
+        self.plain: Any = SizedBound(plain, self.memory, lone)
+        self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0])
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The least and most of each size that it can have."""
@@ -343,8 +137,6 @@ class SizedProgram(Program):
 
     def resize(self, sizes: tuple[int, ...]) -> bool:
         """Sets the sizes. False: they are none that it can have."""
-        if sizes == self.at:
-            return True
         state = self.states.pop(sizes, None)
         if state is not None:
             self._restore(state)
@@ -443,6 +235,7 @@ class SizedProgram(Program):
         if gives(places, expected, form.exact):
             self.kernels[id(call)] = bound, 0, None
         else:
+            self.replaced.append(f"{call.kind} {call.name}")
             for place, values in zip(places, expected):
                 write(place, values)
         return results

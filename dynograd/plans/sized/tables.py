@@ -11,8 +11,8 @@ from dynograd.arrays import ndarray
 from dynograd.kernels.build.addresses_numba import handle_of_place
 from dynograd.kernels.matmul import matmuls_numba
 from dynograd.kernels.matmul.matmuls_cpu import blocking
-from dynograd.plans.sized_memory import Differs, SizedMemory
-from dynograd.plans.sizes import NoFormula, Number, Real, at
+from dynograd.plans.sized.memory import Differs, SizedMemory
+from dynograd.plans.sized.sizes import NoFormula, Number, Real, at
 
 __all__ = ["SizedBound", "unexplained"]
 
@@ -62,12 +62,10 @@ class SizedBound:
         self._rows_of_loops = rows_of_loops(first)
         self._products = products_of(tables, words, self.memory)
         skipped = set(numpy.flatnonzero(numpy.isin(owner, list(apart))).tolist())
-        skipped.update(first.first_words.tolist())
+        kinds: dict[str, list[Any]] = dict(word=self._words, data=self._data, number=self._numbers, real=self._reals)
         for place, kind, entry in explained(tables, self.memory, words, owner, skipped):
             if kind == "unexplained":
                 raise Differs(f"{entry} of the kernels of call {owner[place]}")
-            kinds: dict[str, list[Any]] = dict(word=self._words, data=self._data, number=self._numbers)
-            kinds["real"] = self._reals
             kinds[kind].append(entry)
             if kind == "data":
                 self._handles.append(place)
@@ -77,8 +75,8 @@ class SizedBound:
         if self.table is None:
             return
         words, memory = self.table.words, self.memory
-        places, numbers, added = [place for place, _ in self._numbers], [number for _, number in self._numbers], []
-        added += [0] * len(places)
+        places, numbers = [place for place, _ in self._numbers], [number for _, number in self._numbers]
+        added = [0] * len(places)
         self._slots = numpy.zeros(len(self._data) + 1, numpy.int64)
         start = self._slots.__array_interface__["data"][0]
         for place, slot in zip(self._handles, range(len(self._data))):
@@ -288,14 +286,14 @@ def _real(place: int, values: list[int], memory: SizedMemory) -> tuple[str, Any]
 
 def _address(place: int, name: str, arrays: list[Any], memory: SizedMemory, time: int) -> tuple[int, str, Any]:
     """What the address of an array is."""
+    if handle_of_place(0) is None:
+        name = "word"
     addresses = [array.__array_interface__["data"][0] for array in arrays]
     try:
         where = memory.place_of(addresses, time)
     except Differs as error:
         return place, "unexplained", str(error)
     if where is not None:
-        if name == "data" and handle_of_place(0) is None:
-            return place, "word", (place, *where)
         return place, name, (place, *where) if name == "word" else where
     first = arrays[0]
     if all([address == addresses[0] for address in addresses]) or _is_constant(arrays, memory):

@@ -11,8 +11,8 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array, ndarray
 from dynograd.plans.memory import Arena, bounds, laid_out
-from dynograd.plans.sized_extras import Extras
-from dynograd.plans.sizes import NoFormula, Number, Sizes, at
+from dynograd.plans.sized.extras import Extras
+from dynograd.plans.sized.sizes import NoFormula, Number, Sizes, at
 
 __all__ = ["Differs", "Part", "SizedMemory"]
 
@@ -41,7 +41,6 @@ class _Regions:
     def __init__(self, program: Any) -> None:
         memory, end = program.memory, len(program.calls)
         places = [bounds(buffer) for buffer in memory.buffers] + [bounds(array) for array in program.scratches]
-        self.count = len(memory.buffers)
         self.low = numpy.array([low for low, _ in places], numpy.int64)
         self.high = numpy.array([high for _, high in places], numpy.int64)
         first = [first or 0 for first in memory.first] + [0] * len(program.scratches)
@@ -174,7 +173,6 @@ class SizedMemory:
 
     def array_of(self, part: Part, numbers: list[int]) -> Array:
         """The array at sizes whose numbers these are."""
-
         buffer = self.buffers[part.region] if type(part.region) is int else part.region.reshape(-1).view(numpy.uint8)
         shape, strides = [tuple([at(number, numbers) for number in row]) for row in (part.shape, part.strides)]
         array = ndarray(shape, part.dtype, buffer, at(part.offset, numbers), strides)

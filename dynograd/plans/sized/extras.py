@@ -12,7 +12,7 @@ from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.bound import computes_apart
 from dynograd.plans.memory import bounds, is_part_of_any
 from dynograd.plans.passes import saved_of
-from dynograd.plans.sizes import NoFormula, Number, Real, Sizes, at
+from dynograd.plans.sized.sizes import NoFormula, Number, Real, Sizes, at
 
 __all__ = ["Extras"]
 
