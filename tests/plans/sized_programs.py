@@ -267,3 +267,18 @@ def ragged(compile: Any) -> Any:
         ), torch.from_numpy(numbers.integers(0, 3, count))
 
     return *trained(model, lambda m, x, y: F.cross_entropy(m(x).mean(1), y), compile), batch
+
+
+@program()
+def kernels_of_several_kinds(compile: Any) -> Any:
+    """Among them such as have no items, whose words are laid out otherwise."""
+    model = nn.Sequential(nn.Linear(WIDTH, 4), nn.Tanh())
+    buffer = torch.zeros(4)
+
+    def loss(model: Any, x: Any) -> Any:
+        chosen = torch.where(buffer > 0, buffer, 0.1)
+        repeated = chosen.unsqueeze(0).repeat(x.shape[1], 1)
+        many = model(x).cumsum(1).diagonal(dim1=0, dim2=1).sum() * chosen.prod()
+        return repeated.chunk(2, 1)[1].sum(1).pow(2).sum() + many.square().mean() + (model(x)[0] * repeated).sum()
+
+    return *trained(model, loss, compile), rows

@@ -190,11 +190,10 @@ def products_of(tables: list[Any], words: Any, memory: SizedMemory) -> list[tupl
     rows = []
     table = tables[0]
     begins = table.first_words.tolist()
-    lasts = last_words(table)
-    for row, kernel in enumerate(table.kernels):
-        if not _is_product(kernel):
+    for row, last in last_words(table).items():
+        if not _is_product(table.kernels[row]):
             continue
-        first, last = begins[row], lasts[row]
+        first = begins[row]
         m, n, _, block_m, block_n = words[:, first + _M : first + _M + 5].T
         batches = words[:, last] // (-(-m // block_m) * -(-n // block_n))
         try:
@@ -208,9 +207,11 @@ def _is_product(kernel: Any) -> bool:
     return any([kernel is product for product in matmuls_numba.products.values()])
 
 
-def last_words(table: Any) -> list[int]:
-    """The place of each row's number of items."""
-    return [start + 1 for start in table.places()[2]]
+def last_words(table: Any) -> dict[int, int]:
+    """The place of the number of items of each row that has items."""
+    starts = table.places()[2]
+    rows = numpy.searchsorted(table.first_words, starts, side="right") - 1
+    return {int(row): start + 1 for row, start in zip(rows, starts)}
 
 
 def explained(
@@ -263,9 +264,7 @@ def explained(
 
 def rows_of_loops(table: Any) -> dict[int, tuple[int, int]]:
     """The numbers of items that are so many rows: place -> (place of the number of elements, place of those of a row)."""
-    return {
-        last: (last - 2, last - 4) for last, kernel in zip(last_words(table), table.kernels) if _is_row_kernel(kernel)
-    }
+    return {last: (last - 2, last - 4) for row, last in last_words(table).items() if _is_row_kernel(table.kernels[row])}
 
 
 def _is_row_kernel(kernel: Any) -> bool:
