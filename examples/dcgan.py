@@ -118,12 +118,14 @@ def main(
     device=None,
     picture=PICTURE,
     images=None,
+    compile=False,
 ):
     """Trains both networks `steps` steps in turn and draws digits.
 
     Args:
         device: where to train (None: on a GPU where there is one).
         images: use only so many of each set (None: all).
+        compile: training steps go through `torch.compile` in its exact mode; the results are the same.
     Returns:
         dict of distance (drawn to test digits), real_distance (training to test digits).
     """
@@ -138,24 +140,28 @@ def main(
     critic_optimizer = torch.optim.Adam(critic.parameters(), lr=learning_rate, betas=(0.5, 0.999))
     ones, zeros = torch.ones(batch_size, device=device), torch.zeros(batch_size, device=device)
 
+    def learn(real, noise):
+        drawn = artist(noise)
+        critic_loss = F.binary_cross_entropy_with_logits(critic(real), ones)
+        critic_loss = critic_loss + F.binary_cross_entropy_with_logits(critic(drawn.detach()), zeros)
+        critic_optimizer.zero_grad()
+        critic_loss.backward()
+        critic_optimizer.step()
+
+        artist_loss = F.binary_cross_entropy_with_logits(critic(drawn), ones)
+        artist_optimizer.zero_grad()
+        artist_loss.backward()
+        artist_optimizer.step()
+        return critic_loss, artist_loss
+
+    if compile:
+        learn = torch.compile(learn, mode="exact")
     started = time.perf_counter()
     bar = tqdm(total=steps, unit="step", file=sys.stdout, mininterval=0.5)
     while bar.n < steps:
         for (real,) in batches:
-            real = real.to(device)
-            drawn = artist(torch.randn(batch_size, latent, 1, 1, device=device))
-
-            critic_loss = F.binary_cross_entropy_with_logits(critic(real), ones)
-            critic_loss = critic_loss + F.binary_cross_entropy_with_logits(critic(drawn.detach()), zeros)
-            critic_optimizer.zero_grad()
-            critic_loss.backward()
-            critic_optimizer.step()
-
-            artist_loss = F.binary_cross_entropy_with_logits(critic(drawn), ones)
-            artist_optimizer.zero_grad()
-            artist_loss.backward()
-            artist_optimizer.step()
-
+            noise = torch.randn(batch_size, latent, 1, 1, device=device)
+            critic_loss, artist_loss = learn(real.to(device), noise)
             bar.set_postfix_str(f"critic {critic_loss.item():.3f}, artist {artist_loss.item():.3f}", refresh=False)
             bar.update()
             if bar.n == steps:
@@ -188,6 +194,9 @@ def parse(arguments=None):
     parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
     parser.add_argument(
         "--picture", type=programs.file_to_write, default=PICTURE, help="file of drawn digits (%(default)s)"
+    )
+    parser.add_argument(
+        "--compile", action="store_true", help="training steps through torch.compile, with the same results"
     )
     return parser.parse_args(arguments)
 

@@ -92,9 +92,11 @@ def returns_to_go(who, count, discount):
     return result
 
 
-def main(steps=100, episodes=16, hidden=64, learning_rate=1e-2, discount=0.99, seed=0, limit=500):
+def main(steps=100, episodes=16, hidden=64, learning_rate=1e-2, discount=0.99, seed=0, limit=500, compile=False):
     """Trains `steps` updates, each on `episodes` episodes of at most `limit` steps.
 
+    Args:
+        compile: the policy's answers and its updates go through `torch.compile` in its exact mode; the results are the same.
     Returns:
         dict of mean_steps, of 100 new episodes with the likeliest actions, and first_steps, of the first update's episodes.
     """
@@ -102,6 +104,15 @@ def main(steps=100, episodes=16, hidden=64, learning_rate=1e-2, discount=0.99, s
     policy = Policy(hidden)
     optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
     carts = CartPoles(episodes, limit, seed)
+
+    def learn(observations, actions, advantages):
+        loss = -(policy(observations).log_prob(actions) * advantages).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    if compile:
+        learn = torch.compile(learn, mode="exact")
     first = None
     started = time.perf_counter()
     bar = tqdm(range(steps), unit="update", file=sys.stdout, mininterval=0.5)
@@ -110,11 +121,7 @@ def main(steps=100, episodes=16, hidden=64, learning_rate=1e-2, discount=0.99, s
         returns = returns_to_go(who, episodes, discount)
         advantages = torch.from_numpy(((returns - returns.mean()) / (returns.std() + 1e-8)).astype(numpy.float32))
 
-        likelihoods = policy(torch.from_numpy(observations)).log_prob(torch.from_numpy(actions))
-        loss = -(likelihoods * advantages).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        learn(torch.from_numpy(observations), torch.from_numpy(actions), advantages)
         first = first or len(who) / episodes
         bar.set_postfix_str(f"{len(who) / episodes:.0f} steps an episode", refresh=False)
     seconds = time.perf_counter() - started
@@ -139,6 +146,9 @@ def parse(arguments=None):
     )
     parser.add_argument(
         "--limit", type=programs.whole_number(1), default=500, help="steps of an episode at most (%(default)s)"
+    )
+    parser.add_argument(
+        "--compile", action="store_true", help="training steps through torch.compile, with the same results"
     )
     return parser.parse_args(arguments)
 

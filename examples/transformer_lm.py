@@ -109,12 +109,14 @@ def main(
     characters=400,
     device=None,
     evaluations=5,
+    compile=False,
 ):
     """Trains on nine tenths of the text, keeps the weights that are best on the first half of the rest, tests on the second half.
 
     Args:
         device: where to train (None: on a GPU where there is one).
         evaluations: how often the validation text is read, at equal distances.
+        compile: training steps go through `torch.compile` in its exact mode; the results are the same.
     Returns:
         dict of test_bits and valid_bits (per character), step (the best one) and text.
     """
@@ -143,16 +145,22 @@ def main(
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, learning_rate, total_steps=steps, pct_start=max(0.1, min(0.9, 2 / steps))
     )
-    best = {"bits": float("inf"), "step": 0, "weights": None}
-    started = time.perf_counter()
-    bar = tqdm(range(1, steps + 1), unit="step", file=sys.stdout, mininterval=0.5)
-    for step in bar:
-        inputs, targets = drawn_batch(train, batch_size, length)
+
+    def learn(inputs, targets):
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn, mode="exact")
+    best = {"bits": float("inf"), "step": 0, "weights": None}
+    started = time.perf_counter()
+    bar = tqdm(range(1, steps + 1), unit="step", file=sys.stdout, mininterval=0.5)
+    for step in bar:
+        loss = learn(*drawn_batch(train, batch_size, length))
         scheduler.step()
         if step % max(1, steps // evaluations) == 0 or step == steps:
             bits = evaluate(model, valid)
@@ -197,6 +205,9 @@ def parse(arguments=None):
         "--characters", type=programs.whole_number(0), default=400, help="how many are drawn (%(default)s)"
     )
     parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
+    parser.add_argument(
+        "--compile", action="store_true", help="training steps through torch.compile, with the same results"
+    )
     return parser.parse_args(arguments)
 
 

@@ -202,7 +202,11 @@ class Program:
 
     def set_key(self, event: Any, key: Any) -> None:
         """The place in the random stream where an op draws in this step."""
-        self.calls[event.calls - 1].compute.set_key(key)  # type: ignore[attr-defined]
+        number = event.calls - 1
+        self.calls[number].compute.set_key(key)  # type: ignore[attr-defined]
+        place = getattr(self.forms[number], "place", None)
+        if place is not None:
+            place[...] = key
 
     def _bind(self, forms: list[Any]) -> None:
         """Binds launches, by call; None: its Python form."""

@@ -87,9 +87,9 @@ def test_arrays_that_kernels_take_by_address_are_kept():
 # What training rows of the benchmarks record, and which of it stays in Python: ops whose shapes or steps follow from whole numbers.
 TRAINING = """add basic_index batch_norm cat clone convolution cross_entropy div embedding exp gelu index index_put_at layer_norm linear lstm_layer
 gru_layer matmul max_pool_values mean moved_statistics mul neg permute relu scaled_dot_product_attention sigmoid split_with_sizes stack sub sum
-tanh to_copy unbind view where adaptive_avg_pool binary_cross_entropy_with_logits_in_one_pass softmax expand lt gt eq clamp sqrt""".split()
+tanh to_copy unbind view where dropout dropout_add adaptive_avg_pool binary_cross_entropy_with_logits_in_one_pass softmax expand lt gt eq clamp sqrt""".split()
 IN_PYTHON = """segment_sum segment_softmax segment_places segment_gather segment_scatter varlen_attention chain_likelihoods sparse_product
-lstm_step gru_step dropout""".split()
+lstm_step gru_step""".split()
 
 
 def test_ops_of_training_rows_have_a_form():

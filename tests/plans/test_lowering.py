@@ -37,6 +37,7 @@ UNARY = "relu sigmoid tanh gelu silu exp neg square abs erf mish hardswish".spli
 BINARY = "add sub mul div maximum minimum".split()
 COMPARED = "lt le gt ge eq ne".split()
 MASK = lambda random, *shape: dynograd.tensor(random.integers(0, 2, shape).astype(bool))  # noqa: E731
+DRAWN = [((3, 5), "small"), ((5, 4096), "tiles"), ((70, 301), "large")]
 
 ROWS = [
     *[Row(name, _of((3, 5))) for name in UNARY],
@@ -65,6 +66,9 @@ ROWS = [
     Row("add", lambda r, d: (_index(r, 9, 4, 6), _index(r, 9, 6)), "int64", (F,), False),
     Row("mul", lambda r, d: (tensor(r, d, 4, 6), MASK(r, 4, 1)), "mask"),
     Row("div", lambda r, d: (tensor(r, d, 4, 6), _index(r, 9, 4, 1) + 1), "by int64"),
+    *[Row("dropout", _of(shape, numbers=(shape, 0.3, (5, 77))), name, (F,)) for shape, name in DRAWN],
+    *[Row("dropout_add", _of(shape, shape, numbers=(0.3, (5, 77))), name, (F,)) for shape, name in DRAWN],
+    Row("dropout", _of((6, 7), numbers=((6, 7), 1.0, (5, 77))), "all", (F,)),
     # products
     Row("matmul", _of((3, 4), (4, 5))),
     Row("matmul", _of((70, 90), (90, 110)), "large"),
@@ -217,3 +221,18 @@ def test_what_has_no_form_stays_in_python():
     assert lower(half.call) is None
     mixed = Made(Row("add", lambda r, d: (tensor(r, F, 3), tensor(r, "float64", 3))), F, 1)
     assert lower(mixed.call) is None
+
+
+@pytest.mark.parametrize("name, shapes", [("dropout", [(70, 301)]), ("dropout_add", [(9, 9)] * 2)])
+def test_a_draw_begins_at_the_place_that_the_step_says(name, shapes):
+    first, second = (5, 77), (6, 1 << 40)
+    numbers = [(shapes[0], 0.3, key) if name == "dropout" else (0.3, key) for key in (first, second)]
+    made, other = (Made(Row(name, _of(*shapes, numbers=rest)), F, 1) for rest in numbers)
+    lowered = lower(made.call)
+    lowered.place[...] = second
+    run(lowered)
+    numpy.testing.assert_array_equal(made.call.outputs[0], other.call.outputs[0])
+    numpy.testing.assert_array_equal(made.node.mask, other.node.mask)
+    lowered.place[...] = first
+    run(lowered)
+    assert (made.call.outputs[0] != other.call.outputs[0]).any()

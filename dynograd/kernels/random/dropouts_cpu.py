@@ -26,7 +26,8 @@ def dropout_forward(seed, offset, x, p):
     """(y, mask): x times 0 with probability p and 1 / (1 - p) otherwise; mask (uint8) says which stay."""
     y, mask = buffers.empty(x.shape, np.float32), buffers.empty(x.shape, np.uint8)
     kernel = compiled["dropouts.dropout"]
-    kernel(*_draw(seed, offset, p), x.reshape(-1), y.reshape(-1), mask.reshape(-1), **_parts(x))
+    flat = x.reshape(-1), y.reshape(-1), mask.reshape(-1)
+    kernel(place_of(seed, offset), *chance(p), *flat, *tiles(x.size), **parts_of(x.size))
     return y, mask
 
 
@@ -35,7 +36,7 @@ def dropout_add_forward(seed, offset, x, residual, p):
     y, mask = buffers.empty(x.shape, np.float32), buffers.empty(x.shape, np.uint8)
     kernel = compiled["dropouts.dropout_add"]
     flat = x.reshape(-1), residual.reshape(-1), y.reshape(-1), mask.reshape(-1)
-    kernel(*_draw(seed, offset, p), *flat, **_parts(x))
+    kernel(place_of(seed, offset), *chance(p), *flat, *tiles(x.size), **parts_of(x.size))
     return y, mask
 
 
@@ -44,18 +45,28 @@ def dropout_backward(g, mask, p):
     g = np.ascontiguousarray(g, np.float32)
     gx = buffers.empty(g.shape, np.float32)
     kernel = compiled["dropouts.dropout_gradient"]
-    kernel(g.reshape(-1), mask.reshape(-1), _scale(p), gx.reshape(-1), count=-(-g.size // _TILE), work=g.size)
+    flat = g.reshape(-1), mask.reshape(-1), chance(p)[1], gx.reshape(-1)
+    kernel(*flat, *tiles(g.size), **parts_of(g.size, 1))
     return gx
 
 
-def _draw(seed, offset, p):
+def place_of(seed, offset):
+    """Where a draw begins, as the kernels take it."""
+    return np.array((seed, offset), np.uint64)
+
+
+def chance(p):
+    """(the least word of an element that stays, what it is multiplied with) for the probability p of 0."""
     # For p = 1 the scale is 0, so that it does not matter that the largest word stays.
-    return np.uint64(seed), np.uint64(offset), np.uint32(min(int(threshold_of(p)), _LARGEST)), _scale(p)
+    threshold = np.uint32(min(int(threshold_of(p)), _LARGEST))
+    return threshold, np.float32(1 / (1 - p) if p < 1 else 0)
 
 
-def _scale(p):
-    return np.float32(1 / (1 - p) if p < 1 else 0)
+def tiles(size):
+    """The last arguments of the kernels for so many elements."""
+    return _TILE, 1, size
 
 
-def _parts(x):
-    return {"count": -(-x.size // _TILE), "work": _WORK * x.size}
+def parts_of(size, work=_WORK):
+    """How many tiles they are, and how much work; `work` is that of an element."""
+    return {"count": -(-size // _TILE), "work": work * size}

@@ -1,4 +1,8 @@
-"""Numba kernels of dropout on flat float32 arrays: the mask is drawn tile by tile while it is applied, and kept as bytes."""
+"""Numba kernels of dropout on flat float32 arrays: the mask is drawn tile by tile while it is applied, and kept as bytes.
+
+`place` (2 elements of uint64) is where the draw begins in its stream: seed and offset. An item is a tile, of `columns` elements of `total`
+(`inner` is 1): the last arguments of the loops of `generator_numba`, so that a plan knows how many items other sizes have.
+"""
 
 import numpy as np
 
@@ -11,13 +15,13 @@ _ZERO = np.float32(0)
 
 
 @chunked(noalias=True)
-def dropout(seed, offset, threshold, scale, x, y, mask, start, stop):
-    """y = x times 0 or `scale`; mask is 1 where the element stays. An item is a tile."""
-    words = np.empty(TILE + 8, np.uint32)
+def dropout(place, threshold, scale, x, y, mask, columns, inner, total, start, stop):
+    """y = x times 0 or `scale`; mask is 1 where the element stays."""
+    words = np.empty(columns + 8, np.uint32)
     for tile in range(start, stop):
-        first = tile * TILE
-        size = min(TILE, x.size - first)
-        begin = words_of(seed, offset, first, size, words)
+        first = tile * columns
+        size = min(columns, total - first)
+        begin = words_of(place[0], place[1], first, size, words)
         drawn, operands = words[begin : begin + size], x[first : first + size]
         result, kept = y[first : first + size], mask[first : first + size]
         for j in range(size):
@@ -27,13 +31,13 @@ def dropout(seed, offset, threshold, scale, x, y, mask, start, stop):
 
 
 @chunked(noalias=True)
-def dropout_add(seed, offset, threshold, scale, x, residual, y, mask, start, stop):
+def dropout_add(place, threshold, scale, x, residual, y, mask, columns, inner, total, start, stop):
     """y = residual + x times 0 or `scale`."""
-    words = np.empty(TILE + 8, np.uint32)
+    words = np.empty(columns + 8, np.uint32)
     for tile in range(start, stop):
-        first = tile * TILE
-        size = min(TILE, x.size - first)
-        begin = words_of(seed, offset, first, size, words)
+        first = tile * columns
+        size = min(columns, total - first)
+        begin = words_of(place[0], place[1], first, size, words)
         drawn, operands, summand = words[begin : begin + size], x[first : first + size], residual[first : first + size]
         result, kept = y[first : first + size], mask[first : first + size]
         for j in range(size):
@@ -43,11 +47,11 @@ def dropout_add(seed, offset, threshold, scale, x, residual, y, mask, start, sto
 
 
 @chunked(noalias=True)
-def dropout_gradient(g, mask, scale, gx, start, stop):
-    """gx = g times 0 or `scale`, by tiles."""
+def dropout_gradient(g, mask, scale, gx, columns, inner, total, start, stop):
+    """gx = g times 0 or `scale`."""
     for tile in range(start, stop):
-        first = tile * TILE
-        last = min(first + TILE, g.size)
+        first = tile * columns
+        last = min(first + columns, total)
         outer, kept, result = g[first:last], mask[first:last], gx[first:last]
         for j in range(outer.size):
             result[j] = outer[j] * (scale if kept[j] != 0 else _ZERO)

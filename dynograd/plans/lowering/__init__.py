@@ -11,6 +11,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import (
     batch_norms,
     convolutions,
+    draws,
     layouts,
     lookups,
     losses,

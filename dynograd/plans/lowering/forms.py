@@ -25,15 +25,20 @@ class Lowered(list[Launch]):
         exact: whether the outputs have the bits of the eager call; else they differ by rounding.
         check: raises what the eager call would raise for the values in the inputs' memory. It may be called before the launches or behind
             them, which are safe for any values.
+        place: an array of seed and offset (uint64), where the launches look for the place in the random stream at which they draw.
     """
 
-    __slots__ = ("check", "exact")
+    __slots__ = ("check", "exact", "place")
 
     def __init__(
-        self, launches: Iterable[Launch] = (), exact: bool = True, check: Callable[[], None] | None = None
+        self,
+        launches: Iterable[Launch] = (),
+        exact: bool = True,
+        check: Callable[[], None] | None = None,
+        place: Any = None,
     ) -> None:
         super().__init__(launches)
-        self.exact, self.check = exact, check
+        self.exact, self.check, self.place = exact, check, place
 
 
 def form(kind: str, *names: str) -> Callable[[Form], Form]:

@@ -30,6 +30,10 @@ class Extras:
         self.known: list[
             tuple[list[tuple[int, int]], ndarray, Any]
         ] = []  # (where programs have it, the array, whose they are)
+        for forms in zip(*[program.forms for program in programs]):  # where draws begin, which each step sets
+            places: list[Any] = [getattr(form, "place", None) for form in forms]
+            if not any([place is None for place in places]):
+                self.known.append(([bounds(place) for place in places], places[0], places))
         self.reals: list[tuple[ndarray, Real]] = []
         self.ramps: list[tuple[ndarray, list[int | Number]]] = []  # (array, count, first number, step)
 

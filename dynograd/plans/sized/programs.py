@@ -70,6 +70,7 @@ class SizedProgram(Program):
         for bound in self.tables:
             bound.place()
         self.kernels: dict[int, Any] = {}  # (bound launches, which, check) by the ids of the calls at these sizes
+        self.draws: dict[int, Any] = {}  # where calls of them draw, by number
         self.unbound: set[int] = set()  # calls whose kernels are those that run in their Python form
         self.comes_again = False  # the sizes were there before
         self.states: dict[tuple[int, ...], _State] = {}
@@ -135,6 +136,12 @@ class SizedProgram(Program):
         gained = _SAVED * (sum([form is not None for form in self.forms]) - len(self.apart))
         return gained > _LOST * len(self.apart) + _LOST_AT_LEAST
 
+    def set_key(self, event: Any, key: Any) -> None:
+        super().set_key(event, key)
+        place = self.draws.get(event.calls - 1)
+        if place is not None:
+            place[...] = key
+
     def resize(self, sizes: tuple[int, ...]) -> bool:
         """Sets the sizes. False: they are none that it can have."""
         state = self.states.pop(sizes, None)
@@ -162,6 +169,7 @@ class SizedProgram(Program):
             state.gradients,
         )
         self.kernels, self.calls, self.unbound, self.comes_again = state.kernels, state.calls, state.unbound, True
+        self.draws = state.draws
         self.memory.extras.resize(self.numbers)
 
     def _resize(self, numbers: list[int]) -> None:
@@ -179,7 +187,7 @@ class SizedProgram(Program):
         self.seeds = [(value_at(seed, numbers), None) for seed in self._seeds]
         self.gradients = [value_at(gradient, numbers) for gradient in self._gradients]
         nodes: dict[int, Any] = {}
-        self.kernels, self.unbound, self.comes_again = {}, set(), False
+        self.kernels, self.draws, self.unbound, self.comes_again = {}, {}, set(), False
         self.calls = list(self.calls)
         forms: list[tuple[Call, Any]] = []
         for apart in self.apart:
@@ -187,6 +195,7 @@ class SizedProgram(Program):
             form = lower(call) if apart.is_lowered else None
             if form is not None:
                 forms.append((call, form))
+                self.draws[apart.number] = form.place
             elif apart.is_lowered:
                 self.unbound.add(id(call))
         bound = Bound([[*form] for _, form in forms])
@@ -268,6 +277,7 @@ class _State:
         self.arrays, self.outside = program.arrays, program.outside
         self.seeds, self.gradients = program.seeds, program.gradients
         self.kernels, self.calls, self.unbound = program.kernels, program.calls, program.unbound
+        self.draws = program.draws
         self.steps: Any = None  # what a family has made of it
         self.kinds: Any = None
 
