@@ -99,9 +99,10 @@ class Way:
         return 1e6 * self.seconds / self.walked if self.walked else 0.0
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join([*self.head(), *self.details()])
 
-    def _lines(self) -> Iterator[str]:
+    def head(self) -> Iterator[str]:
+        """The first two lines of the text."""
         inputs = ", ".join([f"{name} {kind}" for name, kind in self.inputs])
         time = f", {self.microseconds:,.1f} us each" if self.walked else ""
         spans = ", ".join([f"{least} to {most}" for least, most in self.sizes])
@@ -114,6 +115,9 @@ class Way:
         parts += [counted(self.views, "view")] * bool(self.views) + [f"{in_python} in Python"] * bool(in_python)
         steps, calls = counted(self.steps, "step"), counted(self.calls, "call")
         yield f"  {steps} of the program, {calls}: {', '.join(parts)}; {counted(self.launches, 'launch')}, {_bytes(self.bytes)}"
+
+    def details(self) -> Iterator[str]:
+        """The other lines."""
         for group in self.groups[:_MOST_LISTED]:
             yield f"  one loop: {', '.join(group.members)}{_span(group.lines)}"
         yield from _more(self.groups, "group")
@@ -163,7 +167,12 @@ class Report:
         lines = [self._first_line()]
         lines += [f"  {row.times} x {row.reason}{_at(row.line)}" for row in self.breaks]
         lines += [f"  {told}" for told in self._states()]
-        return "\n".join([*lines, *[str(way) for way in self.ways]])
+        told: list[list[str]] = []
+        for way in self.ways:  # of several sizes, say, that differ in their numbers alone
+            details = list(way.details())
+            lines += [*way.head(), *(["  all else as of a way above"] if details and details in told else details)]
+            told.append(details)
+        return "\n".join(lines)
 
     def _first_line(self) -> str:
         memory = f", {_bytes(self.arena)} of memory" if self.ways else ""

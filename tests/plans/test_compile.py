@@ -215,6 +215,21 @@ def test_gradients_of_a_mean_without_dims_lie_in_the_plan():
         assert weight.grad.item() == 6.0 * k * k
 
 
+@pytest.mark.parametrize("count", [300, 5000, 70_000])
+def test_sums_that_nearly_cancel_are_computed_by_kernels(count):
+    """The last bits of the summands are more than the last bits of the sum."""
+
+    @torch.compile
+    def f(x):
+        return (x - x.mean()).mean(), x.sum(0)
+
+    x = torch.randn(count, generator=torch.Generator().manual_seed(0)) + 100
+    for _ in range(4):
+        f(torch.cat([x, -x]))
+    (way,) = f.report().ways
+    assert not way.in_python and not way.replaced
+
+
 def test_the_place_of_one_number_is_memory():
     assert isinstance(layouts.part_of(numpy.zeros(3), (1,)), numpy.ndarray)
     with pytest.raises(layouts.NoMemoryError, match="a number has no memory"):
