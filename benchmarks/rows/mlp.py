@@ -34,6 +34,10 @@ def training(torch, batch, *sizes):
 
 row("mlp")(lambda torch: training(torch, BATCH, 784, 256, 128, CLASSES))
 row("mlp.small")(lambda torch: training(torch, 16, 64, 64, 64, CLASSES))
+for _batch in (1, 4, 16, 64, 256, 1024):
+    row(f"mlp.batch{_batch}", group="batches")(
+        lambda torch, _batch=_batch: training(torch, _batch, 784, 256, 128, CLASSES)
+    )
 
 
 @row("mlp.forward")
