@@ -14,6 +14,7 @@ from typing import Any
 from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
+from dynograd.base import values
 from dynograd.ops import readers
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.naming import names_of_arguments
@@ -38,6 +39,14 @@ _LONGEST_PAUSE = 63  # calls
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 _stance = ["default"]
+
+
+def _has_made(tensor: Any) -> bool:
+    """Whether the step that this thread notes has made a tensor."""
+    return MODES.plan is not None and bool(MODES.plan.has_made(tensor))
+
+
+values.makers.append(_has_made)
 
 
 def forget_all() -> None:

@@ -313,6 +313,10 @@ class Recording(RecordedVersions):
         """NumPy gets a tensor's memory: what it writes there is found when the plan is compared with the step."""
         self.lent.append(tensor.array)
 
+    def has_made(self, tensor: Any) -> bool:
+        """Whether the step has made it."""
+        return id(tensor) in self.numbers
+
     def before_flag(self, tensor: Any) -> None:
         """`requires_grad` of a tensor is about to change."""
         if id(tensor) in self.places or id(tensor) in self.numbers:

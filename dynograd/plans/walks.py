@@ -263,7 +263,10 @@ class Walk(Tree, WalkedVersions, Leaving):
 
     def _is_held(self, number: int) -> bool:
         """Whether somebody else has the recorded tensor."""
-        return getrefcount(self.handed[number]) != self.counts[number]
+        expected = self.counts[number]
+        if number in self.read_numbers:  # steps do not have it then: see `_note_read`
+            expected -= sum([getattr(step, FIELDS[place]) is UNSEEN for step, place in self.uses[number]])
+        return getrefcount(self.handed[number]) != expected
 
     def _is_held_there(self, number: int) -> bool:
         """The same, by the number that the path's own record has."""
@@ -372,6 +375,10 @@ class Walk(Tree, WalkedVersions, Leaving):
                 if numpy.may_share_memory(value.array, tensor.array):
                     self.stale.add(number)
 
+    def has_made(self, tensor: Any) -> bool:
+        """Whether a tensor that is plain now is one of the record that was read in this step."""
+        return self.running and any([self.handed[number] is tensor for number in self.read_numbers])
+
     def before_flag(self, tensor: Any) -> None:
         if any([outside.tensor is tensor for outside in self.path.staying]) or any(
             [value is tensor for value in self.bound.values()]
@@ -404,7 +411,11 @@ class Walk(Tree, WalkedVersions, Leaving):
         """An op that the record does not have takes recorded tensors."""
         values = flat(arguments.values() if isinstance(arguments, dict) else arguments)
         recorded = [value for value in values if isinstance(value, Handed)]
-        if MODES.grad and any([tensor.value.grad for tensor in recorded]):
+        if not self.running:  # long after
+            for tensor in recorded:
+                if isinstance(tensor, Handed):
+                    tensor.value.walk._outlive(tensor)
+        elif MODES.grad and any([tensor.value.grad for tensor in recorded]):
             self.leave(f"{op.name}, which the record does not have")
         else:
             for tensor in recorded:

@@ -230,6 +230,49 @@ def test_sums_that_nearly_cancel_are_computed_by_kernels(count):
     assert not way.in_python and not way.replaced
 
 
+def _printed(x):
+    y = x * 2
+    y.tolist()
+    part = y[1:]
+    (part * 3).sum().backward()
+    return part
+
+
+def _strided(x):
+    y = x.clone()
+    part = torch.as_strided(y, (2, 3), (3, 1), 1)
+    part.sum().backward()
+    return part
+
+
+@pytest.mark.parametrize("step", [_printed, _strided])
+def test_views_of_what_was_read_keep_their_values(step):
+    """Their memory is used again for gradients."""
+    compiled, kept = Compiled(step, always=True), []
+    for n in range(6):
+        x = torch.randn(3, 4, generator=torch.Generator().manual_seed(n))
+        leaves = [x.clone().requires_grad_() for _ in range(2)]
+        kept.append((step(leaves[0]).tolist(), compiled(leaves[1])))
+        assert leaves[0].grad.tolist() == leaves[1].grad.tolist()
+    assert compiled.walked == 4 and all(part.tolist() == expected for expected, part in kept)
+
+
+@pytest.mark.parametrize("use", [lambda loss: loss + 1, lambda loss: torch.equal(loss, loss), lambda loss: loss.sum()])
+def test_results_whose_graph_was_used_up_can_be_computed_with(use):
+    weight = nn.Parameter(torch.tensor(3.0))
+
+    @torch.compile
+    def step(x):
+        loss = (weight * x).sum()
+        loss.backward()
+        return loss
+
+    for n in range(5):
+        assert torch.as_tensor(use(step(torch.full((4,), float(n))))).item() == use(torch.tensor(12.0 * n))
+    with pytest.raises(RuntimeError, match="second time"):
+        (step(torch.ones(4)) * 2).backward()
+
+
 def test_the_place_of_one_number_is_memory():
     assert isinstance(layouts.part_of(numpy.zeros(3), (1,)), numpy.ndarray)
     with pytest.raises(layouts.NoMemoryError, match="a number has no memory"):

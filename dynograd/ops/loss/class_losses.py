@@ -11,7 +11,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import check_fits, check_whole
-from dynograd.base.values import has_values
+from dynograd.base.values import has_own_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import logsigmoid
@@ -102,7 +102,7 @@ def _picked_loss(
 ) -> Array:
     """-logarithms[target], smoothed, weighted and reduced, in terms of other ops."""
     dim = min(1, len(logarithms.shape) - 1)
-    other = not has_values(target)
+    other = not has_own_values(target)
     labels = target if other else getattr(target, "array", target)
     counted = labels != ignore_index
     labels = labels * counted

@@ -54,8 +54,20 @@ class PendingArray:
         return getattr(self.owner, "origin", None) is not None
 
     @property
+    def strides(self) -> Any:
+        known = getattr(self.owner.pending.kind, "strides", None)  # a plan knows where its values lie
+        return self.value().strides if known is None else known
+
+    @property
+    def is_in_order(self) -> bool | None:
+        """Whether its elements will lie row by row; None where only the value says it."""
+        known = getattr(self.owner.pending.kind, "contiguous", None)
+        return (None if self.is_view else True) if known is None else known
+
+    @property
     def flags(self) -> Any:
-        return self.value().flags if self.is_view else _Flags(self)
+        known = self.is_in_order
+        return self.value().flags if known is None else _Flags(self, known)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         result = arrays.to_numpy(self.value())
@@ -100,12 +112,10 @@ class PendingArray:
 
 
 class _Flags:
-    """`flags` of an array to come that is no view: its memory will be its own, in order. The rest is asked of the value."""
+    """`flags` of an array to come: a batch is memory of its own, in order, and a plan knows. The rest is asked of the value."""
 
-    c_contiguous = True
-
-    def __init__(self, array: PendingArray) -> None:
-        self.array = array
+    def __init__(self, array: PendingArray, c_contiguous: bool) -> None:
+        self.array, self.c_contiguous = array, c_contiguous
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.array.value().flags, name)
