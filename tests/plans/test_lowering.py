@@ -121,6 +121,18 @@ ROWS = [
     Row("index", lambda r, d: (tensor(r, d, 3, 9, 5), [_index(r, 9, 7)], (slice(None), 0)), "dim 1"),
     Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 4, 5), [dynograd.tensor(r.permutation(9)[:4])], (0,), False)),
     Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 7, 5), [_index(r, 9, 7)], (0,), True), "add"),
+    # along a dim
+    *[
+        Row(name, lambda r, d, x=x, dim=dim, index=index, adds=adds: (
+            tensor(r, d, *x), dim, _index(r, x[dim], *index), *[tensor(r, d, *index)] * adds), f"{x}{dim}{index}")
+        for x, dim, index in [((9, 5), 1, (9, 1)), ((9, 5), 0, (7, 5)), ((3, 4, 5), 1, (3, 6, 5)), ((3, 4, 5), 2, (2, 3, 7)), ((7,), 0, (30,)), ((200, 30), 1, (200, 40))]
+        for name, adds in [("gather", 0), ("scatter_add", 1)]
+    ],
+    Row("gather", lambda r, d: (strided(tensor(r, d, 4, 6), (1, 0)), 1, _index(r, 6, 4, 8)[:, ::2]), "turned"),
+    Row("gather_backward", lambda r, d: (tensor(r, d, 4, 2), 1, _index(r, 6, 4, 2), (4, 6))),
+    Row("scatter", lambda r, d: (tensor(r, d, 3, 6), 1, dynograd.tensor([[1, 5], [0, 2], [3, 4]]), tensor(r, d, 3, 2))),
+    Row("scatter", lambda r, d: (tensor(r, d, 3, 6, 2), 1, dynograd.tensor([[[1], [5]], [[0], [2]]]), None), "zeros"),
+    Row("scatter_number", lambda r, d: (tensor(r, d, 3, 6), 1, _index(r, 6, 3, 2), 1.5)),
     # rows
     *[Row(name, _of((5, 7), numbers=(-1,))) for name in ("softmax", "log_softmax")],
     *[Row(name, _of((3, 50, 7), numbers=(1,)), "inner") for name in ("softmax", "log_softmax")],

@@ -24,6 +24,7 @@ class _Indices:
         self.call, self.negative, self.size = call, negative, 0
         self.outside = numpy.zeros(1, numpy.int64)
         self.launches: list[Launch] = []
+        self.read = index
         self.fits = index.dtype == numpy.int64
         if self.fits and not index.flags.c_contiguous:
             copied = layouts.scratch(index.shape, index.dtype)
@@ -95,7 +96,7 @@ class _Indices:
 
     def check(self) -> None:
         """Lets the op say what is wrong, where an index is outside. The kernels leave out what follows such an index."""
-        index = self.index
+        index = self.read
         if index.size and not (-self.size * self.negative <= index.min() and index.max() < self.size):
             self.call.compute()
 

@@ -1,0 +1,130 @@
+"""Picking, writing and adding along one dim at an index with as many dims as what is read or written: `gather`, `scatter` and their like."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy
+
+from dynograd.kernels.build.launches import Launch
+from dynograd.kernels.build.sizes import COMPILED_ROWS
+from dynograd.ops.index.indices import check_range
+from dynograd.plans.calls import Call
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.forms import Lowered, arguments_of, form
+from dynograd.plans.lowering.parts import rules_in_parts
+
+__all__: list[str] = []
+
+_COLUMNS = 16  # of an item of the kernels that write
+
+
+class _Along:
+    """Launches that read an index along `dim` of arrays of `shape`. What eager would raise for its values, `check` raises.
+
+    Kernels leave out blocks with an index outside.
+    """
+
+    def __init__(self, name: str, index: Any, dim: int, shape: tuple[int, ...]) -> None:
+        self.name, self.read, self.dim, self.shape = name, index, dim, shape
+        self.launches: list[Launch] = []
+        self.outside = numpy.zeros(1, numpy.int64)
+        self.index = self.whole(index) if index.dtype == numpy.int64 else None
+        self.fits = self.index is not None and index.ndim == len(shape)
+        # The part of an array of `shape` that can be met: an index may be smaller outside `dim`.
+        self.part = tuple([slice(None) if axis == dim else slice(size) for axis, size in enumerate(index.shape)])
+
+    def whole(self, array: Any) -> Any:
+        """The array if it is row-major, else a copy that a launch makes; None where none does."""
+        if array.flags.c_contiguous:
+            return array
+        copied = layouts.scratch(array.shape, array.dtype)
+        put = layouts.copy(copied, array)
+        self.launches += put or []
+        return None if put is None else copied
+
+    def in_three(self, array: Any, dtype: Any = None) -> Any:
+        """The array as (dims before `dim`, `dim`, dims after)."""
+        shape, dim = array.shape, self.dim
+        return layouts.flat(array, dtype).reshape(prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]))
+
+    def pick(self, x: Any, out: Any) -> Lowered | None:
+        """out = x at the index."""
+        from dynograd.kernels.index.scatters_numba import pick_along
+
+        if not self.fits or x.dtype != out.dtype or x.itemsize not in (1, 2, 4, 8):
+            return None
+        x = self.whole(x[self.part])
+        target = out if out.flags.c_contiguous else layouts.scratch(out.shape, out.dtype)
+        if x is None:
+            return None
+        if out.size and x.size:
+            kind = numpy.dtype(f"u{x.itemsize}")
+            arguments = self.in_three(x, kind), self.in_three(self.index), self.in_three(target, kind), self.outside
+            count = prod(arguments[1].shape[:2])
+            self.launches.append(Launch(pick_along, arguments, count, layouts.parts_of(2 * out.size, count)))
+        behind = [] if target is out else layouts.copy(out, target)
+        return None if behind is None else self.lowered(behind)
+
+    def put(self, before: list[Launch] | None, source: Any, out: Any, adds: bool) -> Lowered | None:
+        """out = what `before` has written, with the source written or added at the index, first to last."""
+        from dynograd.kernels.index import scatters_numba
+
+        sums = out.dtype in (numpy.float32, numpy.float64, numpy.int64)
+        if not self.fits or before is None or source.dtype != out.dtype or (adds and not sums):
+            return None
+        source, part = self.whole(source), out[self.part]
+        if source is None or out.itemsize not in (1, 2, 4, 8):
+            return None
+        target = part if part.flags.c_contiguous else layouts.scratch(part.shape, part.dtype)
+        copies: list[list[Launch] | None] = [[], []]
+        if target is not part:
+            copies = [layouts.copy(target, part), layouts.copy(part, target)]
+        if copies[0] is None or copies[1] is None:
+            return None
+        if source.size and out.size:
+            kind = None if adds else numpy.dtype(f"u{out.itemsize}")
+            kernel = scatters_numba.add_along if adds else scatters_numba.write_along
+            arguments = self.in_three(target, kind), self.in_three(self.index), self.in_three(source, kind)
+            count = arguments[1].shape[0] * -(-arguments[1].shape[2] // _COLUMNS)
+            parts = layouts.parts_of(2 * source.size, count)
+            self.launches.append(Launch(kernel, (*arguments, self.outside), count, parts))
+        self.launches[:0] = [*before, *copies[0]]
+        return self.lowered(copies[1], not adds or source.size < COMPILED_ROWS)
+
+    def lowered(self, behind: list[Launch], exact: bool = True) -> Lowered:
+        return Lowered([*self.launches, *behind], exact, self.check)
+
+    def check(self) -> None:
+        index = self.read
+        if index.size and not (0 <= index.min() and index.max() < self.shape[self.dim]):
+            check_range(self.name, index, self.dim, self.shape, negative=False)
+
+
+@form("op", "gather")
+def _gather(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    x, index = arguments["input"], arguments["index"]
+    return _Along("gather", index, arguments["dim"], x.shape).pick(x, call.outputs[0])
+
+
+@form("op", "gather_backward")
+def _spread(call: Call) -> Lowered | None:
+    arguments, out = arguments_of(call), call.outputs[0]
+    along = _Along("gather", arguments["index"], arguments["dim"], tuple(arguments["shape"]))
+    return along.put(layouts.fill(out, 0), arguments["g"], out, True)
+
+
+@form("op", "scatter", "scatter_number", "scatter_add")
+def _scatter(call: Call) -> Lowered | None:
+    arguments, out = arguments_of(call), call.outputs[0]
+    x, index = arguments["input"], arguments["index"]
+    source = arguments.get("src", arguments.get("value"))
+    if not isinstance(source, numpy.ndarray):
+        source = numpy.broadcast_to(numpy.array(source or 0, out.dtype), index.shape)
+    along = _Along(call.name.removesuffix("_number"), index, arguments["dim"], x.shape)
+    return along.put(layouts.copy(out, x), source, out, call.name == "scatter_add")
+
+
+rules_in_parts("gather", "gather_backward", "scatter", "scatter_number", "scatter_add")
