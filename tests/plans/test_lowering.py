@@ -133,6 +133,23 @@ ROWS = [
     Row("scatter", lambda r, d: (tensor(r, d, 3, 6), 1, dynograd.tensor([[1, 5], [0, 2], [3, 4]]), tensor(r, d, 3, 2))),
     Row("scatter", lambda r, d: (tensor(r, d, 3, 6, 2), 1, dynograd.tensor([[[1], [5]], [[0], [2]]]), None), "zeros"),
     Row("scatter_number", lambda r, d: (tensor(r, d, 3, 6), 1, _index(r, 6, 3, 2), 1.5)),
+    # extremes, of which some are equal
+    *[
+        Row(name, lambda r, d, shape=shape, dim=dim: (dynograd.tensor(r.integers(-2, 3, shape).astype(d)).requires_grad_(), *dim), f"{shape}{dim}")
+        for name in ("amax", "amin") for shape, dim in [((4, 6), ()), ((3, 4, 5), (1,)), ((3, 4, 5), ((0, 2), True)), ((7,), (0,)), ((300, 300), (0,)), ((2, 70000), (1,))]
+    ],
+    *[
+        Row(name, lambda r, d, shape=shape, dim=dim: (dynograd.tensor(r.integers(-9, 9, shape).astype(d)).requires_grad_(), *dim), f"{shape}{dim}")
+        for name in ("max", "min") for shape, dim in [((4, 6), (1, False)), ((3, 4, 5), (1, True)), ((7,), (0, False)), ((300, 300), (0, False))]
+    ],
+    *[Row(name, _of(shape, numbers=dim), f"{shape}{dim}", rule=False) for name in ("argmax", "argmin") for shape, dim in [((4, 6), ()), ((3, 4, 5), (1, True)), ((300, 300), (-1,))]],
+    Row("max", lambda r, d: (_index(r, 9, 4, 6), 1, False), "int64", (F,), False),
+    Row("amax", lambda r, d: (_index(r, 9, 4, 6), 0), "int64", (F,), False),
+    *[Row(name, lambda r, d, dim=dim: (MASK(r, 5, 3, 4), *dim), f"{dim}", (F,), False) for name in ("any", "all", "count_nonzero") for dim in [(), (0,), (2,), ((0, 2),)]],
+    *[Row(name, lambda r, d: (_index(r, 2, 5, 3), 1), "int64", (F,), False) for name in ("any", "all", "count_nonzero")],
+    *[Row(name, lambda r, d: (dynograd.tensor(r.integers(0, 2, (5, 3)).astype(d)), 1), "float", rule=False) for name in ("any", "all", "count_nonzero")],
+    Row("sum", lambda r, d: (MASK(r, 5, 3), 1), "bool", (F,), False),
+    Row("sum", lambda r, d: (_index(r, 9, 5, 3), 0), "int64", (F,), False),
     # rows
     *[Row(name, _of((5, 7), numbers=(-1,))) for name in ("softmax", "log_softmax")],
     *[Row(name, _of((3, 50, 7), numbers=(1,)), "inner") for name in ("softmax", "log_softmax")],

@@ -13,6 +13,7 @@ from dynograd.plans.lowering import (
     batch_norms,
     convolutions,
     draws,
+    extremes,
     layouts,
     lookups,
     losses,

@@ -30,19 +30,10 @@ class _Along:
         self.name, self.read, self.dim, self.shape = name, index, dim, shape
         self.launches: list[Launch] = []
         self.outside = numpy.zeros(1, numpy.int64)
-        self.index = self.whole(index) if index.dtype == numpy.int64 else None
+        self.index = layouts.row_major(index, self.launches) if index.dtype == numpy.int64 else None
         self.fits = self.index is not None and index.ndim == len(shape)
         # The part of an array of `shape` that can be met: an index may be smaller outside `dim`.
         self.part = tuple([slice(None) if axis == dim else slice(size) for axis, size in enumerate(index.shape)])
-
-    def whole(self, array: Any) -> Any:
-        """The array if it is row-major, else a copy that a launch makes; None where none does."""
-        if array.flags.c_contiguous:
-            return array
-        copied = layouts.scratch(array.shape, array.dtype)
-        put = layouts.copy(copied, array)
-        self.launches += put or []
-        return None if put is None else copied
 
     def in_three(self, array: Any, dtype: Any = None) -> Any:
         """The array as (dims before `dim`, `dim`, dims after)."""
@@ -55,17 +46,16 @@ class _Along:
 
         if not self.fits or x.dtype != out.dtype or x.itemsize not in (1, 2, 4, 8):
             return None
-        x = self.whole(x[self.part])
-        target = out if out.flags.c_contiguous else layouts.scratch(out.shape, out.dtype)
-        if x is None:
+        behind: list[Launch] = []
+        x, target = layouts.row_major(x[self.part], self.launches), layouts.to_be_written(out, behind)
+        if x is None or target is None:
             return None
         if out.size and x.size:
             kind = numpy.dtype(f"u{x.itemsize}")
             arguments = self.in_three(x, kind), self.in_three(self.index), self.in_three(target, kind), self.outside
             count = prod(arguments[1].shape[:2])
             self.launches.append(Launch(pick_along, arguments, count, layouts.parts_of(2 * out.size, count)))
-        behind = [] if target is out else layouts.copy(out, target)
-        return None if behind is None else self.lowered(behind)
+        return self.lowered(behind)
 
     def put(self, before: list[Launch] | None, source: Any, out: Any, adds: bool) -> Lowered | None:
         """out = what `before` has written, with the source written or added at the index, first to last."""
@@ -74,14 +64,13 @@ class _Along:
         sums = out.dtype in (numpy.float32, numpy.float64, numpy.int64)
         if not self.fits or before is None or source.dtype != out.dtype or (adds and not sums):
             return None
-        source, part = self.whole(source), out[self.part]
-        if source is None or out.itemsize not in (1, 2, 4, 8):
+        behind: list[Launch] = []
+        part = out[self.part]
+        source, target = layouts.row_major(source, self.launches), layouts.to_be_written(part, behind)
+        if source is None or target is None or out.itemsize not in (1, 2, 4, 8):
             return None
-        target = part if part.flags.c_contiguous else layouts.scratch(part.shape, part.dtype)
-        copies: list[list[Launch] | None] = [[], []]
-        if target is not part:
-            copies = [layouts.copy(target, part), layouts.copy(part, target)]
-        if copies[0] is None or copies[1] is None:
+        filled = [] if target is part else layouts.copy(target, part)
+        if filled is None:
             return None
         if source.size and out.size:
             kind = None if adds else numpy.dtype(f"u{out.itemsize}")
@@ -90,8 +79,8 @@ class _Along:
             count = arguments[1].shape[0] * -(-arguments[1].shape[2] // _COLUMNS)
             parts = layouts.parts_of(2 * source.size, count)
             self.launches.append(Launch(kernel, (*arguments, self.outside), count, parts))
-        self.launches[:0] = [*before, *copies[0]]
-        return self.lowered(copies[1], not adds or source.size < COMPILED_ROWS)
+        self.launches[:0] = [*before, *filled]
+        return self.lowered(behind, not adds or source.size < COMPILED_ROWS)
 
     def lowered(self, behind: list[Launch], exact: bool = True) -> Lowered:
         return Lowered([*self.launches, *behind], exact, self.check)

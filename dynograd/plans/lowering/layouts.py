@@ -27,9 +27,11 @@ __all__ = [
     "overlaps",
     "parts_of",
     "repeated_once",
+    "row_major",
     "scratch",
     "scratches",
     "steps",
+    "to_be_written",
 ]
 
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
@@ -218,6 +220,26 @@ def _rows(target: Any, source: Any, offset: int, sizes: list[int], into: list[in
     arguments = (target, 0, t0, t1, t2, source, offset, s0, s1, s2, s3, n1, n2, n3)
     count = n0 * n1 * n2
     return [Launch(copies_numba.copy_rows, arguments, count, parts_of(total, count))]
+
+
+def row_major(array: Any, launches: list[Launch]) -> numpy.ndarray | None:
+    """The array, or a row-major copy that `launches` make from now on; None where no kernel does it."""
+    if array.flags.c_contiguous:
+        return array
+    copied = scratch(array.shape, array.dtype)
+    put = copy(copied, array)
+    launches += put or []
+    return None if put is None else copied
+
+
+def to_be_written(target: Any, behind: list[Launch]) -> numpy.ndarray | None:
+    """The target, or row-major memory that launches `behind` copy to it; None where no kernel does it."""
+    if target.flags.c_contiguous:
+        return target
+    whole = scratch(target.shape, target.dtype)
+    put = copy(target, whole)
+    behind += put or []
+    return None if put is None else whole
 
 
 def converted(source: Any, dtype: Any) -> tuple[numpy.ndarray, list[Launch]] | None:
