@@ -33,6 +33,11 @@ def _index(random, high, *shape):
     return dynograd.tensor(random.integers(0, high, shape))
 
 
+def _places(random, dtype):
+    """Whole numbers and zeros, as floats."""
+    return dynograd.tensor(random.integers(-4, 5, (5, 6)).astype(dtype)).requires_grad_()
+
+
 UNARY = "relu sigmoid tanh gelu silu exp neg square abs erf mish hardswish".split()
 BINARY = "add sub mul div maximum minimum".split()
 COMPARED = "lt le gt ge eq ne".split()
@@ -41,7 +46,20 @@ DRAWN = [((3, 5), "small"), ((5, 4096), "tiles"), ((70, 301), "large")]
 
 ROWS = [
     *[Row(name, _of((3, 5))) for name in UNARY],
-    *[Row(name, _of((3, 5)), dtypes=("float64",)) for name in ("sin", "cos")],
+    *[Row(name, _of((3, 5))) for name in "sin cos tan asinh sinh cosh atan".split()],
+    *[Row(name, lambda r, d: (tensor(r, d, 300, 70) * 10.0 ** dynograd.tensor(r.integers(-8, 30, (300, 70))).to(getattr(dynograd, d)),), "large", (F,)) for name in ("sin", "cos")],
+    *[Row(name, lambda r, d: ((tensor(r, d, 3, 5) / 3).detach().requires_grad_(),)) for name in ("asin", "acos", "atanh")],
+    Row("atan2", _of((4, 6), (6,))),
+    Row("pow", lambda r, d: (tensor(r, d, 4, 6).detach().abs().requires_grad_(), tensor(r, d, 4, 6)), "tensors"),
+    Row("pow", _of((4, 6), numbers=(4,)), "4th"),
+    Row("pow", lambda r, d: (2.0, tensor(r, d, 4, 6)), "of number"),
+    *[Row(name, lambda r, d: (_places(r, d), _places(r, d) + 0.25)) for name in ("remainder", "fmod")],
+    *[Row(name, lambda r, d: (tensor(r, d, 4, 6), numbers), "number") for name in ("remainder", "fmod") for numbers in (1.5, -0.75)],
+    *[Row(name, lambda r, d: (_places(r, d), _places(r, d)), "zeros", rule=False) for name in ("remainder", "fmod", "floor_divide")],
+    *[Row(name, lambda r, d: (_index(r, 9, 5, 6) - 4, _index(r, 9, 5, 6) - 4), "int64", (F,), False) for name in ("bitwise_and", "bitwise_xor")],
+    *[Row(name, lambda r, d, n=n: (_index(r, 9, 5, 6) - 4, n), f"int64 by {n}", (F,), False) for name in ("remainder", "fmod", "floor_divide") for n in (3, -2, -1)],
+    *[Row(name, lambda r, d: (MASK(r, 4, 6), MASK(r, 6)), "bool", (F,), False) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")],
+    Row("bitwise_not", lambda r, d: (MASK(r, 4, 6),), "bool", (F,), False),
     *[Row(name, _of((70, 300)), "large") for name in ("relu", "tanh", "gelu")],
     *[Row(name, _positive((4, 6))) for name in ("log", "sqrt", "rsqrt")],
     *[Row(name, _of((4, 6), (4, 6))) for name in BINARY],
@@ -248,6 +266,8 @@ def test_an_index_outside_raises_what_eager_raises():
 def test_what_has_no_form_stays_in_python():
     half = Made(Row("add", lambda r, d: (tensor(r, F, 3).half(), tensor(r, F, 3).half())), F, 1)
     assert lower(half.call) is None
+    zeros = Made(Row("remainder", lambda r, d: (_index(r, 9, 5), _index(r, 9, 5) + 1)), F, 1)
+    assert lower(zeros.call) is None  # eager raises where a divisor is 0
     mixed = Made(Row("add", lambda r, d: (tensor(r, F, 3), tensor(r, "float64", 3))), F, 1)
     assert lower(mixed.call) is None
 
