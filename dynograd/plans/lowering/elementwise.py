@@ -117,7 +117,7 @@ def _forward(call: Call) -> Pointwise | None:
     if operands is None:
         return None
     truths = _truths(op, operands)
-    if not loops.REMAINDERS.isdisjoint(formulas.functions_in(tree)) and _may_divide_by_zero(operands):
+    if not formulas.functions_in(tree).isdisjoint(loops.REMAINDERS) and _may_divide_by_zero(operands):
         return None
     if op.promote == "logical" and len(truths) < len(operands):
         return None
