@@ -168,6 +168,16 @@ ROWS = [
     *[Row(name, lambda r, d: (dynograd.tensor(r.integers(0, 2, (5, 3)).astype(d)), 1), "float", rule=False) for name in ("any", "all", "count_nonzero")],
     Row("sum", lambda r, d: (MASK(r, 5, 3), 1), "bool", (F,), False),
     Row("sum", lambda r, d: (_index(r, 9, 5, 3), 0), "int64", (F,), False),
+    # deviations, norms
+    *[Row(name, _of(shape, numbers=(dim, 1, keep)), f"{shape}{dim}{keep}") for name in ("var", "std") for shape, dim, keep in [((4, 6), None, False), ((3, 4, 5), 1, True), ((3, 4, 5), (0, 2), False), ((400, 30), 0, False)]],
+    *[Row("vector_norm", _of(shape, numbers=(p, dim, keep)), f"{p}{dim}{keep}") for p in (0, 1, 2, 3, 2.5, float("inf"), float("-inf")) for shape, dim, keep in [((4, 6), None, False), ((3, 4, 5), 1, True), ((40, 300), (1,), False)]],
+    *[Row(name, lambda r, d, p=p: (_places(r, d), p), f"{p}") for name in ("absolute_power", "signed_power") for p in (0, 0.5, 2, 3, -1, -0.5)],
+    *[Row("logsumexp", _of((3, 50, 4), numbers=(dim, keep)), f"{dim}{keep}") for dim in (0, 1, 2, (1, 2)) for keep in (True, False)],
+    Row("exp_difference", _of((3, 50), (3, 1))),
+    # scans
+    *[Row(name, _of((3, 50, 4), numbers=(dim,)), f"{dim}", rule=name != "cumprod") for name in ("cumsum", "sum_onwards", "cumprod", "cummax", "cummin", "reversed_along") for dim in (0, 1, 2)],
+    *[Row(name, _of((3, 9000), numbers=(1,)), "long", rule=name != "cumprod") for name in ("cumsum", "sum_onwards", "cumprod")],
+    Row("cumsum", lambda r, d: (_index(r, 9, 5, 6), 1), "int64", (F,), False),
     # rows
     *[Row(name, _of((5, 7), numbers=(-1,))) for name in ("softmax", "log_softmax")],
     *[Row(name, _of((3, 50, 7), numbers=(1,)), "inner") for name in ("softmax", "log_softmax")],

@@ -12,6 +12,7 @@ from dynograd.plans.lowering import (
     along,
     batch_norms,
     convolutions,
+    deviations,
     draws,
     extremes,
     layouts,
@@ -22,6 +23,7 @@ from dynograd.plans.lowering import (
     recurrences,
     reductions,
     rows,
+    scans,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise

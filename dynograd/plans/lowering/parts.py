@@ -21,7 +21,7 @@ from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import Lowered, arguments_of, described, form, gradients_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["LOWERS", "op_in_parts", "rule_in_parts", "rules_in_parts"]
+__all__ = ["LOWERS", "lower_in_parts", "op_in_parts", "rule_in_parts", "rules_in_parts"]
 
 LOWERS: list[Callable[[list[Call], list[Any]], list[Lowered | None]]] = []
 """What lowers calls, the package's own, which knows all forms; the second argument are arrays that others read."""
@@ -282,19 +282,22 @@ def rules_in_parts(*names: str) -> None:
     form("rule", *names)(rule_in_parts)
 
 
+def lower_in_parts(call: Call, function: Callable[..., Any]) -> Lowered | None:
+    """A function of an op's arguments that computes it by other ops, up to rounding."""
+
+    def run(lowering: _Lowering) -> list[Any]:
+        arguments = {name: map_saved(value, lowering.given_part) for name, value in arguments_of(call).items()}
+        result = function(**arguments)
+        return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    return _in_parts(call, run, False, True)
+
+
 def op_in_parts(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enters a function of an op's arguments that computes it by other ops, up to rounding."""
+    """Enters a function by which calls of ops are lowered so."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        @form("op", *names)
-        def lower(call: Call) -> Lowered | None:
-            def run(lowering: _Lowering) -> list[Any]:
-                arguments = {name: map_saved(value, lowering.given_part) for name, value in arguments_of(call).items()}
-                result = function(**arguments)
-                return list(result) if isinstance(result, (tuple, list)) else [result]
-
-            return _in_parts(call, run, False, True)
-
+        form("op", *names)(partial(lower_in_parts, function=function))
         return function
 
     return enter
