@@ -196,6 +196,11 @@ ROWS = [
         for name in ("mse", "l1", "smooth_l1", "huber", "binary_cross_entropy_with_logits")
         for reduction in ("mean", "sum") for n in (100, 2000)
     ],
+    *[Row("nll_loss", lambda r, d, reduction=reduction, n=n: (tensor(r, d, n, 7), _index(r, 7, n), None, 3, reduction), f"{reduction} {n}") for reduction in ("mean", "sum") for n in (5, 500)],
+    Row("nll_loss", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, "mean"), "weights"),
+    Row("nll_loss", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), None, -100, "none"), "none", rule=False),
+    *[Row("group_norm", _of(shape, (6,), (6,), numbers=(groups, 1e-5)), f"{shape}{groups}") for shape, groups in [((3, 6, 5), 2), ((2, 6), 1), ((4, 6, 8, 9), 6), ((2, 6, 20, 20), 1)]],
+    Row("group_norm", _of((3, 6, 5), numbers=(None, None, 2, 1e-5)), "plain"),
     Row("cross_entropy", lambda r, d: (tensor(r, d, 7), _index(r, 7), None, -100, 0.0, "mean", True), "one"),
     Row("cross_entropy", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", False), "weights"),
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from dynograd.plans.lowering import (
     deviations,
     draws,
     extremes,
+    group_norms,
     layouts,
     lookups,
     losses,
