@@ -178,6 +178,25 @@ ROWS = [
     *[Row(name, _of((3, 50, 4), numbers=(dim,)), f"{dim}", rule=name != "cumprod") for name in ("cumsum", "sum_onwards", "cumprod", "cummax", "cummin", "reversed_along") for dim in (0, 1, 2)],
     *[Row(name, _of((3, 9000), numbers=(1,)), "long", rule=name != "cumprod") for name in ("cumsum", "sum_onwards", "cumprod")],
     Row("cumsum", lambda r, d: (_index(r, 9, 5, 6), 1), "int64", (F,), False),
+    *[
+        Row("scatter_reduce", lambda r, d, how=how, own=own: (tensor(r, d, 3, 6), 1, _index(r, 6, 3, 20), dynograd.tensor(r.integers(1, 4, (3, 20)).astype(d)).requires_grad_(), how, own), f"{how}{own}")
+        for how in ("prod", "amax", "amin") for own in (True, False)
+    ],
+    Row("one_hot", lambda r, d: (_index(r, 6, 3, 4), 6), dtypes=(F,), rule=False),
+    Row("zero_nan", lambda r, d: (dynograd.log(tensor(r, d, 4, 6)).detach().requires_grad_(),)),
+    # movements in other orders
+    *[Row("flip", _of((3, 4, 5), numbers=(dims,)), f"{dims}") for dims in [(0,), (1, 2), ()]],
+    *[Row("roll", _of((3, 4, 5), numbers=move), f"{move}") for move in [((1,), (0,)), ((-2, 3), (1, 2)), ((4,), (1,)), ((1, 1), (2, 2))]],
+    *[Row("repeat", _of((3, 4), numbers=(counts,)), f"{counts}") for counts in [(2, 3), (1, 2), (2, 1)]],
+    Row("repeat", lambda r, d: (strided(tensor(r, d, 3, 4), (1, 0)), (2, 3)), "turned"),
+    *[Row("repeat_interleave", _of((3, 4, 2), numbers=(3, dim)), f"{dim}") for dim in (0, 1, 2)],
+    *[Row(name, _of((2, 5, 7), numbers=(k,)), f"{k}") for name in ("tril", "triu") for k in (0, -2, 3)],
+    *[Row("diagonal_backward", _of((2, 3), numbers=((2, 3, 4), k, 1, 2)), f"{k}") for k in (0, 1)],
+    Row("diagonal", _of((4, 5), numbers=(1, 0, 1))),
+    Row("diagonal_put", _of((4, 5), (4,), numbers=(1, 0, 1))),
+    *[Row("unfold", _of((3, 9), numbers=(1, size, step)), f"{size}{step}") for size, step in [(3, 3), (3, 2), (2, 4)]],
+    *[Row("constant_pad_nd", _of((2, 3, 4), numbers=(sides, 1.5)), f"{sides}") for sides in [((0, 0), (1, 2), (3, 0)), ((0, 0), (-1, 2), (1, -2)), ((0, 0), (0, 0), (0, 0))]],
+    *[Row("mirrored_pad", _of((2, 4, 5), numbers=(sides, mode)), f"{sides}{mode}") for mode in ("reflect", "replicate", "circular") for sides in [((0, 0), (1, 2), (3, 0)), ((0, 0), (0, 0), (2, 2))]],
     # rows
     *[Row(name, _of((5, 7), numbers=(-1,))) for name in ("softmax", "log_softmax")],
     *[Row(name, _of((3, 50, 7), numbers=(1,)), "inner") for name in ("softmax", "log_softmax")],

@@ -17,6 +17,7 @@ from dynograd.plans.lowering.parts import rules_in_parts
 
 __all__: list[str] = []
 
+_REDUCED = {"prod": 2, "amax": 3, "amin": 4}  # see `scatters_numba.reduce_along`
 _COLUMNS = 16  # of an item of the kernels that write
 
 
@@ -57,12 +58,16 @@ class _Along:
             self.launches.append(Launch(pick_along, arguments, count, layouts.parts_of(2 * out.size, count)))
         return self.lowered(behind)
 
-    def put(self, before: list[Launch] | None, source: Any, out: Any, adds: bool) -> Lowered | None:
-        """out = what `before` has written, with the source written or added at the index, first to last."""
+    def put(self, before: list[Launch] | None, source: Any, out: Any, how: str) -> Lowered | None:
+        """out = what `before` has written, with the source written, added, ... at the index, first to last.
+
+        Args:
+            how: "write", "add", or another key of `_REDUCED`.
+        """
         from dynograd.kernels.index import scatters_numba
 
         sums = out.dtype in (numpy.float32, numpy.float64, numpy.int64)
-        if not self.fits or before is None or source.dtype != out.dtype or (adds and not sums):
+        if not self.fits or before is None or source.dtype != out.dtype or (how != "write" and not sums):
             return None
         behind: list[Launch] = []
         part = out[self.part]
@@ -73,14 +78,16 @@ class _Along:
         if filled is None:
             return None
         if source.size and out.size:
-            kind = None if adds else numpy.dtype(f"u{out.itemsize}")
-            kernel = scatters_numba.add_along if adds else scatters_numba.write_along
+            kind = numpy.dtype(f"u{out.itemsize}") if how == "write" else None
+            kernel = getattr(scatters_numba, "reduce_along" if how in _REDUCED else f"{how}_along")
+            arguments: tuple[Any, ...]
             arguments = self.in_three(target, kind), self.in_three(self.index), self.in_three(source, kind)
             count = arguments[1].shape[0] * -(-arguments[1].shape[2] // _COLUMNS)
             parts = layouts.parts_of(2 * source.size, count)
+            arguments += (_REDUCED[how],) if how in _REDUCED else ()
             self.launches.append(Launch(kernel, (*arguments, self.outside), count, parts))
         self.launches[:0] = [*before, *filled]
-        return self.lowered(behind, not adds or source.size < COMPILED_ROWS)
+        return self.lowered(behind, how != "add" or source.size < COMPILED_ROWS)
 
     def lowered(self, behind: list[Launch], exact: bool = True) -> Lowered:
         return Lowered([*self.launches, *behind], exact, self.check)
@@ -102,7 +109,7 @@ def _gather(call: Call) -> Lowered | None:
 def _spread(call: Call) -> Lowered | None:
     arguments, out = arguments_of(call), call.outputs[0]
     along = _Along("gather", arguments["index"], arguments["dim"], tuple(arguments["shape"]))
-    return along.put(layouts.fill(out, 0), arguments["g"], out, True)
+    return along.put(layouts.fill(out, 0), arguments["g"], out, "add")
 
 
 @form("op", "scatter", "scatter_number", "scatter_add")
@@ -113,7 +120,30 @@ def _scatter(call: Call) -> Lowered | None:
     if not isinstance(source, numpy.ndarray):
         source = numpy.broadcast_to(numpy.array(source or 0, out.dtype), index.shape)
     along = _Along(call.name.removesuffix("_number"), index, arguments["dim"], x.shape)
-    return along.put(layouts.copy(out, x), source, out, call.name == "scatter_add")
+    return along.put(layouts.copy(out, x), source, out, "add" if call.name == "scatter_add" else "write")
 
 
-rules_in_parts("gather", "gather_backward", "scatter", "scatter_number", "scatter_add")
+@form("op", "scatter_reduce")
+def _scatter_reduced(call: Call) -> Lowered | None:
+    arguments, out = arguments_of(call), call.outputs[0]
+    index, source, how = arguments["index"], arguments["src"], arguments["reduce"]
+    x, dim = arguments["input"], arguments["dim"]
+    along = _Along("scatter_reduce", index, dim, x.shape)
+    before: Any = layouts.copy(out, x)
+    if not arguments["include_self"]:
+        first = numpy.broadcast_to(numpy.ones((), out.dtype), index.shape) if how == "prod" else source
+        before = _Along("scatter_reduce", index, dim, x.shape).put(before, first, out, "write")
+    return along.put(before, source, out, how)
+
+
+@form("op", "one_hot")
+def _one_hot(call: Call) -> Lowered | None:
+    x, out = call.inputs[0], call.outputs[0]
+    if not out.flags.c_contiguous or not x.flags.c_contiguous or not out.size:
+        return None
+    target, index = out.reshape(x.size, out.shape[-1]), x.reshape(x.size, 1)
+    along = _Along("one_hot", index, 1, target.shape)
+    return along.put(layouts.fill(out, 0), numpy.broadcast_to(numpy.ones((), out.dtype), index.shape), target, "write")
+
+
+rules_in_parts("scatter_reduce", "gather", "gather_backward", "scatter", "scatter_number", "scatter_add")

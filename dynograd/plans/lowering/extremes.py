@@ -80,7 +80,21 @@ def _tie_shares(call: Call) -> Lowered | None:
     return Lowered([*ties, *counted, *shared])
 
 
-rules_in_parts("amax", "amin", "max", "min")
+@form("op", "ties", "zero_nan", "not_nan")
+def _compared(call: Call) -> Lowered | None:
+    text = {"ties": "x == y ? 1 : 0", "zero_nan": "x != x ? 0 : x", "not_nan": "x == x ? 1 : 0"}[call.name]
+    operands = dict(zip("xy", call.inputs))
+    launches = loops.launches_of(call.name, [formulas.parse(text)], [call.outputs[0]], operands)
+    return None if launches is None else Lowered(launches)
+
+
+@form("op", "ones_of")
+def _ones(call: Call) -> Lowered | None:
+    launches = layouts.fill(call.outputs[0], 1)
+    return None if launches is None else Lowered(launches)
+
+
+rules_in_parts("zero_nan", "amax", "amin", "max", "min")
 
 
 # --- truths -------------------------------------------------------------------------------------------------------------------

@@ -153,12 +153,14 @@ def collapsed(shape: Sequence[int], strides: list[list[int]]) -> tuple[list[int]
     return sizes, merged
 
 
-def copy(target: Any, source: Any) -> list[Launch] | None:
+def copy(target: Any, source: Any, disjoint: bool = False) -> list[Launch] | None:
     """target[...] = source, which has its shape (or broadcasts) and dtype; None where no kernel does it.
 
-    No two elements of `target` share memory.
+    No two elements of `target` share memory; `disjoint`: nor does one with an element of `source`, though they lie between one another.
     """
-    if target.dtype != source.dtype or target.itemsize not in (1, 2, 4, 8) or overlaps(target, source):
+    if target.dtype != source.dtype or target.itemsize not in (1, 2, 4, 8):
+        return None
+    if not disjoint and overlaps(target, source):
         return None
     if not target.size:
         return []
@@ -184,7 +186,7 @@ def copy(target: Any, source: Any) -> list[Launch] | None:
         launches: list[Launch] = []
         for place in range(target.shape[axis]):
             index = (*(slice(None),) * axis, place)
-            launches += copy(target[index], source[index]) or ()
+            launches += copy(target[index], source[index], disjoint) or ()
         return launches
     # Where the source goes backwards, its memory begins at its last element.
     offset = sum([(extent - 1) * -step for extent, step in zip(sizes, of) if step < 0])
