@@ -197,6 +197,14 @@ ROWS = [
     *[Row("unfold", _of((3, 9), numbers=(1, size, step)), f"{size}{step}") for size, step in [(3, 3), (3, 2), (2, 4)]],
     *[Row("constant_pad_nd", _of((2, 3, 4), numbers=(sides, 1.5)), f"{sides}") for sides in [((0, 0), (1, 2), (3, 0)), ((0, 0), (-1, 2), (1, -2)), ((0, 0), (0, 0), (0, 0))]],
     *[Row("mirrored_pad", _of((2, 4, 5), numbers=(sides, mode)), f"{sides}{mode}") for mode in ("reflect", "replicate", "circular") for sides in [((0, 0), (1, 2), (3, 0)), ((0, 0), (0, 0), (2, 2))]],
+    # convolutions that are products
+    *[
+        Row("convolution", _of(x, w, (w[0],), numbers=(stride, (0, 0), (1, 1), 1)), f"{x}{w}{stride}")
+        for x, w, stride in [((4, 3, 5, 5), (6, 3, 5, 5), (1, 1)), ((4, 3, 5, 6), (7, 3, 1, 1), (1, 1)), ((4, 3, 5, 6), (7, 3, 1, 1), (2, 2))]
+    ],
+    *[Row("convolution_input_gradient", _of(g, w, numbers=(None, x, (1, 1), (0, 0), (1, 1), 1)), f"{x}{w}") for g, x, w in [((4, 6, 1, 1), (4, 3, 5, 5), (6, 3, 5, 5)), ((4, 7, 5, 6), (4, 3, 5, 6), (7, 3, 1, 1))]],
+    Row("convolution_input_gradient", _of((4, 6, 1, 1), (6, 3, 5, 5), (3,), numbers=((4, 3, 5, 5), (1, 1), (0, 0), (1, 1), 1)), "bias"),
+    *[Row("convolution_weight_gradient", _of(x, g, numbers=(w, (1, 1), (0, 0), (1, 1), 1)), f"{x}{w}", rule=False) for g, x, w in [((4, 6, 1, 1), (4, 3, 5, 5), (6, 3, 5, 5)), ((4, 7, 5, 6), (4, 3, 5, 6), (7, 3, 1, 1))]],
     # rows
     *[Row(name, _of((5, 7), numbers=(-1,))) for name in ("softmax", "log_softmax")],
     *[Row(name, _of((3, 50, 7), numbers=(1,)), "inner") for name in ("softmax", "log_softmax")],
