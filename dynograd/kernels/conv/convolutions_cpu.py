@@ -52,12 +52,12 @@ def conv_forward(x, weight, bias, stride, padding, dilation, groups):
         return _with_bias(columns.conv_forward(x, weight, stride, padding, dilation, groups), bias).astype(
             kind, copy=False
         )
-    whole = _is_whole(x.shape, weight.shape, padding, groups) and x.flags.c_contiguous and weight.flags.c_contiguous
+    whole = is_whole(x.shape, weight.shape, padding, groups) and x.flags.c_contiguous and weight.flags.c_contiguous
     if whole and not batch_invariant():  # bits would depend on how x lies in memory
         bias = None if bias is None else bias.astype(x.dtype, copy=False)
         return linear_forward(x.reshape(len(x), -1), _as_matrix(weight), bias).reshape(shape).astype(kind, copy=False)
     last = _is_channels_last(x) or _is_channels_last(weight)
-    if _is_pointwise(weight.shape, padding, groups) and (bias is None or last or x.shape[1] >= BIAS_PAYS):
+    if is_pointwise(weight.shape, padding, groups) and (bias is None or last or x.shape[1] >= BIAS_PAYS):
         x = _read_by_places(x, shape, stride)
         return _pointwise(x, weight.reshape(weight.shape[:2]), bias, shape, last).astype(kind, copy=False)
     out = _empty(shape, x.dtype, last)
@@ -83,11 +83,11 @@ def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation,
     if g.dtype.char not in "fd" or not g.size or not weight.size or not prod(input_shape):
         gradient = columns.conv_input_gradient(g, weight, input_shape, stride, padding, dilation, groups)
         return _with_bias(gradient, bias).astype(kind, copy=False)
-    if _is_whole(input_shape, weight.shape, padding, groups) and weight.flags.c_contiguous:
+    if is_whole(input_shape, weight.shape, padding, groups) and weight.flags.c_contiguous:
         gradient = matmul_forward(_as_matrix(g), _as_matrix(weight)).reshape(input_shape)
         return _with_bias(gradient, bias).astype(kind, copy=False)
     last = _is_channels_last(g) or _is_channels_last(weight)
-    if _is_pointwise(weight.shape, padding, groups) and max(stride) == 1 and g.shape[2:] == tuple(input_shape[2:]):
+    if is_pointwise(weight.shape, padding, groups) and max(stride) == 1 and g.shape[2:] == tuple(input_shape[2:]):
         if bias is None or last or g.shape[1] >= BIAS_PAYS:
             weight = weight.reshape(weight.shape[:2]).T
             return _pointwise(g, weight, bias, tuple(input_shape), last).astype(kind, copy=False)
@@ -115,9 +115,9 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
         return columns.conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups).astype(
             kind, copy=False
         )
-    if _is_whole(x.shape, weight_shape, padding, groups) and x.flags.c_contiguous:
+    if is_whole(x.shape, weight_shape, padding, groups) and x.flags.c_contiguous:
         return matmul_forward(_as_matrix(g).T, _as_matrix(x)).reshape(weight_shape).astype(kind, copy=False)
-    if _is_pointwise(weight_shape, padding, groups):
+    if is_pointwise(weight_shape, padding, groups):
         return (
             _pointwise_weight_gradient(_read_by_places(x, g.shape, stride), g)
             .reshape(weight_shape)
@@ -145,7 +145,7 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
     return result.astype(kind, copy=False)
 
 
-def _is_whole(input_shape, weight_shape, padding, groups):
+def is_whole(input_shape, weight_shape, padding, groups):
     """Whether the kernel covers the input, so that the result has one place: a linear layer of all channels and places."""
     return (
         groups == 1
@@ -155,7 +155,7 @@ def _is_whole(input_shape, weight_shape, padding, groups):
     )
 
 
-def _is_pointwise(weight_shape, padding, groups):
+def is_pointwise(weight_shape, padding, groups):
     """Whether a place of the result depends on one place of the input: products over the channels."""
     return groups == 1 and prod(weight_shape[2:]) == 1 and not any(padding)
 

@@ -136,10 +136,13 @@ class Loop:
             self._special[values] = self._specialised(values)
         return self._special[values]
 
-    def _specialised(self, values: tuple[Any, ...]) -> Loop | None:
+    def _with_numbers(self, values: tuple[Any, ...]) -> Loop:
         numbers = {text: formulas.number(float(value)) for text, value in zip(self.statics, values, strict=True)}
         trees = tuple(formulas.substitute(tree, numbers) for tree in self.trees)
-        loop = Loop(self.name, self.operands, (), trees, self.truths)
+        return type(self)(self.name, self.operands, (), trees, self.truths)
+
+    def _specialised(self, values: tuple[Any, ...]) -> Loop | None:
+        loop = self._with_numbers(values)
         for power in _powers(loop.trees):
             if power.parts[1].head != "number" or power.parts[1].parts[0] not in _EXPONENTS:
                 return None

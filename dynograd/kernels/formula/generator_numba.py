@@ -23,6 +23,7 @@ from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build.compiling_numba import PIPELINE, PIPELINE_STAMP, _KernelCache, _stamp_of, compile_source
 from dynograd.kernels.build.targets_numba import KernelFunction
 from dynograd.kernels.formula import (
+    angles_numba,
     formulas,
     incomplete_gammas_numba,
     logarithms_numba,
@@ -45,9 +46,10 @@ _FUNCTIONS = (
     polynomials_numba,
 )
 _NAMES: dict[str, Any] = {name: getattr(module, name) for module in _FUNCTIONS for name in module.__all__}
-_NAMES |= {"sin": np.sin, "cos": np.cos}
+_NAMES |= {name: getattr(angles_numba, name) for name in angles_numba.__all__}
 _NAMES |= {"np": np, "carray": carray, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 _NAMES |= {"copysign": np.copysign}
+_ANGLES = frozenset({*angles_numba.__all__, "**"})
 _KEY = _stamp_of(logarithms_numba.log) + _stamp_of(normal_numba.erf)  # each with that of math_numba
 _KEY += _stamp_of(special_numba.lgamma) + _stamp_of(quotients_numba.mod)
 _KEY += _stamp_of(incomplete_gammas_numba.igamma) + _stamp_of(polynomials_numba.hermite)
@@ -107,7 +109,8 @@ def row_kernel(
         f"        for i in range(width):\n"
         f"{''.join(loads)}{body}"
     )
-    return compile_source(source, title, _NAMES, chunk=True, noalias=True, exact=True, key=_KEY)
+    key = _KEY if formulas.functions_in(*trees).isdisjoint(_ANGLES) else _KEY + _stamp_of(angles_numba.tan)
+    return compile_source(source, title, _NAMES, chunk=True, noalias=True, exact=True, key=key)
 
 
 def _body(trees: list[Tree], dtype: str, truths: set[str], indent: str, target: str = "q{index}[i]") -> str:

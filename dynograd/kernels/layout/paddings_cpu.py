@@ -16,7 +16,7 @@ from dynograd.kernels.layout.copies_cpu import contiguous, copied, copy_into, fi
 
 def pad_constant(x, sides, value):
     """x with `value` around it; negative sides cut off instead."""
-    cut, shape, inside = _frame(x.shape, sides)
+    cut, shape, inside = frame(x.shape, sides)
     if cut is not None:
         x = x[cut]
     if inside is None:
@@ -33,18 +33,18 @@ def pad_constant(x, sides, value):
 
 def pad_mirrored(x, sides, mode):
     """x with borders that repeat it: "reflect" (without the edge), "replicate" (the edge) or "circular"."""
-    _, shape, inside = _frame(x.shape, sides)
+    _, shape, inside = frame(x.shape, sides)
     if inside is None:
         return copied(x)
     result = buffers.empty(shape, x.dtype)
     copy_into(result[inside], x)
-    for border, source in _borders(x.shape, sides, mode):
+    for border, source in borders(x.shape, sides, mode):
         result[border] = result[source]
     return result
 
 
 @lru_cache(maxsize=256)
-def _frame(shape, sides):
+def frame(shape, sides):
     """(what negative sides leave or None, shape of the result, where the input stands in it, None if it fills all of it)."""
     cut = tuple(
         [slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(shape, sides, strict=True)]
@@ -57,7 +57,7 @@ def _frame(shape, sides):
 
 
 @lru_cache(maxsize=256)
-def _borders(shape, sides, mode):
+def borders(shape, sides, mode):
     """Pairs of indices into the padded array: a border, and what it repeats. The last dim first, then whole lines of it."""
     dims = [slice(before, before + size) for size, (before, _) in zip(shape, sides, strict=True)]
     pairs = []

@@ -9,23 +9,31 @@ from __future__ import annotations
 
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import (
+    along,
     batch_norms,
     convolutions,
+    deviations,
     draws,
+    extremes,
+    group_norms,
     layouts,
     lookups,
     losses,
     movements,
+    paddings,
     products,
+    rearrangements,
     recurrences,
     reductions,
     rows,
+    scans,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
 from dynograd.plans.lowering.fusion import Fused, fuse
 from dynograd.plans.lowering.layouts import NoMemoryError
+from dynograd.plans.lowering.parts import LOWERS
 
 __all__ = ["Lowered", "described", "fuse", "layouts", "lower", "moved", "noted_form"]
 
@@ -43,13 +51,20 @@ def lower(call: Call) -> Lowered | None:
 
 
 def _form_of(call: Call) -> Lowered | None:
+    lowered = _written(call)
+    return lower_bound(call) if lowered is None else lowered
+
+
+def _written(call: Call) -> Lowered | None:
+    """By a written form or formula."""
     if isinstance(call, Fused):
         return launches_of(call.computed)
     form = FORMS.get((call.kind, call.name))
     if form is not None:
-        lowered = form(call)
-    elif all([output is None for output in call.outputs]) and (call.kind == "rule" or call.op.view):
-        lowered = Lowered()  # views of what is there
-    else:
-        lowered = lower_elementwise(call)
-    return lower_bound(call) if lowered is None else lowered
+        return form(call)
+    if all([output is None for output in call.outputs]) and (call.kind == "rule" or call.op.view):
+        return Lowered()  # views of what is there
+    return lower_elementwise(call)
+
+
+LOWERS.append(lambda calls, kept: [_written(call) for call in fuse(calls, kept)])

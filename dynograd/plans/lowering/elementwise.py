@@ -10,7 +10,6 @@ import numpy
 
 from dynograd.interpreter import fusion
 from dynograd.kernels.build.launches import Launch
-from dynograd.kernels.elementwise.loops_cpu import COSTLY
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.ops.op import Op
@@ -73,9 +72,7 @@ def launches_of(computed: Pointwise) -> Lowered | None:
     Where eager lets NumPy compute exponentials and their like (of few elements), the last bits differ.
     """
     trees, arrays, behind = [], [], []
-    functions = formulas.functions_in(*[result.tree for result in computed.results])
-    quotient_by_root = {"/", "sqrt"} <= functions  # which is one function
-    exact = functions.isdisjoint(COSTLY) and "**" not in functions and not quotient_by_root
+    exact = not any([loops.rounds(result.tree) for result in computed.results])
     for result in computed.results:
         array = result.array
         if array.shape != computed.shape:
@@ -120,6 +117,8 @@ def _forward(call: Call) -> Pointwise | None:
     if operands is None:
         return None
     truths = _truths(op, operands)
+    if not formulas.functions_in(tree).isdisjoint(loops.REMAINDERS) and _may_divide_by_zero(operands):
+        return None
     if op.promote == "logical" and len(truths) < len(operands):
         return None
     numbers = _numbers({name: arguments[name] for name in op.static_names})
@@ -162,6 +161,13 @@ def _operands(op: Op, values: Sequence[Any], output: Any, before: list[Launch]) 
             value = converted[0]
         operands[name] = value
     return operands
+
+
+def _may_divide_by_zero(operands: dict[str, Any]) -> bool:
+    """Whether whole numbers are divided by what may be 0: eager raises."""
+    divisor = operands["other"]
+    constant = not divisor.ndim and not divisor.flags.writeable
+    return bool(divisor.dtype.kind in "iu" and not (constant and divisor != 0))
 
 
 def _truths(op: Op, operands: dict[str, Any]) -> frozenset[str]:

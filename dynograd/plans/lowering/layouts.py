@@ -27,9 +27,11 @@ __all__ = [
     "overlaps",
     "parts_of",
     "repeated_once",
+    "row_major",
     "scratch",
     "scratches",
     "steps",
+    "to_be_written",
 ]
 
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
@@ -151,12 +153,14 @@ def collapsed(shape: Sequence[int], strides: list[list[int]]) -> tuple[list[int]
     return sizes, merged
 
 
-def copy(target: Any, source: Any) -> list[Launch] | None:
+def copy(target: Any, source: Any, disjoint: bool = False) -> list[Launch] | None:
     """target[...] = source, which has its shape (or broadcasts) and dtype; None where no kernel does it.
 
-    No two elements of `target` share memory.
+    No two elements of `target` share memory; `disjoint`: nor does one with an element of `source`, though they lie between one another.
     """
-    if target.dtype != source.dtype or target.itemsize not in (1, 2, 4, 8) or overlaps(target, source):
+    if target.dtype != source.dtype or target.itemsize not in (1, 2, 4, 8):
+        return None
+    if not disjoint and overlaps(target, source):
         return None
     if not target.size:
         return []
@@ -182,7 +186,7 @@ def copy(target: Any, source: Any) -> list[Launch] | None:
         launches: list[Launch] = []
         for place in range(target.shape[axis]):
             index = (*(slice(None),) * axis, place)
-            launches += copy(target[index], source[index]) or ()
+            launches += copy(target[index], source[index], disjoint) or ()
         return launches
     # Where the source goes backwards, its memory begins at its last element.
     offset = sum([(extent - 1) * -step for extent, step in zip(sizes, of) if step < 0])
@@ -218,6 +222,26 @@ def _rows(target: Any, source: Any, offset: int, sizes: list[int], into: list[in
     arguments = (target, 0, t0, t1, t2, source, offset, s0, s1, s2, s3, n1, n2, n3)
     count = n0 * n1 * n2
     return [Launch(copies_numba.copy_rows, arguments, count, parts_of(total, count))]
+
+
+def row_major(array: Any, launches: list[Launch]) -> numpy.ndarray | None:
+    """The array, or a row-major copy that `launches` make from now on; None where no kernel does it."""
+    if array.flags.c_contiguous:
+        return array
+    copied = scratch(array.shape, array.dtype)
+    put = copy(copied, array)
+    launches += put or []
+    return None if put is None else copied
+
+
+def to_be_written(target: Any, behind: list[Launch]) -> numpy.ndarray | None:
+    """The target, or row-major memory that launches `behind` copy to it; None where no kernel does it."""
+    if target.flags.c_contiguous:
+        return target
+    whole = scratch(target.shape, target.dtype)
+    put = copy(target, whole)
+    behind += put or []
+    return None if put is None else whole
 
 
 def converted(source: Any, dtype: Any) -> tuple[numpy.ndarray, list[Launch]] | None:

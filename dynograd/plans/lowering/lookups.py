@@ -24,6 +24,7 @@ class _Indices:
         self.call, self.negative, self.size = call, negative, 0
         self.outside = numpy.zeros(1, numpy.int64)
         self.launches: list[Launch] = []
+        self.read = index
         self.fits = index.dtype == numpy.int64
         if self.fits and not index.flags.c_contiguous:
             copied = layouts.scratch(index.shape, index.dtype)
@@ -33,20 +34,11 @@ class _Indices:
             index = copied
         self.index = layouts.flat(index) if self.fits else index
 
-    def row_major(self, array: numpy.ndarray) -> numpy.ndarray | None:
-        """The array, or a copy that a launch makes; None where none does."""
-        if array.flags.c_contiguous:
-            return array
-        copied = layouts.scratch(array.shape, array.dtype)
-        put = layouts.copy(copied, array)
-        self.launches += put or []
-        return None if put is None else copied
-
     def pick(self, x: Any, dim: int, out: Any) -> Lowered | None:
         """out = x's slices along `dim` at the index."""
         from dynograd.kernels.index.picks_numba import pick_rows
 
-        x = self.row_major(x)
+        x = layouts.row_major(x, self.launches)
         if not self.fits or x is None or x.itemsize not in (1, 2, 4, 8) or out.dtype != x.dtype:
             return None
         target = out if out.flags.c_contiguous else layouts.scratch(out.shape, out.dtype)
@@ -69,7 +61,7 @@ class _Indices:
         """out's slices along `dim` at the index += rows, one after the other; `out` is row-major."""
         from dynograd.kernels.index import scatters_numba
 
-        rows = self.row_major(rows)
+        rows = layouts.row_major(rows, self.launches)
         floats = out.dtype in (numpy.float32, numpy.float64)
         if not self.fits or rows is None or rows.dtype != out.dtype or not floats or not out.flags.c_contiguous:
             return False
@@ -95,7 +87,7 @@ class _Indices:
 
     def check(self) -> None:
         """Lets the op say what is wrong, where an index is outside. The kernels leave out what follows such an index."""
-        index = self.index
+        index = self.read
         if index.size and not (-self.size * self.negative <= index.min() and index.max() < self.size):
             self.call.compute()
 
@@ -219,7 +211,7 @@ def _written(
     if not isinstance(values, numpy.ndarray):
         values = numpy.array(values or 0, target.dtype)
     written = _Indices(call, index, True)
-    source = written.row_major(numpy.broadcast_to(values, shape))
+    source = layouts.row_major(numpy.broadcast_to(values, shape), written.launches)
     written.size = target.shape[dim]
     if before is None or source is None or source.dtype != target.dtype or not written.fits:
         return None

@@ -13,17 +13,24 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.build.launches import Launch
-from dynograd.kernels.elementwise.loops_cpu import Loop
+from dynograd.kernels.elementwise.loops_cpu import COSTLY, Loop
+from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree, is_truth
 from dynograd.plans.lowering import layouts
 
-__all__ = ["launches_of"]
+__all__ = ["REMAINDERS", "launches_of", "loop_of", "rounds"]
 
 _ROW = 1 << 12  # elements of a row of a flat array, as in `loops_cpu`
 _DIMS = 3  # of a row kernel: two that rows lie in, and the row
 _PER_ELEMENT = 2  # a simple operation in cache takes half of what `threads.parts` supposes
 _BOOL = numpy.dtype(numpy.bool_)
-_loops: dict[Any, Loop] = {}
+# What eager leaves to NumPy, whose vector code is faster where arrays are large; remainders are exact.
+REMAINDERS: dict[str, str] = {name: f"{name}_of_any" for name in ("mod", "fmod", "floor_divide")}
+_BY_LIBM = frozenset("sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh **".split())
+_ROUNDED = (COSTLY - REMAINDERS.keys()) | _BY_LIBM
+_REMAINDERS_OF_ANY = frozenset(REMAINDERS.values())
+_OF_TRUTHS = {"&": "&&", "|": "||", "^": "!=", "~": "!"}
+_loops: dict[Any, PlanLoop] = {}
 _kernels: dict[Any, Any] = {}
 
 
@@ -63,7 +70,7 @@ def launches_of(
         return None
     if not names:  # constants alone; a loop has an operand
         values = [numpy.zeros((), kind)]
-    loop = _loop_of(name, names, tuple(numbers), tuple(trees), truths)
+    loop = loop_of(name, names, tuple(numbers), tuple(trees), truths)
     special = loop.with_statics(tuple(numbers.values()))
     if special is None or not special.supports(kind):
         return None
@@ -74,17 +81,50 @@ def launches_of(
     return _Layout(special, kind, statics, list(results), values).launches
 
 
+def rounds(tree: Tree) -> bool:
+    """Whether its last bits may be others than eager's, which lets NumPy compute exponentials and their like of few elements."""
+    functions = formulas.functions_in(tree)
+    return not functions.isdisjoint(_ROUNDED) or {"/", "sqrt"} <= functions  # a quotient by a root is one function
+
+
+def _in_plans(tree: Tree, truths: frozenset[str]) -> Tree:
+    """The tree with the functions of plans: bits of truths as logic, remainders that are exact for any numbers."""
+    if tree.head in ("name", "number"):
+        return tree
+    parts = tuple([_in_plans(part, truths) for part in tree.parts])
+    heads = _OF_TRUTHS if all([is_truth(part, truths) for part in parts]) else REMAINDERS
+    return Tree(heads.get(tree.head, tree.head), parts)
+
+
+class PlanLoop(Loop):
+    """A loop of more functions than eager has: there it is not slower than what stands around a call in Python."""
+
+    __slots__ = ()
+
+    def supports(self, kind: Any) -> bool:
+        functions = self.functions
+        self.functions = functions - _REMAINDERS_OF_ANY - (_BY_LIBM if kind.kind == "f" else frozenset())
+        supported = super().supports(kind)
+        self.functions = functions
+        return supported
+
+    def _specialised(self, values: tuple[Any, ...]) -> Loop:
+        return super()._specialised(values) or self._with_numbers(values)
+
+
 def _has_infinity(tree: Tree) -> bool:
     return any(
         [_has_infinity(part) if isinstance(part, Tree) else part in (math.inf, -math.inf) for part in tree.parts]
     )
 
 
-def _loop_of(name: str, names: tuple, statics: tuple, trees: tuple, truths: frozenset) -> Loop:
+def loop_of(name: str, names: tuple, statics: tuple, trees: tuple, truths: frozenset) -> PlanLoop:
+    """The loop of formulas, the same one each time."""
     key = names, statics, trees, truths
     loop = _loops.get(key)
     if loop is None:
-        loop = _loops[key] = Loop(name, names or ("none",), statics, trees, truths)
+        changed = tuple([_in_plans(tree, truths) for tree in trees])
+        loop = _loops[key] = PlanLoop(name, names or ("none",), statics, changed, truths)
     return loop
 
 

@@ -112,6 +112,35 @@ def _cross_entropy_rule(call: Call) -> Lowered | None:
     return None if put is None else Lowered([*classes.counted(g), *put], exact=False)
 
 
+@form("op", "nll_loss")
+def _likelihood(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    weight, ignored, reduction = [arguments[name] for name in ("weight", "ignore_index", "reduction")]
+    classes = _Classes(arguments["input"], arguments["target"], weight, ignored, 0.0, reduction)
+    loss = call.outputs[0]
+    if not classes.fits or loss.dtype != classes.dtype:
+        return None
+    losses = layouts.scratch(classes.shape[:1], classes.dtype)
+    put = rows.program_launches("nll", classes.shape, classes.inputs, {"loss": losses})
+    reduced = classes.reduced(losses, loss)
+    counted = classes.counted(numpy.ones(1, classes.dtype))
+    return None if put is None or reduced is None else Lowered([*counted, *put, *reduced], exact=False)
+
+
+@form("rule", "nll_loss")
+def _likelihood_rule(call: Call) -> Lowered | None:
+    node, g, target = call.node, call.inputs[0], call.outputs[0]
+    ignored, reduction = node.attrs
+    if target is None:
+        return None
+    classes = _Classes(node.input, node.target, node.weight, ignored, 0.0, reduction)
+    if not classes.fits or g.dtype != classes.dtype or reduction == "none":
+        return None
+    inputs = classes.inputs | {"share": classes.shares}
+    put = rows.program_launches("nll_backward", classes.shape, inputs, {"gx": target})
+    return None if put is None else Lowered([*classes.counted(g), *put], exact=False)
+
+
 # --- pairs ------------------------------------------------------------------------------------------------------------------
 
 _PAIRED = [f"{name}_in_one_pass" for name in LOSSES]

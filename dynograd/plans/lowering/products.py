@@ -13,7 +13,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, lookups, reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
-__all__ = ["product"]
+__all__ = ["product", "summed"]
 
 _FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 
@@ -167,7 +167,7 @@ def _matmul_rule(call: Call) -> Lowered | None:
         x, g = x[None], g[..., None, :]
         g_x = None if g_x is None else g_x[None]
     launches: list[Launch] = []
-    if g_x is not None and not _summed(launches, g, _adjoint(y), g_x):
+    if g_x is not None and not summed(launches, g, _adjoint(y), g_x):
         return None
     if g_y is not None:
         if y.ndim == 2 and x.ndim > 2:
@@ -176,12 +176,12 @@ def _matmul_rule(call: Call) -> Lowered | None:
             if put is None:
                 return None
             launches += put
-        elif not _summed(launches, _adjoint(x), g, g_y):
+        elif not summed(launches, _adjoint(x), g, g_y):
             return None
     return Lowered(launches, exact=False)
 
 
-def _summed(launches: list[Launch], x: Any, y: Any, target: Any) -> bool:
+def summed(launches: list[Launch], x: Any, y: Any, target: Any) -> bool:
     """Appends the product, summed over leading dims that `target` has not; False where no kernel does."""
     lead = numpy.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     shape = (*lead, x.shape[-2], y.shape[-1])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy
 
 from dynograd.interpreter import fusion
-from dynograd.kernels.elementwise.loops_cpu import Loop
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
+from dynograd.plans.lowering import loops
 from dynograd.plans.lowering.bound import ASSISTANCE
 from dynograd.plans.lowering.elementwise import pointwise
 from dynograd.plans.lowering.forms import FORMS
@@ -79,5 +79,5 @@ def _has_loop(op: Op, text: str) -> bool:
         truths = frozenset(op.array_names)
     elif op.promote == "select":
         truths = frozenset(op.array_names[:1])
-    loop = Loop(op.name, names, op.static_names, (fusion.expression(text),), truths)
+    loop = loops.loop_of(op.name, names, op.static_names, (fusion.expression(text),), truths)
     return any([loop.supports(numpy.dtype(kind)) for kind in (numpy.float32, numpy.int32)])

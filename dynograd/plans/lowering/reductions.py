@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy
+
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.reduce.blocks_cpu import BLOCK
@@ -13,8 +15,11 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
-__all__ = ["dims_of", "reduced", "sum_to"]
+__all__ = ["EXTREMES", "as_bits", "dims_of", "reduced", "sum_to"]
 
+EXTREMES = frozenset({"max", "min"})
+
+_EXTREME_BLOCK = 1 << 16  # as in `blocks_cpu`
 _COUNT = formulas.parse("x / count")
 
 
@@ -26,10 +31,22 @@ def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
     return tuple([place % rank if rank else 0 for place in dims]) if rank else ()
 
 
+def _is_reduced(join: str, term: str, kind: Any, result: Any) -> bool:
+    """Whether there are kernels for these dtypes."""
+    if join == "sum" and result == numpy.int64:
+        return kind.kind in "ib" and term == "same" or (kind.kind in "fi" and kind.itemsize >= 4 and term == "nonzero")
+    if kind != result:
+        return False
+    return kind.name in ("float32", "float64") or (join in EXTREMES and kind.name in ("int32", "int64", "bool"))
+
+
 def reduced(join: str, term: str, source: Any, dims: Sequence[int], target: Any) -> list[Launch] | None:
     """Launches that write `source`, reduced over `dims` (see `blocks_cpu.reduced`), into the row-major order of the other dims of `target`."""
-    if source.dtype != target.dtype or source.dtype.kind != "f" or source.itemsize < 4:
+    if not _is_reduced(join, term, source.dtype, target.dtype):
         return None
+    if source.dtype.kind == "b":
+        source = source.view(numpy.uint8)
+        target = target.view(numpy.uint8) if target.dtype.kind == "b" else target
     if not source.size:
         return layouts.fill(target, 0) if join == "sum" and term == "same" else None
     before: list[Launch] = []
@@ -65,7 +82,7 @@ def reduced(join: str, term: str, source: Any, dims: Sequence[int], target: Any)
     result = layouts.flat(whole)
     pending = sum([goes for _, goes in groups])
     if not pending:
-        if term != "same":
+        if term != "same" or source.dtype != target.dtype:
             return None
         put = layouts.copy(result.reshape(-1), vector.reshape(-1))
         return None if put is None else [*before, *put, *behind]
@@ -88,11 +105,14 @@ def _step(launches: list[Launch], join: str, term: str, x: Any, outer: int, n: i
 
     work = outer * n * inner // 2
     if inner == 1:
-        blocks = -(-n // BLOCK)
+        block = _EXTREME_BLOCK if join in EXTREMES else BLOCK
+        blocks = -(-n // block)
         target = out if blocks == 1 else layouts.scratch((outer * blocks,), out.dtype)
-        arguments = (x, n, BLOCK, blocks, target)
+        arguments: tuple[Any, ...] = (x, n, block, blocks, target)
         count = outer * blocks
-        kernel = reductions_numba.rows(join, term)
+        if join in EXTREMES:
+            arguments = (x, *as_bits(x), n, block, blocks, join == "max", target)
+        kernel = reductions_numba.extreme_rows if join in EXTREMES else reductions_numba.rows(join, term)
     else:
         blocks, tiles = -(-n // reductions_numba.ROWS), -(-inner // reductions_numba.TILE)
         target = out if blocks == 1 else layouts.scratch((outer * blocks * inner,), out.dtype)
@@ -102,6 +122,11 @@ def _step(launches: list[Launch], join: str, term: str, x: Any, outer: int, n: i
     launches.append(Launch(kernel, arguments, count, layouts.parts_of(work, count)))
     if blocks > 1:
         _step(launches, join, "same", target, outer, blocks, inner, out)
+
+
+def as_bits(vector: Any) -> tuple[Any, Any]:
+    """Its memory as whole numbers with a sign, and without one, by which kernels find extremes."""
+    return vector.view(f"i{vector.itemsize}"), vector.view(f"u{vector.itemsize}")
 
 
 def sum_to(source: Any, target: Any) -> list[Launch] | None:
@@ -127,7 +152,7 @@ def _sum(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
     source, target = arguments["input"], call.outputs[0]
     launches = reduced("sum", "same", source, dims_of(arguments["dim"], source.ndim), target)
-    return None if launches is None else Lowered(launches, exact=False)
+    return None if launches is None else Lowered(launches, exact=target.dtype.kind == "i")
 
 
 @form("op", "sum_to")
