@@ -310,7 +310,7 @@ class Compiled:
         finally:
             if walk.running:
                 walk.running = False
-                walk.reader.turn_off()
+                walk.reader.rest()
             MODES.plan = None
             if self.recording is not None:
                 self._end_recording()

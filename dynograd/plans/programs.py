@@ -22,7 +22,7 @@ from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.python_forms import flat
 from dynograd.plans.recording import Recording
 
-__all__ = ["Bound", "Program", "gives"]
+__all__ = ["Bound", "Program", "gives", "nobody"]
 
 
 _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
@@ -179,6 +179,8 @@ class Program:
                 memory.touch(recording.values[event.results[0]].array, event.calls, event.calls)
         for array in gradients:
             memory.touch(array, 0, end)
+        for number in self.keeps:  # else what somebody has of them would be copied in the middle of the step
+            memory.touch(recording.values[number].array, end, end)
         # After so many calls a value's memory is used for something else.
         regions = [memory.region_of(tensor.array) for tensor in recording.values]
         self.ends = [end if region is None else min(memory.last[region] + 1, end) for region in regions]
@@ -224,7 +226,8 @@ class Program:
             self.pieces.append(stop)
         else:
             self.pieces = [stop]
-        for group in self.groups:
+        whole = is_held is nobody and not start and stop == len(self.calls)
+        for group in () if whole else self.groups:
             if group.first < stop and group.last >= start:
                 cut = group.first < start or group.last >= stop
                 if cut or is_held is None or any([is_held(number) for number in group.gone]):
@@ -354,6 +357,11 @@ class Program:
             group.form = None
         for output, array in zip(outputs, expected):
             write(output, array)
+
+
+def nobody(number: int) -> bool:
+    """Nobody reads the values that groups do not write."""
+    return False
 
 
 def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
