@@ -31,6 +31,7 @@ class Step:
         "fresh",
         "grad",
         "key",
+        "leaves",
         "next",
         "number",
         "of",
@@ -55,6 +56,7 @@ class Step:
         self.result: Any = None
         self.key: Any = None
         self.fresh: Any = None  # (place, number) of the one operand that is another tensor in each step, if there is one
+        self.leaves: list[tuple[Any, int]] = []  # of a backward pass with a watch: those, with the numbers of their gradients
         self.watch: Any = None  # of a backward pass: that its leaves are free and nobody has its gradients of an earlier step
         for field in FIELDS:
             setattr(self, field, UNSEEN)

@@ -103,11 +103,12 @@ class Tree:
 
     def _watch_of(self, step: Step) -> Watch | None:
         """That all leaves are free, and the gradients as well. None: some are tensors of one step, or get what is added to their gradients."""
-        watch = Watch()
+        watch, step.leaves = Watch(), []
         for place, number, had in step.subject:
             outside = step.path.outside[place]
             if had or outside.fresh:
                 return None
+            step.leaves.append((outside.tensor, number))
             watch.field(outside.tensor, "_grad", None)
             watch.field(outside.tensor, "_meta", None)
             watch.field(outside.tensor, "_requires_grad", True)

@@ -476,6 +476,12 @@ class Walk(Tree, WalkedVersions, Leaving):
             ):
                 if choice is not step and not self._go_over(choice):
                     break
+                if choice.watch is not None:
+                    for leaf, number in choice.leaves:
+                        leaf._grad = self.handed[number]
+                    self.assigned.update(choice.results)
+                    self.at = choice.next
+                    return
                 added = []
                 for place, number, had in choice.subject:
                     leaf = self._outside_now(choice.path, place)
