@@ -64,6 +64,9 @@ class Program:
     in its own memory if it is the same one in each step.
     """
 
+    pointers: dict[int, Any] = {}
+    """Of inputs that kernels may read where the caller has them, by number: see `inputs`."""
+
     def __init__(
         self,
         recording: Recording,

@@ -67,8 +67,8 @@ class Path:
 
     def __init__(self, recording: Recording, program: Program, tree: Any) -> None:
         self.events, self.program, self.tree = recording.events, program, tree
-        self.outside = recording.outside
-        self.staying = [outside for outside in recording.outside if not outside.fresh]
+        self.outside = [outside.apart(place) for outside, place in zip(recording.outside, program.outside)]
+        self.staying = [outside for outside in self.outside if not outside.fresh]
         self.watch = Watch()  # that they are as they were
         for outside in self.staying:
             self.watch.field(outside.tensor, "array", outside.array)

@@ -20,6 +20,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
 from dynograd.plans.handed import Handed, Read, become, new_handed
+from dynograd.plans.inputs import is_alone
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
@@ -59,6 +60,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
+        self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
@@ -159,14 +161,34 @@ class Walk(Tree, WalkedVersions, Leaving):
                     return False
             elif content != number and other is not path.outside[content].tensor:
                 return False
-        if type(value.array) is not ndarray or not self.copied_alike(id(value.array), id(path.program.outside[number])):
+        array = value.array
+        if type(array) is not ndarray:
+            return False
+        pointer = path.program.pointers.get(number)
+        if pointer is not None and not path.open and is_alone(array):
+            if not pointer.point(array):
+                return False
+            self.pointed.append((pointer, array))
+        elif not self.copied_alike(id(array), id(path.program.outside[number])):
             return False
         bound[number] = value
         self.at = step.next
         return True
 
+    def settle_inputs(self) -> None:
+        """What kernels read where the caller has it is copied: somebody may write there."""
+        for pointer, array in self.pointed:
+            pointer.place[...] = array
+        self.let_inputs_go()
+
+    def let_inputs_go(self) -> None:
+        for pointer, _ in self.pointed:
+            pointer.home()
+        self.pointed = []
+
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
+        self.settle_inputs()
         if self.written or self.boundary >= 0:
             return False
         path = choice.path
@@ -231,6 +253,7 @@ class Walk(Tree, WalkedVersions, Leaving):
             for content, value in new:
                 place = arrays[content]
                 if content in self.bound:  # copied before in this step
+                    self.settle_inputs()
                     if place.tobytes() == value.array.tobytes():
                         self.stale.discard(content)
                         continue
@@ -396,6 +419,7 @@ class Walk(Tree, WalkedVersions, Leaving):
             return
         self.catch_up()
         self.holds = False
+        self.settle_inputs()
         if self.running:
             self.written.append((self.at.number, tensor, tensor.array.copy(order="K")))
             for number, value in self.bound.items():
@@ -411,6 +435,7 @@ class Walk(Tree, WalkedVersions, Leaving):
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):
             self.catch_up()
+            self.settle_inputs()
         if type(tensor) is not Handed:
             self.lent.append(tensor.array)
 

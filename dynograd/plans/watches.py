@@ -118,7 +118,7 @@ def _without_kernels() -> SimpleNamespace:
                 return row
         return stop
 
-    return SimpleNamespace(first_other=first_other, copied_alike=lambda array, place: False)
+    return SimpleNamespace(first_other=first_other, copied_alike=lambda *_: False, pointed_alike=lambda *_: False)
 
 
 def _word(address: int) -> int:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from numba import types
+
+from dynograd.kernels.build.addresses_numba import make_vector
+from dynograd.kernels.build.compiling_numba import compiled
 from dynograd.kernels.small.objects_numba import (
     bytes_of,
     called_directly,
@@ -18,7 +22,10 @@ from dynograd.kernels.small.objects_numba import (
     word_at,
 )
 
-__all__ = ["copied_alike", "first_other"]
+__all__ = ["copied_alike", "first_other", "pointed_alike"]
+
+_inline = compiled(inline=True)
+_words = make_vector(types.int64)
 
 
 @entry
@@ -29,18 +36,33 @@ def _first_other(rows, start, stop):
     return stop
 
 
-@entry
-def _copied_alike(x, out):
+@_inline
+def _alike(x, out):
     letter = letter_of(x)
-    if letter_of(out) != letter or itemsize_of(letter) == 0 or not in_order(x) or not may_be_written(out):
-        return False
-    if not same_shape(x, out):
+    same = letter_of(out) == letter and itemsize_of(letter) != 0 and in_order(x) and may_be_written(out)
+    if not same or not same_shape(x, out):
         return False
     for dim in range(ndim_of(x)):
-        if stride(x, dim) != stride(out, dim):
-            return False
-    copy_bytes(data_of(out), data_of(x), bytes_of(x))
-    return True
+        same &= stride(x, dim) == stride(out, dim)
+    return same
+
+
+@entry
+def _copied_alike(x, out):
+    alike = _alike(x, out)
+    if alike:
+        copy_bytes(data_of(out), data_of(x), bytes_of(x))
+    return alike
+
+
+@entry
+def _pointed_alike(x, out, rows, count):
+    alike = _alike(x, out)
+    if alike:
+        start = data_of(x)
+        for row in range(count):
+            _words(word_at(rows + 16 * row), 1)[0] = start + word_at(rows + 16 * row + 8)
+    return alike
 
 
 first_other = called_directly(_first_other)
@@ -48,3 +70,7 @@ first_other = called_directly(_first_other)
 
 copied_alike = called_directly(_copied_alike)
 """Copies array `x` into `out`, both in row-major order; False, and nothing is done, where they differ in dtype, shape or strides."""
+
+pointed_alike = called_directly(_pointed_alike)
+"""Writes for each row (address, distance) at the address `rows` there how far from the beginning of `x` that is; False, and nothing is done, where
+`x` differs from `out` in dtype or layout."""
