@@ -14,12 +14,12 @@ from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
+from dynograd.plans.finishes import finishes_of
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import layouts, lower
-from dynograd.plans.lowering.bound import moved
+from dynograd.plans.lowering.bound import arrays_of, moved
 from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
-from dynograd.plans.python_forms import flat
 from dynograd.plans.recording import Recording
 
 __all__ = ["Bound", "Program", "gives", "nobody"]
@@ -105,6 +105,8 @@ class Program:
         ended += [array for _, array in recording.own_gradients.values()]
         values = [tensor.array for tensor in recording.values]
         self.groups = groups_of(recording.calls, ended, values, memory)
+        grouped = {member for group in self.groups for member in group.members}
+        self.groups += finishes_of(recording.calls, ended, values, memory, grouped)
         self._say_when(recording, fresh, gradients or ())
         memory.place(arena)
         with layouts.scratches() as self.scratches:
@@ -293,6 +295,8 @@ class Program:
         with layouts.scratches() as taken:
             forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
         self.scratches += taken
+        for group in self.groups:
+            group.take(forms)
         if exact:
             self.refused = dict.fromkeys(
                 [number for number, form in enumerate(forms) if not getattr(form, "exact", True)],
@@ -300,6 +304,7 @@ class Program:
             )
             forms = [None if number in self.refused else form for number, form in enumerate(forms)]
             self.groups = [group for group in self.groups if getattr(group.form, "exact", True)]
+        self.groups = [group for group in self.groups if group.form is not None]
         self._bind(forms)
         for buffer in self.memory.buffers:
             buffer[...] = 0xFF
@@ -375,11 +380,6 @@ def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
             for array, other in zip(arrays, expected)
         ]
     )
-
-
-def arrays_of(launch: Launch) -> list[Any]:
-    """The arrays that it reads and writes."""
-    return [*launch.kept, *[argument for argument in flat(launch.arguments) if type(argument) is ndarray]]
 
 
 def _form_of(call: Call) -> list[Launch] | None:
