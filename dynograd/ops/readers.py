@@ -58,7 +58,9 @@ _entries: dict[types.FunctionType, Entry] = {}
 _listed: list[Entry] = []  # in the order in which they came
 _with_ways: dict[str, list[Entry]] = {}  # by the name of an op whose quick way an entry takes; "": all of them
 _on: list[tuple[Reader, ...]] = [()]  # innermost first
-_resting: list[Reader | None] = [None]  # one that is turned off, whose functions have its code for the sake of the next time
+_resting: list[Reader | None] = [
+    None
+]  # one that is turned off, whose functions have its code for the sake of the next time
 _versions = [0]  # grows when a function gets other code than readers gave it
 
 

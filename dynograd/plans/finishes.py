@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 from dynograd.arrays import ndarray
@@ -38,7 +37,7 @@ class Finish(Group):
         self.first, self.last = numbers
         self.members, self.gone = [*numbers], gone
         self.product, self.behind = calls
-        self.fused = SimpleNamespace(name=f"{self.product.name}_{self.behind.name}")
+        self.name = f"{self.product.name}_{self.behind.name}"
         self.form: Any = None
 
     def arrays(self) -> list[Any]:
@@ -97,7 +96,13 @@ def finishes_of(
 
 def _fit(call: Call, behind: Call) -> bool:
     """Whether `behind` is relu, or its rule, of what the product `call` gives."""
-    if call.name not in _PRODUCTS or behind.name != "relu" or call.kind != behind.kind or call.in_place or behind.in_place:
+    if (
+        call.name not in _PRODUCTS
+        or behind.name != "relu"
+        or call.kind != behind.kind
+        or call.in_place
+        or behind.in_place
+    ):
         return False
     out, result = call.outputs[0], behind.outputs[0]
     if call.kind not in ("op", "rule") or out is None or result is None or behind.inputs[0] is None:
@@ -105,7 +110,9 @@ def _fit(call: Call, behind: Call) -> bool:
     arrays = [out, result, *[array for array in behind.inputs if type(array) is ndarray]]
     return (
         len(arrays) == (3 if call.kind == "op" else 4)
-        and all([array.flags.c_contiguous and array.shape == out.shape and array.dtype == out.dtype for array in arrays])
+        and all(
+            [array.flags.c_contiguous and array.shape == out.shape and array.dtype == out.dtype for array in arrays]
+        )
         and bounds(behind.inputs[0]) == bounds(out)
         and out.size > 0
     )

@@ -27,7 +27,7 @@ class Group:
 
     def __init__(self, members: list[int], fused: Fused, gone: list[int]) -> None:
         self.first, self.last = members[0], members[-1]
-        self.members, self.fused, self.gone = members, fused, gone
+        self.members, self.fused, self.gone, self.name = members, fused, gone, fused.name
         self.form: Any = None
 
     def arrays(self) -> list[Any]:

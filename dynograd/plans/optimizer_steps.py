@@ -108,4 +108,8 @@ class _Batch:
 def _is_plain(option: tuple[str, Any]) -> bool:
     """Whether an option cannot change while it is the same object; the list of parameters is watched."""
     name, value = option
-    return name == "params" or type(value) in _PLAIN or (type(value) is tuple and all([type(part) in _PLAIN for part in value]))
+    return (
+        name == "params"
+        or type(value) in _PLAIN
+        or (type(value) is tuple and all([type(part) in _PLAIN for part in value]))
+    )

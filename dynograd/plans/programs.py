@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import Array, buffers, ndarray
+from dynograd.arrays import Array, buffers
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
@@ -361,7 +361,7 @@ class Program:
             write(output, numpy.full(output.shape, numpy.nan if output.dtype.kind in "fc" else 1, output.dtype))
         Bound([group.form]).launch(0, 1)
         if not gives(outputs, expected, exact):
-            self.replaced.append(f"group {group.fused.name}")
+            self.replaced.append(f"group {group.name}")
             group.form = None
         for output, array in zip(outputs, expected):
             write(output, array)

@@ -55,9 +55,15 @@ class Step:
         self.others: list[Step] = []  # what the program did instead, at another time
         self.result: Any = None
         self.key: Any = None
-        self.fresh: Any = None  # (place, number) of the one operand that is another tensor in each step, if there is one
-        self.leaves: list[tuple[Any, int]] = []  # of a backward pass with a watch: those, with the numbers of their gradients
-        self.watch: Any = None  # of a backward pass: that its leaves are free and nobody has its gradients of an earlier step
+        self.fresh: Any = (
+            None  # (place, number) of the one operand that is another tensor in each step, if there is one
+        )
+        self.leaves: list[
+            tuple[Any, int]
+        ] = []  # of a backward pass with a watch: those, with the numbers of their gradients
+        self.watch: Any = (
+            None  # of a backward pass: that its leaves are free and nobody has its gradients of an earlier step
+        )
         for field in FIELDS:
             setattr(self, field, UNSEEN)
 

@@ -86,7 +86,7 @@ class Tree:
         self.copied_alike = compiled().copied_alike
         for path in self.paths:
             path.watches = None
-        steps = [step for path in self.paths for step in path.steps if step.event.kind == "backward"]
+        steps = [step for path in self.paths for step in path.steps if step.event and step.event.kind == "backward"]
         for step in dict.fromkeys(steps):
             step.watch = self._watch_of(step)
         self.watches = [self.watch, *[step.watch for step in steps if step.watch is not None], *self.of_optimizers]

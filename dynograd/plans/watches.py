@@ -114,7 +114,9 @@ def compiled() -> Any:
 def _without_kernels() -> SimpleNamespace:
     def first_other(rows: int, start: int, stop: int) -> int:
         for row in range(start, stop):
-            if _word(_word(rows + 16 * row)) != _word(rows + 16 * row + 8):  # what lies behind a pointer that has changed is not read
+            if _word(_word(rows + 16 * row)) != _word(
+                rows + 16 * row + 8
+            ):  # what lies behind a pointer that has changed is not read
                 return row
         return stop
 

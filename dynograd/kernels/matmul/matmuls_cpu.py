@@ -392,7 +392,9 @@ def finished(launch: Launch, out: Any, gate: Any = None) -> Launch:
     *arguments, _, outer, inner, row, _, _, _ = launch.arguments
     end = (loops.RELU, 0, 0) if gate is None else (loops.GATE, loops.handle(gate), row)
     kept = (*launch.kept[:-1], out, *([] if gate is None else [gate]))
-    return Launch(launch.kernel, (*arguments, loops.handle(out), outer, inner, row, *end), launch.count, launch.parts, kept)
+    return Launch(
+        launch.kernel, (*arguments, loops.handle(out), outer, inner, row, *end), launch.count, launch.parts, kept
+    )
 
 
 def blocking(batch: int, m: int, n: int, k: int) -> tuple[int, int, int, int]:

@@ -7,7 +7,18 @@ from dynograd.kernels.build.compiling_numba import chunked
 from dynograd.kernels.formula.math_numba import maximum
 from dynograd.kernels.tiles.tile_products_numba import COLUMNS, ROWS, products32, products64
 
-__all__ = ["COLUMNS", "GATE", "NOTHING", "RELU", "ROWS", "functions", "handle", "products", "vector_columns", "vector_rows"]
+__all__ = [
+    "COLUMNS",
+    "GATE",
+    "NOTHING",
+    "RELU",
+    "ROWS",
+    "functions",
+    "handle",
+    "products",
+    "vector_columns",
+    "vector_rows",
+]
 
 NOTHING, RELU, GATE = 0, 1, 2
 """What a product does with its result: nothing; relu; 0 where the matrix `gate` is at most 0, as the backward of relu has it."""

@@ -21,7 +21,16 @@ from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import Lowered, arguments_of
 from dynograd.plans.python_forms import flat
 
-__all__ = ["ASSISTANCE", "arrays_of", "assistance", "computes_apart", "lower_bound", "moved", "noted_form", "run_launches"]
+__all__ = [
+    "ASSISTANCE",
+    "arrays_of",
+    "assistance",
+    "computes_apart",
+    "lower_bound",
+    "moved",
+    "noted_form",
+    "run_launches",
+]
 
 Assistance = Callable[[Call], "list[Launch] | None"]
 ASSISTANCE: dict[tuple[str, str], Assistance] = {}
