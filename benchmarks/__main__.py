@@ -133,15 +133,14 @@ def chosen_sides(options):
         return [first, Side(f"{options.library} before", options.library, *shared, checkout=options.against.resolve())]
     if options.aa:
         return [first, Side(f"{options.library} again", options.library, *shared)]
-    if options.peer == "none":
-        return [first]
-    if importlib.util.find_spec(options.peer) is None:
+    peers = [] if options.peer == "none" else [options.peer]
+    if peers and importlib.util.find_spec(options.peer) is None:
         print(f"{options.peer} cannot be imported by {sys.executable}: timing {options.library} alone", file=sys.stderr)
-        return [first]
-    label = options.peer if options.peer != options.library else f"{options.peer} again"
-    names = dict.fromkeys([options.library, options.peer]) if options.compile else ()
+        peers = []
+    names = dict.fromkeys([options.library, *peers]) if options.compile else ()
     compiling = [Side(f"{name}.compile", name, *shared, compiles=True) for name in names]
-    return [first, Side(label, options.peer, *shared), *compiling]
+    label = f"{options.peer} again" if options.peer == options.library else options.peer
+    return [first, *[Side(label, peer, *shared) for peer in peers], *compiling]
 
 
 def timed(row, sides, options, limits):

@@ -178,6 +178,9 @@ def use_compiler(compiler: Callable, whole_steps: bool) -> None:
     _whole[:] = [compiler] * whole_steps
 
 
-def compiled(function: Callable) -> Callable:
-    """What a row calls for its model's output or its loss: the function itself, or on the side `torch.compile` its compiled form."""
-    return _compilers[0](function) if _compilers and not _whole else function
+def compiled(function: Callable, alone: bool = False) -> Callable:
+    """What a row calls for its model's output or its loss: the function itself, or on a side that compiles its compiled form.
+
+    `alone` says that it is no part of a step which a compiler takes as a whole.
+    """
+    return _compilers[0](function) if _compilers and (alone or not _whole) else function

@@ -260,6 +260,9 @@ def test_compile_adds_a_side():
     sides = program.chosen_sides(options)
     assert [side.label for side in sides] == ["dynograd", "dynograd again", "dynograd.compile"]
     assert [side.compiles for side in sides] == [False, False, True]
+    options = program.parser().parse_args(["--compile", "--peer", "none"])
+    sides = program.chosen_sides(options)
+    assert [(side.label, side.compiles) for side in sides] == [("dynograd", False), ("dynograd.compile", True)]
 
 
 def test_another_checkout_is_timed_with_the_rows_of_this_one(tmp_path, capfd):

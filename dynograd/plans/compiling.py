@@ -17,6 +17,7 @@ from dynograd.autograd.nodes import caller, line_text
 from dynograd.base import values
 from dynograd.ops import readers
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
+from dynograd.plans.inputs import pointers_of
 from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
@@ -249,6 +250,7 @@ class Compiled:
                         f"it would be slower by some {-gain:.0f} us a call: there are no kernels of a plan for {', '.join(python)}"
                     )
                     return
+                program.pointers = pointers_of(program, recording)
                 if self.walk.is_sized:
                     self.families.missed(self.walk)
                     self.walk = self._own_walk(self.sizes)
@@ -319,7 +321,9 @@ class Compiled:
         finally:
             if walk.running:
                 walk.running = False
-                walk.reader.turn_off()
+                walk.reader.rest()
+            if walk.pointed:
+                walk.let_inputs_go()
             MODES.plan = None
             if self.recording is not None:
                 self._end_recording()

@@ -51,6 +51,7 @@ class Leaving:
         done, number = self.done, self.at.number
         boundary = self.boundary
         self.running = False
+        self.settle_inputs()  # type: ignore[attr-defined]
         MODES.plan = None
         self.reader.turn_off()
         recording = owner.begin_recording()

@@ -12,7 +12,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
 from dynograd.plans.passes import saved_of
-from dynograd.plans.programs import Program, write
+from dynograd.plans.programs import Program, nobody, write
 from dynograd.plans.recording import Recording, call_with
 
 __all__ = ["PlanNode"]
@@ -61,7 +61,7 @@ class PlanNode(Node):
             return self._learn(parts)
         for (place, _), number in zip(path.program.seeds, path.parts):
             write(place, parts[number])
-        path.program.run(path.forward, len(path.program.calls), lambda number: False)
+        path.program.run(path.forward, len(path.program.calls), nobody)
         return tuple(path.program.gradients)
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:

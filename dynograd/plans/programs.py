@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import Array, buffers, ndarray
+from dynograd.arrays import Array, buffers
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
+from dynograd.plans.finishes import finishes_of
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import layouts, lower
-from dynograd.plans.lowering.bound import computes_apart, moved
+from dynograd.plans.lowering.bound import arrays_of, computes_apart, moved
 from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
-from dynograd.plans.python_forms import flat
 from dynograd.plans.recording import Recording
 
-__all__ = ["Bound", "Program", "gives"]
+__all__ = ["Bound", "Program", "gives", "nobody"]
 
 
 _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
@@ -64,6 +64,9 @@ class Program:
     in its own memory if it is the same one in each step.
     """
 
+    pointers: dict[int, Any] = {}
+    """Of inputs that kernels may read where the caller has them, by number: see `inputs`."""
+
     def __init__(
         self,
         recording: Recording,
@@ -102,6 +105,8 @@ class Program:
         ended += [array for _, array in recording.own_gradients.values()]
         values = [tensor.array for tensor in recording.values]
         self.groups = groups_of(recording.calls, ended, values, memory)
+        grouped = {member for group in self.groups for member in group.members}
+        self.groups += finishes_of(recording.calls, ended, values, memory, grouped)
         self._say_when(recording, fresh, gradients or ())
         memory.place(arena)
         with layouts.scratches() as self.scratches:
@@ -179,6 +184,8 @@ class Program:
                 memory.touch(recording.values[event.results[0]].array, event.calls, event.calls)
         for array in gradients:
             memory.touch(array, 0, end)
+        for number in self.keeps:  # else what somebody has of them would be copied in the middle of the step
+            memory.touch(recording.values[number].array, end, end)
         # After so many calls a value's memory is used for something else.
         regions = [memory.region_of(tensor.array) for tensor in recording.values]
         self.ends = [end if region is None else min(memory.last[region] + 1, end) for region in regions]
@@ -228,7 +235,8 @@ class Program:
             self.pieces.append(stop)
         else:
             self.pieces = [stop]
-        for group in self.groups:
+        whole = is_held is nobody and not start and stop == len(self.calls)
+        for group in () if whole else self.groups:
             if group.first < stop and group.last >= start:
                 cut = group.first < start or group.last >= stop
                 if cut or is_held is None or any([is_held(number) for number in group.gone]):
@@ -291,6 +299,8 @@ class Program:
         with layouts.scratches() as taken:
             forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
         self.scratches += taken
+        for group in self.groups:
+            group.take(forms)
         if exact:
             self.refused = dict.fromkeys(
                 [number for number, form in enumerate(forms) if not getattr(form, "exact", True)],
@@ -298,6 +308,7 @@ class Program:
             )
             forms = [None if number in self.refused else form for number, form in enumerate(forms)]
             self.groups = [group for group in self.groups if getattr(group.form, "exact", True)]
+        self.groups = [group for group in self.groups if group.form is not None]
         self._bind(forms)
         for buffer in self.memory.buffers:
             buffer[...] = 0xFF
@@ -355,10 +366,15 @@ class Program:
             write(output, numpy.full(output.shape, numpy.nan if output.dtype.kind in "fc" else 1, output.dtype))
         Bound([group.form]).launch(0, 1)
         if not gives(outputs, expected, exact):
-            self.replaced.append(f"group {group.fused.name}")
+            self.replaced.append(f"group {group.name}")
             group.form = None
         for output, array in zip(outputs, expected):
             write(output, array)
+
+
+def nobody(number: int) -> bool:
+    """Nobody reads the values that groups do not write."""
+    return False
 
 
 def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
@@ -369,11 +385,6 @@ def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
             for array, other in zip(arrays, expected)
         ]
     )
-
-
-def arrays_of(launch: Launch) -> list[Any]:
-    """The arrays that it reads and writes."""
-    return [*launch.kept, *[argument for argument in flat(launch.arguments) if type(argument) is ndarray]]
 
 
 def _form_of(call: Call) -> list[Launch] | None:

@@ -46,6 +46,14 @@ class Outside:
         self.grad, self.meta, self.name = tensor._requires_grad, tensor._meta, name
         self.kind = kind_of(tensor)
 
+    def apart(self, place: Any) -> Outside:
+        """Of a tensor that is another one in each step, with `place` instead of its memory: that of the recorded step is the caller's alone."""
+        if not self.fresh:
+            return self
+        result = copy.copy(self)
+        result.tensor, result.array, result.meta = Tensor.wrap(place), place, None
+        return result
+
     def is_as(self, other: Outside) -> bool:
         """Whether another record has the same tensor, in the same state."""
         return (

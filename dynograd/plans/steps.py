@@ -8,6 +8,7 @@ from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import FREED, Node
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
+from dynograd.plans.watches import Watch
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
@@ -27,8 +28,10 @@ class Step:
         *FIELDS,
         "args",
         "event",
+        "fresh",
         "grad",
         "key",
+        "leaves",
         "next",
         "number",
         "of",
@@ -37,6 +40,7 @@ class Step:
         "result",
         "results",
         "subject",
+        "watch",
     )
 
     def __init__(self, event: Event | None, number: int, path: Any) -> None:
@@ -51,6 +55,15 @@ class Step:
         self.others: list[Step] = []  # what the program did instead, at another time
         self.result: Any = None
         self.key: Any = None
+        self.fresh: Any = (
+            None  # (place, number) of the one operand that is another tensor in each step, if there is one
+        )
+        self.leaves: list[
+            tuple[Any, int]
+        ] = []  # of a backward pass with a watch: those, with the numbers of their gradients
+        self.watch: Any = (
+            None  # of a backward pass: that its leaves are free and nobody has its gradients of an earlier step
+        )
         for field in FIELDS:
             setattr(self, field, UNSEEN)
 
@@ -60,8 +73,14 @@ class Path:
 
     def __init__(self, recording: Recording, program: Program, tree: Any) -> None:
         self.events, self.program, self.tree = recording.events, program, tree
-        self.outside = recording.outside
-        self.staying = [outside for outside in recording.outside if not outside.fresh]
+        self.outside = [outside.apart(place) for outside, place in zip(recording.outside, program.outside)]
+        self.staying = [outside for outside in self.outside if not outside.fresh]
+        self.watch = Watch()  # that they are as they were
+        for outside in self.staying:
+            self.watch.field(outside.tensor, "array", outside.array)
+            self.watch.field(outside.tensor, "_requires_grad", outside.grad)
+            self.watch.field(outside.tensor, "_meta", outside.meta)
+        self.watch.close()
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
@@ -85,6 +104,7 @@ class Path:
         # Values whose memory is used again: (after so many calls, number), in the order of time.
         self.lasts = dict(zip(self.numbers, program.ends))
         self.ends = sorted([(end, number) for number, end in zip(self.numbers, program.ends) if end < calls])
+        self.watches: tuple[Watch, Watch] | None = None  # of those two
         # Values that a group does not write, unless somebody has them.
         self.gone = {self.numbers[number] for group in program.groups for number in group.gone}
         self.kin = {number: kin for number, kin in zip(self.numbers, program.kin) if kin is not None}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
-from dynograd.ops.readers import with_quick_ways
-from dynograd.plans.handed import Value, new_handed
+from dynograd.ops.readers import end_rest, with_quick_ways
+from dynograd.plans.handed import Handed, Value, new_handed
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.plans.steps import MOST, UNSEEN, Path, Step, same
+from dynograd.plans.watches import Watch, compiled
 
 __all__ = ["Tree"]
 
@@ -18,6 +19,7 @@ class Tree:
     """All ways through one function, and the recorded tensors that its ops hand out."""
 
     reader: Any
+    copied_alike: Any
 
     def __init__(self) -> None:
         self.root = Step(None, -1, None)
@@ -29,6 +31,9 @@ class Tree:
         self.makers: list[list[Step]] = []  # steps that give it, by number of value
         self.results: list[int] = []  # the values that ops give
         self.first: list[int] = []  # the number of the step that gives a value
+        self.watch = Watch().close()  # that nobody has the tensors of `results`, two rows each
+        self.of_optimizers: list[Watch] = []
+        self.watches: list[Watch] = []  # those, and of steps
 
     def add(self, recording: Recording, program: Program) -> None:
         """A new way through the program."""
@@ -55,12 +60,14 @@ class Tree:
         entries = {event.entry for event in recording.events if event.entry is not None}
         aside = {entry.key for entry in entries} | with_quick_ways(recording.through)
         if not (entries <= self.reader.seen and aside <= self.reader.sets_aside):
+            end_rest()
             self.reader.seen |= entries
             self.reader.sets_aside |= aside
             self.reader._looked = 0
             self.reader.entries = {}
         for number in range(len(self.handed)):
             self.counts[number] = getrefcount(self.handed[number])
+        self._watch_all()
         path.open = [
             number
             for step in path.steps
@@ -68,6 +75,46 @@ class Tree:
             for number in step.results
             if self.values[number].grad and number not in path.consumed
         ]
+
+    def _watch_all(self) -> None:
+        """Watches know how many references tensors of the record have when nobody else has them."""
+        self.watch = Watch()
+        for number in self.results:
+            self.watch.kind(number, self.handed[number], Handed)
+            self.watch.holders(number, self.handed[number], self.counts[number])
+        self.watch.close()
+        self.copied_alike = compiled().copied_alike
+        for path in self.paths:
+            path.watches = None
+        steps = [step for path in self.paths for step in path.steps if step.event and step.event.kind == "backward"]
+        for step in dict.fromkeys(steps):
+            step.watch = self._watch_of(step)
+        self.watches = [self.watch, *[step.watch for step in steps if step.watch is not None], *self.of_optimizers]
+
+    def watches_of(self, path: Path) -> tuple[Watch, Watch]:
+        """That nobody has the tensors of `path.ends`, one row each, and of `path.gone`."""
+        if path.watches is None:
+            path.watches = Watch(), Watch()
+            for watch, numbers in zip(path.watches, ([number for _, number in path.ends], path.gone)):
+                for number in numbers:
+                    watch.holders(number, self.handed[number], self.counts[number])
+                self.watches.append(watch.close())
+        return path.watches
+
+    def _watch_of(self, step: Step) -> Watch | None:
+        """That all leaves are free, and the gradients as well. None: some are tensors of one step, or get what is added to their gradients."""
+        watch, step.leaves = Watch(), []
+        for place, number, had in step.subject:
+            outside = step.path.outside[place]
+            if had or outside.fresh:
+                return None
+            step.leaves.append((outside.tensor, number))
+            watch.field(outside.tensor, "_grad", None)
+            watch.field(outside.tensor, "_meta", None)
+            watch.field(outside.tensor, "_requires_grad", True)
+            watch.kind(number, self.handed[number], Handed)
+            watch.holders(number, self.handed[number], self.counts[number])
+        return watch.close()
 
     def _follow(self, before: Step, step: Step) -> None:
         if before.next is None:
@@ -143,8 +190,18 @@ class Tree:
             step.subject = event.subject
         self._set_result(step)
         if event.kind == "op":
+            step.fresh = self._fresh_operand(path, step)
             for place, described in enumerate(step.args[:MOST]):
                 setattr(step, f"a{place}", self._operand(described, path, step, place))
+
+    def _fresh_operand(self, path: Path, step: Step) -> tuple[int, int] | None:
+        kinds = [kind for kind, _ in step.args]
+        fresh = [
+            (place, content)
+            for place, (kind, content) in enumerate(step.args)
+            if kind == "outside" and path.outside[content].fresh
+        ]
+        return fresh[0] if len(fresh) == 1 and {*kinds} <= {"outside", "value", "same"} else None
 
     def _set_result(self, step: Step) -> None:
         event = step.event

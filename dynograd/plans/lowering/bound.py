@@ -19,8 +19,18 @@ from dynograd.kernels.build.launches import Launch, data_address
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import Lowered, arguments_of
+from dynograd.plans.python_forms import flat
 
-__all__ = ["ASSISTANCE", "assistance", "computes_apart", "lower_bound", "moved", "noted_form", "run_launches"]
+__all__ = [
+    "ASSISTANCE",
+    "arrays_of",
+    "assistance",
+    "computes_apart",
+    "lower_bound",
+    "moved",
+    "noted_form",
+    "run_launches",
+]
 
 Assistance = Callable[[Call], "list[Launch] | None"]
 ASSISTANCE: dict[tuple[str, str], Assistance] = {}
@@ -237,6 +247,11 @@ def _copied_bytes(start: int, stop: int) -> numpy.ndarray:
     part = whole[start % 64 : start % 64 + stop - start]
     part[...] = layouts.memory_at(start, stop - start)
     return part
+
+
+def arrays_of(launch: Launch) -> list[Any]:
+    """The arrays that it reads and writes."""
+    return [*launch.kept, *[argument for argument in flat(launch.arguments) if type(argument) is numpy.ndarray]]
 
 
 def moved(launch: Launch, at: Callable[[Any], Any]) -> Launch:
