@@ -16,6 +16,8 @@ from dynograd.plans.sized.sizes import NoFormula, Number, Real, Sizes, at
 
 __all__ = ["Extras"]
 
+_MOST_NUMBERS = 1024
+
 
 class Extras:
     """Memory in the place of such arrays, with room for the largest sizes.
@@ -32,6 +34,7 @@ class Extras:
         ] = []  # (where programs have it, the array, whose they are)
         self.reals: list[tuple[ndarray, Real]] = []
         self.ramps: list[tuple[ndarray, list[int | Number]]] = []  # (array, count, first number, step)
+        self.tables: list[tuple[ndarray, ndarray, ndarray]] = []  # (array, places of numbers, which numbers)
 
     def find(self, arrays: Sequence[Any], time: int) -> tuple[ndarray, int | Number] | None:
         """(array, offset) in the place of arrays that the programs have; None: these must be others.
@@ -46,13 +49,21 @@ class Extras:
         if any([type(array) is not ndarray or not array.size for array in arrays]):
             return None
         ramp, real = self._ramp(arrays), self._real(arrays)
-        if ramp is None and real is None and not self._is_scratch(arrays[0], time):
+        table = self._table(arrays) if ramp is None and real is None else None
+        if ramp is None and real is None and table is None and not self._is_scratch(arrays[0], time):
             return None
         room = self.sizes.largest(self.sizes.number([high - low for low, high in spans]))
         array = layouts.aligned((room,), numpy.uint8)
         self.known.append((spans, array, list(arrays)))
         if ramp is not None:
             self.ramps.append((array.view(arrays[0].dtype), ramp))
+        if table is not None:
+            numbers = array.view(arrays[0].dtype)
+            numbers[: len(table)] = arrays[0].reshape(-1)
+            varying = [(place, number.place) for place, number in enumerate(table) if isinstance(number, Number)]
+            if varying:
+                places, which = [numpy.array(column, numpy.int64) for column in zip(*varying)]
+                self.tables.append((numbers, places, which))
         if real is not None:
             self.reals.append((array.view(arrays[0].dtype)[:1], real))
         return array, 0
@@ -82,6 +93,18 @@ class Extras:
         except NoFormula:
             return None
 
+    def _table(self, arrays: Sequence[Any]) -> list[int | Number] | None:
+        """A few whole numbers each of which has a formula, as kernels get them in one array."""
+        first = arrays[0]
+        if first.dtype.kind not in "iu" or first.size > _MOST_NUMBERS or not first.flags.c_contiguous:
+            return None
+        if any([array.shape != first.shape or not array.flags.c_contiguous for array in arrays]):
+            return None
+        try:
+            return [self.sizes.number(column) for column in zip(*[array.reshape(-1).tolist() for array in arrays])]
+        except NoFormula:
+            return None
+
     def _is_scratch(self, array: Any, time: int) -> bool:
         """Whether the call's kernels give the same whatever the array has held."""
         program = self.programs[0]
@@ -105,5 +128,9 @@ class Extras:
         for array, ramp in self.ramps:
             count, first, step = [at(number, numbers) for number in ramp]
             array[:count] = first + step * numpy.arange(count)
+        if self.tables:
+            known = numpy.array(numbers, numpy.int64)
+            for array, places, which in self.tables:
+                array[places] = known[which]
         for array, real in self.reals:
             array[...] = real.at(numbers)

@@ -11,6 +11,7 @@ from dynograd.autograd.nodes import FREED
 from dynograd.base.shapes import Size
 from dynograd.plans.recording import Outside
 from dynograd.plans.sharing import let_gradient_go
+from dynograd.plans.sized.choosing import candidates
 from dynograd.plans.sized.memory import Differs
 from dynograd.plans.sized.programs import SizedProgram
 from dynograd.plans.sized.sizes import FEWEST, NoFormula, Sizes, flat_sizes
@@ -21,9 +22,8 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Families", "Family"]
 
-_MOST_SAMPLES = 6
 _MOST_FAILURES = 8
-_MOST_NEAR = 4
+_MOST_FAMILIES = 8
 _MOST_MET = 4096  # sizes
 
 
@@ -228,6 +228,7 @@ class Families:
         self.met: dict[tuple[int, ...], None] = {}  # sizes that came once
         self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
         self.failures: dict[Any, int] = {}
+        self.waiting: dict[Any, int] = {}  # so many recorded steps must be there before one is looked for again
 
     def find(self, sizes: tuple, recorded: Callable[[], dict[tuple, Path]]) -> tuple[Family | None, bool]:
         """The family that has these sizes now, or None; and whether this call is better left as it is written.
@@ -236,12 +237,15 @@ class Families:
             recorded: gives the ways that stand for others, by the sizes of their arguments.
         """
         numbers, form = flat_sizes(sizes)
-        for family in self.all:
+        for family in self.all[::-1]:
             program = family.program
             if family.form == form and (numbers in program.states or program.sizes.fits(numbers)):
                 if self._waits(family, numbers):
                     return None, True
                 if family.resize(numbers):
+                    if family is not self.all[-1]:
+                        self.all.remove(family)
+                        self.all.append(family)
                     return family, False
                 self.note(
                     "the formulas of its numbers do not say what they are at these sizes, or its last backward is still to come"
@@ -256,6 +260,7 @@ class Families:
             if (
                 len(paths) < FEWEST
                 or self.tried.get(names) == programs
+                or len(paths) < self.waiting.get(names, 0)
                 or self.failures.get(names, 0) >= _MOST_FAILURES
             ):
                 continue
@@ -277,9 +282,11 @@ class Families:
     def _new(
         self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]
     ) -> Family | None:
-        """A family for these sizes: of steps at the least and most sizes, or, where that is no one program, of those next to them."""
+        """A family for these sizes, of the widest set of recorded steps that is one program."""
         reason = ""
-        for chosen in (_chosen(list(paths)), _nearest(list(paths), numbers)):
+        for chosen in candidates(paths, numbers):
+            if len(chosen) < FEWEST:
+                continue
             try:
                 sizes = Sizes(chosen)
                 if not sizes.fits(numbers):
@@ -289,14 +296,23 @@ class Families:
             except (Differs, NoFormula) as error:
                 reason = str(error)
                 continue
-            self.all = [other for other in self.all if other.names != names]
             family.names = names
-            self.all.append(family)
+            self._put(family)
             return family
         if reason:
-            self.failures[names] = self.failures.get(names, 0) + 1
-            self.note(f"each size is recorded by itself: {reason}")
+            count = self.waiting[names] = len(paths) + max(len(paths) // 4, 1)
+            self.note(f"each size is recorded by itself until {count} are there: {reason}")
         return None
+
+    def _put(self, family: Family) -> None:
+        """In the place of those that have no other sizes, and of the one that was used longest ago."""
+        fits = family.program.sizes.fits
+        self.all = [
+            other
+            for other in self.all
+            if other.names != family.names or not all([fits(sample) for sample in other.program.sizes.samples])
+        ][1 - _MOST_FAMILIES :]
+        self.all.append(family)
 
     def missed(self, walk: Any) -> None:
         """The program went another way than the family's."""
@@ -307,23 +323,3 @@ class Families:
                     self.failures[family.names] = _MOST_FAILURES
                     self.all = [other for other in self.all if other is not family]
                 return
-
-
-def _chosen(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """A few of the samples: those with the least and most of each size, and the latest."""
-    chosen: dict[tuple[int, ...], None] = {}
-    for place in range(len(samples[0])):
-        if len({sample[place] for sample in samples}) > 1:
-            chosen[min(samples, key=lambda sample: sample[place])] = None
-            chosen[max(samples, key=lambda sample: sample[place])] = None
-    for sample in reversed(samples):
-        if len(chosen) >= _MOST_SAMPLES:
-            break
-        chosen[sample] = None
-    return list(chosen)[: 2 * _MOST_SAMPLES]
-
-
-def _nearest(samples: list[tuple[int, ...]], numbers: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The samples that are most like these sizes."""
-    near = sorted(samples, key=lambda sample: sum([abs(size - other) for size, other in zip(sample, numbers)]))
-    return near[:_MOST_NEAR]

@@ -14,7 +14,7 @@ from dynograd.plans.lowering import layouts, lower, moved, noted_form
 from dynograd.plans.memory import Arena, bounds, write
 from dynograd.plans.programs import Bound, Program, gives
 from dynograd.plans.python_forms import Forward
-from dynograd.plans.sized.calls import SizedCall
+from dynograd.plans.sized.calls import CheckedCall, SizedCall
 from dynograd.plans.sized.memory import Differs, Part, SizedMemory
 from dynograd.plans.sized.sizes import Number, Sizes
 from dynograd.plans.sized.tables import OtherKernels, SizedBound, unexplained
@@ -48,6 +48,10 @@ class SizedProgram(Program):
         self.apart = [
             SizedCall([program.calls[number] for program in programs], number, common, first.forms[number] is not None)
             for number in sorted(self.lone)
+        ]
+        self.checked = [
+            CheckedCall([program.calls[number] for program in programs], number, common, [program.forms[number].check for program in programs])
+            for number in sorted(self.checks)
         ]
         end = len(self.calls)
         self._arrays = [
@@ -87,7 +91,7 @@ class SizedProgram(Program):
             number
             for number in range(count)
             if any(
-                [program.forms[number] is None or getattr(program.forms[number], "check", None) for program in programs]
+                [program.forms[number] is None for program in programs]
             )
         }
         groups = [[group for group in program.groups if _is_in_all(group, programs)] for program in programs]
@@ -104,6 +108,9 @@ class SizedProgram(Program):
                 break
             lone |= odd
         self.lone = lone
+        self.checks = {
+            number for number in range(count) if number not in lone and getattr(programs[0].forms[number], "check", None)
+        }
         while True:
             members = [{member for group in of for member in group.members} for of in groups]
             if any([other != members[0] for other in members]):
@@ -123,8 +130,8 @@ class SizedProgram(Program):
                 raise Differs(f"other kernels in calls {sorted(odd)}")
             groups = left
         self.groups = groups[0]
-        self.plain: Any = SizedBound(plain, self.memory, lone)
-        self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0])
+        self.plain: Any = SizedBound(plain, self.memory, lone, self.checks)
+        self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0], self.checks)
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The least and most of each size that it can have."""
@@ -162,6 +169,7 @@ class SizedProgram(Program):
             state.gradients,
         )
         self.kernels, self.calls, self.unbound, self.comes_again = state.kernels, state.calls, state.unbound, True
+        self._set_checks(state.checks)
         self.memory.extras.resize(self.numbers)
 
     def _resize(self, numbers: list[int]) -> None:
@@ -189,9 +197,14 @@ class SizedProgram(Program):
                 forms.append((call, form))
             elif apart.is_lowered:
                 self.unbound.add(id(call))
+        self._set_checks({checked.number: checked.at(numbers) for checked in self.checked})
         bound = Bound([[*form] for _, form in forms])
         for place, (call, form) in enumerate(forms):
             self.kernels[id(call)] = bound, place, getattr(form, "check", None)
+
+    def _set_checks(self, checks: dict[int, Any]) -> None:
+        for bound in self.tables:
+            bound.checks = checks
 
     def _compute(self, call: Call) -> list[Any]:
         bound, place, check = self.kernels.get(id(call), (None, 0, None))
@@ -268,6 +281,7 @@ class _State:
         self.arrays, self.outside = program.arrays, program.outside
         self.seeds, self.gradients = program.seeds, program.gradients
         self.kernels, self.calls, self.unbound = program.kernels, program.calls, program.unbound
+        self.checks = program.plain.checks
         self.steps: Any = None  # what a family has made of it
         self.kinds: Any = None
 

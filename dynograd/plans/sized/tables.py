@@ -24,18 +24,19 @@ class SizedBound:
         bounds: of the recorded programs.
         memory: what they have in common.
         apart: the calls that are computed otherwise.
+        checked: those that look at values first.
     Raises:
         Differs: they are not the same kernels in the same order.
     """
 
-    def __init__(self, bounds: Sequence[Any], memory: SizedMemory, apart: set[int]) -> None:
+    def __init__(self, bounds: Sequence[Any], memory: SizedMemory, apart: set[int], checked: set[int]) -> None:
         first = bounds[0]
         self.rows, count = first.rows, len(first.rows) - 1
         self.checks: dict[int, Any] = {}
         self.next_stop = [0] * count
         following = count
         for place in reversed(range(count)):
-            if place in apart:
+            if place in apart or place in checked:
                 following = place
             self.next_stop[place] = following
         self.table: Any = None
