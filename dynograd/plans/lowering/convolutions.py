@@ -29,5 +29,5 @@ def _convolution_rule(call: Call) -> list[Launch] | None:
     if bias is None:
         return launches
     g = call.inputs[0]
-    summed = reductions.reduced("sum", "same", g, (0, *range(2, g.ndim)), bias)
+    summed = reductions.summed(g, (0, *range(2, g.ndim)), bias)
     return None if summed is None else [*launches, *summed]

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
-from dynograd.kernels.reduce.blocks_cpu import BLOCK
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
-__all__ = ["dims_of", "reduced", "sum_to"]
+__all__ = ["dims_of", "sum_to", "summed"]
 
+_WIDE = 128  # columns from which threads share them
+_LONG = 1 << 17  # elements from which threads share fewer columns, or a row
 _COUNT = formulas.parse("x / count")
 
 
@@ -26,12 +28,12 @@ def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
     return tuple([place % rank if rank else 0 for place in dims]) if rank else ()
 
 
-def reduced(join: str, term: str, source: Any, dims: Sequence[int], target: Any) -> list[Launch] | None:
-    """Launches that write `source`, reduced over `dims` (see `blocks_cpu.reduced`), into the row-major order of the other dims of `target`."""
+def summed(source: Any, dims: Sequence[int], target: Any) -> list[Launch] | None:
+    """Launches that write `source`, summed over `dims`, into the row-major order of the other dims of `target`."""
     if source.dtype != target.dtype or source.dtype.kind != "f" or source.itemsize < 4:
         return None
     if not source.size:
-        return layouts.fill(target, 0) if join == "sum" and term == "same" else None
+        return layouts.fill(target, 0)
     before: list[Launch] = []
     order = layouts.memory_order(source)
     kept = [axis for axis in range(source.ndim) if axis not in dims]
@@ -65,8 +67,6 @@ def reduced(join: str, term: str, source: Any, dims: Sequence[int], target: Any)
     result = layouts.flat(whole)
     pending = sum([goes for _, goes in groups])
     if not pending:
-        if term != "same":
-            return None
         put = layouts.copy(result.reshape(-1), vector.reshape(-1))
         return None if put is None else [*before, *put, *behind]
     launches: list[Launch] = []
@@ -77,31 +77,28 @@ def reduced(join: str, term: str, source: Any, dims: Sequence[int], target: Any)
             outer = prod([size for size, _ in groups[:position]])
             inner = prod([size for size, later in groups[position + 1 :] if not later])
             out = result if not pending else layouts.scratch((outer * inner,), target.dtype)
-            _step(launches, join, term, vector, outer, n, inner, out)
-            vector, term = out, "same"
+            _step(launches, vector, outer, n, inner, out)
+            vector = out
     return [*before, *launches, *behind]
 
 
-def _step(launches: list[Launch], join: str, term: str, x: Any, outer: int, n: int, inner: int, out: Any) -> None:
-    """Appends what reduces (outer, n, inner) to (outer, inner), flat."""
-    from dynograd.kernels.reduce import reductions_numba
+def _step(launches: list[Launch], x: Any, outer: int, n: int, inner: int, out: Any) -> None:
+    """Appends what sums (outer, n, inner) to (outer, inner), flat."""
+    from dynograd.kernels.reduce import even_sums_numba
 
-    work = outer * n * inner // 2
+    work, most = outer * n * inner // 2, threads.get_num_threads()
+    cuts = most if inner >= _WIDE else 1
+    shares = most if cuts == outer == 1 and n * inner >= _LONG else 1
+    target = out if shares == 1 else layouts.scratch((outer * shares * inner,), out.dtype)
+    count = outer * shares * cuts
     if inner == 1:
-        blocks = -(-n // BLOCK)
-        target = out if blocks == 1 else layouts.scratch((outer * blocks,), out.dtype)
-        arguments = (x, n, BLOCK, blocks, target)
-        count = outer * blocks
-        kernel = reductions_numba.rows(join, term)
+        launch = Launch(even_sums_numba.row_sums, (x, n, shares, target), count, layouts.parts_of(work, count))
     else:
-        blocks, tiles = -(-n // reductions_numba.ROWS), -(-inner // reductions_numba.TILE)
-        target = out if blocks == 1 else layouts.scratch((outer * blocks * inner,), out.dtype)
-        arguments = (x, n * inner, n, inner, target)
-        count = outer * blocks * tiles
-        kernel = reductions_numba.columns(join, term)
-    launches.append(Launch(kernel, arguments, count, layouts.parts_of(work, count)))
-    if blocks > 1:
-        _step(launches, join, "same", target, outer, blocks, inner, out)
+        arguments = (x, n, inner, shares, cuts, target)
+        launch = Launch(even_sums_numba.column_sums, arguments, count, layouts.parts_of(work, count))
+    launches.append(launch)
+    if shares > 1:
+        _step(launches, target, outer, shares, inner, out)
 
 
 def sum_to(source: Any, target: Any) -> list[Launch] | None:
@@ -116,7 +113,7 @@ def sum_to(source: Any, target: Any) -> list[Launch] | None:
     kept = [size for axis, size in enumerate(source.shape) if axis not in dims]
     if prod(kept) != target.size:
         return None
-    return reduced("sum", "same", source, dims, target)
+    return summed(source, dims, target)
 
 
 # --- ops --------------------------------------------------------------------------------------------------------------------
@@ -126,7 +123,7 @@ def sum_to(source: Any, target: Any) -> list[Launch] | None:
 def _sum(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
     source, target = arguments["input"], call.outputs[0]
-    launches = reduced("sum", "same", source, dims_of(arguments["dim"], source.ndim), target)
+    launches = summed(source, dims_of(arguments["dim"], source.ndim), target)
     return None if launches is None else Lowered(launches, exact=False)
 
 
@@ -144,7 +141,7 @@ def _mean(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
     source, target = arguments["input"], call.outputs[0]
     total = layouts.scratch(target.shape, target.dtype)
-    launches = reduced("sum", "same", source, dims_of(arguments["dim"], source.ndim), total)
+    launches = summed(source, dims_of(arguments["dim"], source.ndim), total)
     if launches is None or not target.size or not source.size:
         return None
     count = source.size // target.size

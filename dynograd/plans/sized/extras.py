@@ -48,10 +48,14 @@ class Extras:
                 return array, self.sizes.number([start - low for (low, _), (start, _) in zip(owned, spans)])
         if any([type(array) is not ndarray or not array.size for array in arrays]):
             return None
-        ramp, real = self._ramp(arrays), self._real(arrays)
+        wholes = [layouts.whole_of(array) for array in arrays]
+        ramp, real = self._ramp(arrays), self._real(wholes)
         table = self._table(arrays) if ramp is None and real is None else None
-        if ramp is None and real is None and table is None and not self._is_scratch(arrays[0], time):
-            return None
+        if ramp is None and real is None and table is None:
+            if wholes[0] is not arrays[0] and wholes[0].dtype.kind in "fc":
+                return self._part_of(wholes, spans, time)
+            if not self._is_scratch(arrays[0], time):
+                return None
         room = self.sizes.largest(self.sizes.number([high - low for low, high in spans]))
         array = layouts.aligned((room,), numpy.uint8)
         self.known.append((spans, array, list(arrays)))
@@ -67,6 +71,17 @@ class Extras:
         if real is not None:
             self.reals.append((array.view(arrays[0].dtype)[:1], real))
         return array, 0
+
+    def _part_of(self, wholes: list[Any], spans: list[tuple[int, int]], time: int) -> tuple[ndarray, int | Number] | None:
+        """The same of views, if what they are views of can be found."""
+        where = self.find(wholes, time)
+        if where is None:
+            return None
+        array, offset = where
+        starts = [start - bounds(whole)[0] for whole, (start, _) in zip(wholes, spans)]
+        if offset != 0:
+            return None
+        return array, self.sizes.number(starts)
 
     def _real(self, arrays: Sequence[Any]) -> Real | None:
         """A number beside the tensors."""

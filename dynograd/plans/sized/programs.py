@@ -22,8 +22,8 @@ from dynograd.plans.sized.values import Common
 
 __all__ = ["SizedProgram"]
 
-# Microseconds: of a call's Python; of a call that is made anew for a size; of all else that a new size takes.
-_SAVED, _LOST, _LOST_AT_LEAST = 6.0, 70.0, 100.0
+# Microseconds: of a call's Python; of a kernel at a new size; of a call that is made anew for it; of all else that a new size takes.
+_SAVED, _SET, _LOST, _LOST_AT_LEAST = 7.0, 2.5, 70.0, 40.0
 _MOST_STATES = 64  # sizes that are kept
 
 
@@ -140,7 +140,7 @@ class SizedProgram(Program):
     def is_cheap(self) -> bool:
         """Whether a step at new sizes is likely to be faster than as it is written, though calls are looked at anew for it."""
         gained = _SAVED * (sum([form is not None for form in self.forms]) - len(self.apart))
-        return gained > _LOST * len(self.apart) + _LOST_AT_LEAST
+        return gained > _LOST * len(self.apart) + _SET * self.plain.rows[-1] + _LOST_AT_LEAST
 
     def resize(self, sizes: tuple[int, ...]) -> bool:
         """Sets the sizes. False: they are none that it can have."""
@@ -151,7 +151,7 @@ class SizedProgram(Program):
             numbers = self.sizes.numbers(sizes)
             if numbers is None:
                 return False
-            self._resize(numbers)
+            self._resize(numbers, self.sizes.nearest(sizes))
             while len(self.states) >= _MOST_STATES:
                 del self.states[next(iter(self.states))]
             state = self.state = _State(self)
@@ -172,11 +172,11 @@ class SizedProgram(Program):
         self._set_checks(state.checks)
         self.memory.extras.resize(self.numbers)
 
-    def _resize(self, numbers: list[int]) -> None:
+    def _resize(self, numbers: list[int], nearest: int) -> None:
         self.at = ()
         words = numpy.array(numbers, numpy.int64)
         for bound in self.tables:
-            bound.resize(words)
+            bound.resize(words, nearest)
         self.numbers = numbers
         self.memory.extras.resize(numbers)
         value_at = self.common.at

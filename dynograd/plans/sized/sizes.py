@@ -132,6 +132,11 @@ class Sizes:
             return False
         return all([low <= product <= high for product, (low, high) in zip(self._products_of(own), self._between)])
 
+    def nearest(self, sizes: tuple[int, ...]) -> int:
+        """The number of the sample that is most like these sizes."""
+        distances = [sum([abs(size - own) for size, own in zip(sizes, sample)]) for sample in self.samples]
+        return distances.index(min(distances))
+
     def numbers(self, sizes: tuple[int, ...]) -> list[int] | None:
         """All numbers at these sizes, which fit, in the order of their places; None where several formulas fit one and differ here."""
         products = self._products_of([sizes[place] for place in self.places])
