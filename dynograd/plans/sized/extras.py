@@ -124,7 +124,7 @@ class Extras:
         """Whether the call's kernels give the same whatever the array has held."""
         program = self.programs[0]
         call, form = program.calls[time], program.forms[time]
-        if array.dtype.kind not in "fc" or not form or call.kind not in ("op", "rule"):
+        if not array.flags.writeable or array.dtype.kind not in "fc" or not form or call.kind not in ("op", "rule"):
             return False
         saved = [] if call.node is None else saved_of(call.node)
         if is_part_of_any(array, [*call.inputs, *call.outputs, *call.saved, *saved]):

@@ -86,6 +86,8 @@ class Family:
         self.walk.add(recording, self.program)
         self.path = path = self.walk.paths[0]
         path.parts = first.parts
+        for number, value in zip(path.numbers, _values_of(first)):
+            self.walk.values[number].version = value.version
         self._varying = {path.numbers[place] for place in self.program.varying}
 
     def resize(self, numbers: tuple[int, ...]) -> bool:
@@ -178,7 +180,7 @@ def _common_args(events: Sequence[Any], common: Common, time: int) -> list[tuple
             and event.results == first.results
             and event.calls == first.calls
             and event.shape == first.shape
-            and (event.subject is first.subject or (event.kind == "backward" and event.subject == first.subject))
+            and (event.subject is first.subject or (event.kind != "step" and event.subject == first.subject))
             and len(event.args) == len(first.args)
         )
         if not alike:
