@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,12 +33,13 @@ def candidates(paths: dict[tuple[int, ...], Any], numbers: tuple[int, ...]) -> I
 
 
 def _ends(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """A few of the samples: those with the least and most of each size, and the latest."""
+    """A few of the samples: those with the least and most of each size and of all of them together, and the latest."""
     chosen: dict[tuple[int, ...], None] = {}
     for place in range(len(samples[0])):
         if len({sample[place] for sample in samples}) > 1:
             chosen[min(samples, key=lambda sample: sample[place])] = None
             chosen[max(samples, key=lambda sample: sample[place])] = None
+    chosen[min(samples, key=math.prod)] = chosen[max(samples, key=math.prod)] = None
     for sample in reversed(samples):
         if len(chosen) >= _MOST_SAMPLES:
             break
