@@ -24,6 +24,7 @@ from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.reports import Report, report_of
 from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.families import Families
+from dynograd.plans.sized.marks import any_dynamic, shape_of
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
 from dynograd.tensor import inplace
@@ -72,7 +73,7 @@ class Compiled:
         name: for the report.
         most_ways: how many ways through the function are kept; 0: the usual number.
         always: also where a step is likely to be slower so.
-        dynamic: whether sizes between recorded ones are walked without a record of their own.
+        dynamic: whether sizes between recorded ones are walked without a record of their own; None: where that is likely to be faster.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Compiled:
         name: str = "",
         most_ways: int = 0,
         always: bool = False,
-        dynamic: bool = True,
+        dynamic: bool | None = None,
     ) -> None:
         self.function = function
         self.exact, self.fullgraph, self.most_ways = exact, fullgraph, most_ways or _MOST_WAYS
@@ -168,21 +169,23 @@ class Compiled:
     def _walk_of(self, sizes: tuple) -> Walk | None:
         """The walk for arguments of these sizes: their own, or one of several sizes; else a new one. None: this call is left as it is written."""
         walk = self.walks.get(sizes)
-        if walk is not None and walk.paths:
-            if walk is not self.walk:
-                self.walks[sizes] = self.walks.pop(sizes)
-            return walk
-        if self.dynamic:
-            family, waits = self.families.find(sizes, self._eligible)
+        ways = 0 if walk is None else len(walk.paths)
+        if self.dynamic is not False and self.families.concerns(sizes, ways):
+            family, waits = self.families.find(sizes, self._eligible, ways, not (self.dynamic or any_dynamic(self.arguments)))
             if family is not None or waits:
                 return None if family is None else family.walk
-        return self._own_walk(sizes) if walk is None else walk
+        if walk is None:
+            return self._own_walk(sizes)
+        if ways and walk is not self.walk:
+            self.walks[sizes] = self.walks.pop(sizes)
+        return walk
 
-    def _eligible(self) -> dict[tuple, Path]:
-        """The ways that may stand for other sizes."""
-        return {
-            sizes: walk.paths[0] for sizes, walk in self.walks.items() if walk.paths and walk.paths[0].is_eligible()
-        }
+    def _eligible(self) -> Iterator[tuple[tuple, Path]]:
+        """The ways that may stand for other sizes, with the sizes of the arguments."""
+        for sizes, walk in self.walks.items():
+            for path in walk.paths:
+                if path.is_eligible():
+                    yield sizes, path
 
     def _own_walk(self, sizes: tuple) -> Walk:
         """A new walk, in the place of the one that was used longest ago."""
@@ -251,9 +254,9 @@ class Compiled:
                     )
                     return
                 program.pointers = pointers_of(program, recording)
-                if self.walk.is_sized:
+                if self.walk.family is not None:
                     self.families.missed(self.walk)
-                    self.walk = self._own_walk(self.sizes)
+                    self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
                 if len(self.walk.paths) < self.most_ways:
                     self.walk.add(recording, program)
                 else:
@@ -355,7 +358,7 @@ def sizes_of(values: Any) -> tuple:
     sizes: list[Any] = []
     for value in values.values() if isinstance(values, dict) else values:
         if type(value) is Tensor:
-            sizes.append(value.array.shape)
+            sizes.append(shape_of(value))
         elif isinstance(value, (tuple, list, dict)):
             if value:
                 sizes.append(sizes_of(value))

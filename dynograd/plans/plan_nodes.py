@@ -132,7 +132,7 @@ class PlanNode(Node):
             MODES.grad, MODES.task = mode
             owner.recording = None
             recording.end()
-        if self.walk.is_sized:
+        if self.walk.family is not None:
             return gradients
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import Array, buffers
+from dynograd.arrays import Array, buffers, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
@@ -129,6 +129,7 @@ class Program:
             and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
         ]
         self.names = tuple([(call.kind, call.name, call.in_place) for call in self.calls])
+        self.layout: Any = None  # see `sized.choosing`
         self.regions = [memory.region_of(tensor.array) for tensor in recording.values]
         self.kin = self._kin_of(recording)
         self.differing = [f"a tensor of shape {tensor.shape} in unknown memory" for tensor in unknown]

@@ -118,9 +118,7 @@ class Path:
         ]
 
     def is_eligible(self) -> bool:
-        """Whether it may stand for other sizes: it writes nothing in place, and nothing that it gives has a history, or the backward of that is learnt."""
-        if any([event.kind in ("write", "rename") for event in self.events]):
-            return False
+        """Whether it may stand for other sizes: nothing that it gives has a history, or the backward of that is learnt."""
         return self.parts is not None or {self.numbers[number] for number in self.program.keeps}.isdisjoint(self.open)
 
 

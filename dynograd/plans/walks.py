@@ -141,6 +141,8 @@ class Walk(Tree, WalkedVersions, Leaving):
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
                 return choice.result if type(choice.result) is not list else list(choice.result)
+        if self.family is not None and self.family.adapt(entry, args):
+            return self.other(entry, below, args)
         self.leave(f"{entry.key} came where the record has {told(step)}")
         return call_with(entry.function, entry.op, args)
 
@@ -413,7 +415,7 @@ class Walk(Tree, WalkedVersions, Leaving):
                 setattr(step, f"a{place}", UNSEEN)
 
     running = False
-    is_sized = False  # a family's
+    family: Any = None  # whose ways it has, at many sizes
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import (
     along,
+    attentions,
     batch_norms,
     convolutions,
     deviations,

@@ -34,7 +34,8 @@ __all__ = [
 
 Assistance = Callable[[Call], "list[Launch] | None"]
 ASSISTANCE: dict[tuple[str, str], Assistance] = {}
-"""(kind, name) -> the noted launches, with others between them for what NumPy computes there; None where that is not known."""
+"""(kind, name) -> the noted launches, with others between them for what NumPy computes there; None where that is not known. A `Lowered` says
+itself whether it has the bits of the call."""
 
 
 def assistance(kind: str, *names: str) -> Callable[[Assistance], Assistance]:
@@ -73,6 +74,8 @@ def noted_form(call: Call) -> Lowered | None:
     launches = call.launches if assist is None else assist(call)
     if launches is None:
         return None
+    if isinstance(launches, Lowered):
+        return launches
     return Lowered(launches, [id(launch) for launch in launches] == [id(launch) for launch in call.launches])
 
 

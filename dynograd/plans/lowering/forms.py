@@ -10,11 +10,28 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
 
-__all__ = ["FORMS", "Lowered", "arguments_of", "described", "form", "gradients_of"]
+__all__ = ["FORMS", "IndexCheck", "Lowered", "arguments_of", "described", "form", "gradients_of"]
 
 Form = Callable[..., "Lowered | None"]
 FORMS: dict[tuple[str, str], Form] = {}
 """(kind of the call, name) -> form(call, arguments by name); None from a form: the call stays in Python."""
+
+
+class IndexCheck:
+    """Lets an op say what is wrong where one of its index arrays leaves what it is for. The kernels leave out what follows such an index.
+
+    Args:
+        call: of the op.
+        bounds: (index array, the least that it may hold, what it must be below).
+    """
+
+    def __init__(self, call: Any, bounds: list[tuple[Any, int, int]]) -> None:
+        self.call, self.bounds = call, bounds
+
+    def __call__(self) -> None:
+        for index, low, high in self.bounds:
+            if index.size and not (low <= index.min() and index.max() < high):
+                self.call.compute()
 
 
 class Lowered(list[Launch]):
