@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dynograd.autograd.nodes import Partial
@@ -25,15 +25,21 @@ class Lowered(list[Launch]):
         exact: whether the outputs have the bits of the eager call; else they differ by rounding.
         check: raises what the eager call would raise for the values in the inputs' memory. It may be called before the launches or behind
             them, which are safe for any values.
+        places: of launches that were noted, where they read whole numbers anew in each step: pairs of an array of such numbers and some that
+            fit.
     """
 
-    __slots__ = ("check", "exact")
+    __slots__ = ("check", "exact", "places")
 
     def __init__(
-        self, launches: Iterable[Launch] = (), exact: bool = True, check: Callable[[], None] | None = None
+        self,
+        launches: Iterable[Launch] = (),
+        exact: bool = True,
+        check: Callable[[], None] | None = None,
+        places: Sequence[tuple[Any, Any]] | None = None,
     ) -> None:
         super().__init__(launches)
-        self.exact, self.check = exact, check
+        self.exact, self.check, self.places = exact, check, places
 
 
 def form(kind: str, *names: str) -> Callable[[Form], Form]:
