@@ -19,6 +19,7 @@ from dynograd.plans.lowering import (
     recurrences,
     reductions,
     rows,
+    segments,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise

@@ -68,7 +68,26 @@ def noted_form(call: Call) -> Lowered | None:
     if any([value.dtype.kind not in "fcb" for value in reads]) and not call.op.row["bound"] and places is None:
         return None
     exact = [id(launch) for launch in launches] == [id(launch) for launch in call.launches]
-    return Lowered(launches, exact, getattr(launches, "check", None), places)
+    whole = [*_copies_in_order(call), *launches]
+    return Lowered(whole, exact, getattr(launches, "check", None), places)
+
+
+def _copies_in_order(call: Call) -> list[Launch]:
+    """Copies of operands into the arrays that kernels have read in their place, which lie in one piece."""
+    apart = [value for value in call.inputs if isinstance(value, numpy.ndarray) and not value.flags.c_contiguous]
+    if not apart:
+        return []
+    known = [value for value in (*call.inputs, *call.outputs) if isinstance(value, numpy.ndarray)]
+    copies: list[Launch] = []
+    for launch in call.launches:
+        for array in launch.arguments:
+            if not isinstance(array, numpy.ndarray) or any([layouts.overlaps(array, other) for other in known]):
+                continue
+            alike = [value for value in apart if value.shape == array.shape and value.dtype == array.dtype]
+            if len(alike) == 1:
+                copies += layouts.copy(array, alike[0]) or ()
+                known.append(array)
+    return copies
 
 
 def _draws(call: Call) -> bool:
