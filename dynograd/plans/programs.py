@@ -79,7 +79,7 @@ class Program:
         """
         self.keeps = keeps
         taken = [outside.array for outside in recording.outside if outside.fresh]
-        taken += [recording.values[number].array for number in keeps]
+        taken += [recording.values[number].array for number in set(keeps).difference(_gradients(recording))]
         self.taken = sum([array.nbytes for array in taken])  # bytes that a step copies
         fresh = [outside.array for outside in recording.outside if outside.fresh]
         fresh += seeds or []
@@ -190,8 +190,7 @@ class Program:
 
     @staticmethod
     def _kept_by(recording: Recording, keeps: list[int]) -> list[int]:
-        gradients = [number for event in recording.events if event.kind == "backward" for number in event.results]
-        return [*keeps, *gradients]
+        return [*keeps, *_gradients(recording)]
 
     def _relocate(self, call: Call) -> None:
         at = self.memory.at
@@ -369,6 +368,11 @@ def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
             for array, other in zip(arrays, expected)
         ]
     )
+
+
+def _gradients(recording: Recording) -> list[int]:
+    """The values that leaves get."""
+    return [number for event in recording.events if event.kind == "backward" for number in event.results]
 
 
 def arrays_of(launch: Launch) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import (
+    attentions,
     batch_norms,
     convolutions,
     layouts,

@@ -23,8 +23,8 @@ class Lowered(list[Launch]):
     Args:
         launches: in order.
         exact: whether the outputs have the bits of the eager call; else they differ by rounding.
-        check: raises what the eager call would raise for the values in the inputs' memory. It may be called before the launches or behind
-            them, which are safe for any values.
+        check: called before the launches; raises what the eager call would raise for the values in the inputs' memory, for any of which the
+            launches are safe then.
         places: of launches that were noted, where they read whole numbers anew in each step: pairs of an array of such numbers and some that
             fit.
     """
