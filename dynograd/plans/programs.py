@@ -26,7 +26,7 @@ __all__ = ["Bound", "Program", "gives"]
 
 
 _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
-_WALKED = 5.0  # microseconds of a walk, whatever it has
+_WALKED = 8.0  # microseconds of a walk, whatever it has
 _COPIED = 4e3  # bytes a microsecond
 _TAKEN = 2e4  # the same of what goes into the plan's memory and out of it
 
@@ -271,15 +271,19 @@ class Program:
         """How many microseconds a step is likely to be faster than as it is written; less than 0: slower.
 
         A call that kernels compute saves what its Python costs. A call in its Python form costs more than as it is written, and what it saves for
-        backward is copied. What is another tensor in each step, and what the program keeps, is copied, too.
+        backward is copied. What is another tensor in each step, and what the program keeps, is copied, too; where the step writes much more than
+        that, its kernels take so long that it does not matter.
         """
-        gained = -_WALKED - self.taken / _TAKEN
+        written = sum(
+            [array.nbytes for call in self.calls for array in (*call.outputs, *call.saved) if array is not None]
+        )
+        gained = -_WALKED - (self.taken / _TAKEN if 2 * self.taken > written else 0.0)
         for call, form in zip(self.calls, self.forms):
-            written = [output for output in call.outputs if output is not None]
+            outputs = [output for output in call.outputs if output is not None]
             if form is not None:
-                gained += _SAVED * bool(written)
+                gained += _SAVED * bool(outputs)
                 continue
-            copied = sum([array.nbytes for array in call.saved]) + sum([output.nbytes for output in written]) // 2
+            copied = sum([array.nbytes for array in call.saved]) + sum([output.nbytes for output in outputs]) // 2
             gained -= _LOST + copied / _COPIED
         return gained
 
