@@ -249,9 +249,12 @@ class Compiled:
                 gain = program.gain()
                 if gain < 0 and not self.always:
                     python = sorted({call.name for call, form in zip(program.calls, program.forms) if form is None})
-                    self.stop(
-                        f"it would be slower by some {-gain:.0f} us a call: there are no kernels of a plan for {', '.join(python)}"
+                    why = (
+                        f"there are no kernels of a plan for {', '.join(python)}"
+                        if python
+                        else "what is copied costs more"
                     )
+                    self.stop(f"it would be slower by some {-gain:.0f} us a call: {why}")
                     return
                 program.pointers = pointers_of(program, recording)
                 if self.walk.family is not None:

@@ -55,6 +55,7 @@ class Leaving:
         MODES.plan = None
         self.reader.turn_off()
         recording = owner.begin_recording()
+        recording.bound = tuple(self.bound.values())
         if boundary >= 0 or self.written:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
         steps = self._steps_to(number)

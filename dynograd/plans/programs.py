@@ -26,7 +26,9 @@ __all__ = ["Bound", "Program", "gives", "nobody"]
 
 
 _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
+_WALKED = 8.0  # microseconds of a walk, whatever it has
 _COPIED = 4e3  # bytes a microsecond
+_TAKEN = 2e4  # the same of what goes into the plan's memory and out of it
 
 
 class Bound:
@@ -79,6 +81,9 @@ class Program:
         and `gradients` leave it.
         """
         self.keeps = keeps
+        taken = [outside.array for outside in recording.outside if outside.fresh]
+        taken += [recording.values[number].array for number in set(keeps).difference(_gradients(recording))]
+        self.taken = sum([array.nbytes for array in taken])  # bytes that a step copies
         fresh = [outside.array for outside in recording.outside if outside.fresh]
         fresh += seeds or []
         staying = [outside.array for outside in recording.outside if not outside.fresh]
@@ -193,8 +198,7 @@ class Program:
 
     @staticmethod
     def _kept_by(recording: Recording, keeps: list[int]) -> list[int]:
-        gradients = [number for event in recording.events if event.kind == "backward" for number in event.results]
-        return [*keeps, *gradients]
+        return [*keeps, *_gradients(recording)]
 
     def _relocate(self, call: Call) -> None:
         at = self.memory.at
@@ -212,7 +216,7 @@ class Program:
         """The place in the random stream where an op draws in this step."""
         number = event.calls - 1
         self.calls[number].compute.set_key(key)  # type: ignore[attr-defined]
-        place = getattr(self.forms[number], "place", None)
+        place = getattr(self.forms[number], "draw", None)
         if place is not None:
             place[...] = key
 
@@ -280,15 +284,19 @@ class Program:
         """How many microseconds a step is likely to be faster than as it is written; less than 0: slower.
 
         A call that kernels compute saves what its Python costs. A call in its Python form costs more than as it is written, and what it saves for
-        backward is copied.
+        backward is copied. What is another tensor in each step, and what the program keeps, is copied, too; where the step writes much more than
+        that, its kernels take so long that it does not matter.
         """
-        gained = 0.0
+        written = sum(
+            [array.nbytes for call in self.calls for array in (*call.outputs, *call.saved) if array is not None]
+        )
+        gained = -_WALKED - (self.taken / _TAKEN if 2 * self.taken > written else 0.0)
         for call, form in zip(self.calls, self.forms):
-            written = [output for output in call.outputs if output is not None]
+            outputs = [output for output in call.outputs if output is not None]
             if form is not None:
-                gained += _SAVED * bool(written)
+                gained += _SAVED * bool(outputs)
                 continue
-            copied = sum([array.nbytes for array in call.saved]) + sum([output.nbytes for output in written]) // 2
+            copied = sum([array.nbytes for array in call.saved]) + sum([output.nbytes for output in outputs]) // 2
             gained -= _LOST + copied / _COPIED
         return gained
 
@@ -386,6 +394,11 @@ def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
             for array, other in zip(arrays, expected)
         ]
     )
+
+
+def _gradients(recording: Recording) -> list[int]:
+    """The values that leaves get."""
+    return [number for event in recording.events if event.kind == "backward" for number in event.results]
 
 
 def _form_of(call: Call) -> list[Launch] | None:

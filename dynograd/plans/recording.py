@@ -95,6 +95,7 @@ class Recording(RecordedVersions):
     def __init__(self, known: dict[int, Any], arguments: dict[int, str]) -> None:
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
+        self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
         self.noting = noting()  # open throughout, so that those of single calls cost little
         self.events: list[Event] = []
         self.calls: list[Call] = []
@@ -209,6 +210,7 @@ class Recording(RecordedVersions):
             place = self.places[id(tensor)] = len(self.outside)
             known = self.known.get(id(tensor))
             fresh = known is None or known() is not tensor or id(tensor) in self.arguments or not _is_its_own(tensor)
+            fresh = fresh or any([other is tensor for other in self.bound])
             if tensor.node is not None:
                 self.refuse("a tensor from outside has a history")
             name = self.arguments.get(id(tensor), "")

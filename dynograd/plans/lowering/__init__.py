@@ -28,6 +28,8 @@ from dynograd.plans.lowering import (
     reductions,
     rows,
     scans,
+    segments,
+    varlen_attentions,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dynograd.autograd.nodes import Partial
@@ -40,22 +40,25 @@ class Lowered(list[Launch]):
     Args:
         launches: in order.
         exact: whether the outputs have the bits of the eager call; else they differ by rounding.
-        check: raises what the eager call would raise for the values in the inputs' memory. It may be called before the launches or behind
-            them, which are safe for any values.
-        place: an array of seed and offset (uint64), where the launches look for the place in the random stream at which they draw.
+        check: called before the launches; raises what the eager call would raise for the values in the inputs' memory, for any of which the
+            launches are safe then.
+        draw: an array of seed and offset (uint64), where the launches look for the place in the random stream at which they draw.
+        places: of launches that were noted, where they read whole numbers anew in each step: pairs of an array of such numbers and some that
+            fit.
     """
 
-    __slots__ = ("check", "exact", "place")
+    __slots__ = ("check", "draw", "exact", "places")
 
     def __init__(
         self,
         launches: Iterable[Launch] = (),
         exact: bool = True,
         check: Callable[[], None] | None = None,
-        place: Any = None,
+        draw: Any = None,
+        places: Sequence[tuple[Any, Any]] | None = None,
     ) -> None:
         super().__init__(launches)
-        self.exact, self.check, self.place = exact, check, place
+        self.exact, self.check, self.draw, self.places = exact, check, draw, places
 
 
 def form(kind: str, *names: str) -> Callable[[Form], Form]:

@@ -33,7 +33,7 @@ class Extras:
             tuple[list[tuple[int, int]], ndarray, Any]
         ] = []  # (where programs have it, the array, whose they are)
         for forms in zip(*[program.forms for program in programs]):  # where draws begin, which each step sets
-            places: list[Any] = [getattr(form, "place", None) for form in forms]
+            places: list[Any] = [getattr(form, "draw", None) for form in forms]
             if not any([place is None for place in places]):
                 self.known.append(([bounds(place) for place in places], places[0], places))
         self.reals: list[tuple[ndarray, Real]] = []

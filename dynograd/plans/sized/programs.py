@@ -202,7 +202,7 @@ class SizedProgram(Program):
             form = lower(call) if apart.is_lowered else None
             if form is not None:
                 forms.append((call, form))
-                self.draws[apart.number] = form.place
+                self.draws[apart.number] = form.draw
             elif apart.is_lowered:
                 self.unbound.add(id(call))
         self._set_checks({checked.number: checked.at(numbers) for checked in self.checked})
@@ -252,9 +252,11 @@ class SizedProgram(Program):
         for place in places:
             write(place, numpy.full(place.shape, numpy.nan if place.dtype.kind in "fc" else 1, place.dtype))
         bound = Bound([form])
+        if form.check is not None:
+            form.check()
         bound.launch(0, 1)
         if gives(places, expected, form.exact):
-            self.kernels[id(call)] = bound, 0, None
+            self.kernels[id(call)] = bound, 0, form.check
         else:
             self.replaced.append(f"{call.kind} {call.name}")
             for place, values in zip(places, expected):
