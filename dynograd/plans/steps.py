@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import FREED, Node
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
+__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "told"]
 
 MOST = 8  # operands that the code of an op compares itself
 FIELDS = tuple(f"a{place}" for place in range(MOST))
 UNSEEN = object()  # no operand is this
 
 
-_MOST_BYTES = 1 << 12  # of an array among the arguments that is compared by value
+_OF_ONE_SIZE = ("write", "rename", "grad", "differentiate", "place", "flag")  # events that no other size takes over
 
 
 class Step:
@@ -99,7 +98,7 @@ class Path:
 
     def is_eligible(self) -> bool:
         """Whether it may stand for other sizes: it writes nothing in place, and nothing that it gives has a history, or the backward of that is learnt."""
-        if any([event.kind in ("write", "rename") for event in self.events]):
+        if any([event.kind in _OF_ONE_SIZE for event in self.events]):
             return False
         return self.parts is not None or {self.numbers[number] for number in self.program.keeps}.isdisjoint(self.open)
 
@@ -126,29 +125,6 @@ class Listed:
 
     def __init__(self, path: Any, args: Any) -> None:
         self.path, self.args, self.event = path, args, self
-
-
-def same(left: Any, right: Any) -> bool:
-    """Whether two arguments that are no tensors are equal, and of one type."""
-    if left is right:
-        return True
-    if type(left) is not type(right):
-        return False
-    if type(left) in (tuple, list):
-        return len(left) == len(right) and all([same(first, second) for first, second in zip(left, right)])
-    if isinstance(left, Tensor):
-        return False
-    if type(left) is ndarray:  # an index, say, that the program has made of a list
-        return (
-            left.dtype == right.dtype
-            and left.shape == right.shape
-            and left.nbytes <= _MOST_BYTES
-            and left.tobytes() == right.tobytes()
-        )
-    try:
-        return bool(left == right) or bool(left != left and right != right)
-    except (RuntimeError, TypeError, ValueError):  # what has no order is not the same
-        return False
 
 
 def told(step: Step) -> str:

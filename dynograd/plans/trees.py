@@ -6,10 +6,11 @@ from sys import getrefcount
 from typing import Any
 
 from dynograd.ops.readers import with_quick_ways
+from dynograd.plans.comparing import same
 from dynograd.plans.handed import Value, new_handed
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
-from dynograd.plans.steps import MOST, UNSEEN, Path, Step, same
+from dynograd.plans.steps import MOST, UNSEEN, Path, Step
 
 __all__ = ["Tree"]
 
@@ -36,8 +37,9 @@ class Tree:
         self.paths.append(path)
         before = self.root
         shared = True
-        for number, event in enumerate(recording.events):
-            step = self._step_like(before, event, path) if shared else None
+        events = recording.events
+        for number, event in enumerate(events):
+            step = self._step_like(before, events, number, path) if shared else None
             if step is None:
                 shared = False
                 step = Step(event, number, path)
@@ -51,6 +53,11 @@ class Tree:
             before = step
         if not any([other.event is None for other in self._choices(before)]):
             self._follow(before, Step(None, len(recording.events), path))
+        for step in path.steps:
+            if step.event.kind == "differentiate" and step.path is path:
+                count, numbers = step.event.subject
+                its_own = [None if number is None else path.numbers[number] for number in numbers]
+                step.subject = path.steps[step.number + count], its_own
         path.take(program)
         entries = {event.entry for event in recording.events if event.entry is not None}
         aside = {entry.key for entry in entries} | with_quick_ways(recording.through)
@@ -78,21 +85,34 @@ class Tree:
     def _choices(self, before: Step) -> list[Step]:
         return [] if before.next is None else [before.next, *before.next.others]
 
-    def _step_like(self, before: Step, event: Event, path: Path) -> Step | None:
-        args = translated(event.args, path.numbers)
+    def _step_like(self, before: Step, events: list[Event], number: int, path: Path) -> Step | None:
         for step in self._choices(before):
-            other = step.event
-            if (
-                other is not None
-                and other.kind == event.kind
-                and other.entry is event.entry
-                and other.grad == event.grad
-                and len(other.results) == len(event.results)
-                and other.subject == event.subject
-                and self._alike(step.args, args, step.path, path)
-            ):
-                return step
+            if self._is_like(step, events[number], path.numbers, path):
+                if events[number].kind != "differentiate" or self._leads_over(step, events[number + 1 :], path):
+                    return step
         return None
+
+    def _leads_over(self, step: Step, events: list[Event], path: Path) -> bool:
+        """Whether the events that a walk goes over are those behind `step`."""
+        numbers, count = list(path.numbers), step.event.subject[0]  # type: ignore[union-attr]
+        for event in events[:count]:
+            step = step.next
+            if not self._is_like(step, event, numbers, path):
+                return False
+            numbers += step.results
+        return True
+
+    def _is_like(self, step: Step, event: Event, numbers: list[int], path: Path) -> bool:
+        other = step.event
+        return (
+            other is not None
+            and other.kind == event.kind
+            and other.entry is event.entry
+            and other.grad == event.grad
+            and len(other.results) == len(event.results)
+            and other.subject == event.subject
+            and self._alike(step.args, translated(event.args, numbers), step.path, path)
+        )
 
     def _alike(self, left: Any, right: Any, left_path: Path, right_path: Path) -> bool:
         if len(left) != len(right):
@@ -137,7 +157,12 @@ class Tree:
             self.first.append(step.number)
             if event.kind != "backward":
                 self.results.append(place)
-        if event.kind == "backward":
+        if event.kind == "flag":
+            self.values[step.results[0]].is_leaf = True
+        if event.kind == "grad":
+            numbers = iter(step.results)
+            step.subject = step, [None if number is None else next(numbers) for number in event.subject]
+        elif event.kind == "backward":
             step.subject = [(place, number, had) for (place, _, had), number in zip(event.subject, step.results)]
         else:
             step.subject = event.subject
@@ -149,7 +174,7 @@ class Tree:
     def _set_result(self, step: Step) -> None:
         event = step.event
         assert event is not None
-        if event.kind in ("op", "detach"):
+        if event.kind in ("op", "detach", "place"):
             results = [self.handed[number] for number in step.results]
             step.result = results[0] if event.shape is None else event.shape(results)
 

@@ -19,6 +19,7 @@ from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import same_part
@@ -27,15 +28,16 @@ from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
-from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, same, told
+from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.versions import WalkedVersions
+from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -373,9 +375,9 @@ class Walk(Tree, WalkedVersions, Leaving):
                     self.stale.add(number)
 
     def before_flag(self, tensor: Any) -> None:
-        if any([outside.tensor is tensor for outside in self.path.staying]) or any(
-            [value is tensor for value in self.bound.values()]
-        ):
+        met = [outside.tensor for outside in self.path.staying]
+        met += [*self.bound.values(), *[self.handed[number] for number in self.read_numbers]]
+        if any([other is tensor for other in met]):
             self.leave("requires_grad of a tensor changes within the step")
 
     def before_lending(self, tensor: Any) -> None:
@@ -432,20 +434,22 @@ class Walk(Tree, WalkedVersions, Leaving):
     def notes_of_backward(self, create_graph: bool, targets: Any) -> None:
         return None
 
-    def backward(self, tensor: Any, gradient: Any, retain_graph: Any, create_graph: bool, inputs: Any) -> None:
-        step = self.at if self.running else self.root
+    def backward(self, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
+        """A backward pass is to come. Gives whether that is done: the record has it here."""
+        if not self.running or not any([isinstance(output, Handed) for output in outputs]):
+            return False
+        step = self.at
         for choice in (step, *step.others):
             event = choice.event
-            if (
-                event is not None
-                and event.kind == "backward"
-                and tensor is self.handed[choice.args[0][1]]
-                and (gradient, create_graph, inputs) == (None, False, None)
-                and bool(retain_graph) is choice.args[1][1]
-                and self._leaves_are_free(choice)
-            ):
+            if event is None or event.kind != "backward" or through_ops:
+                continue
+            new = self._matches(choice, (outputs, keeps, seeds))
+            if new is not None and self._leaves_are_free(choice):
                 if choice is not step and not self._go_over(choice):
                     break
+                self._go_to(choice, new)
+                if not self.running:
+                    return False
                 added = []
                 for place, number, had in choice.subject:
                     leaf = self._outside_now(choice.path, place)
@@ -454,12 +458,11 @@ class Walk(Tree, WalkedVersions, Leaving):
                     else:
                         leaf._grad = self.handed[number]
                         self.assigned.add(number)
-                self.at = choice.next
                 if added:
                     self._add(added, choice.number)
-                return
-        self.leave("a backward pass that the record does not have here", tensor)
-        tensor.backward(gradient, retain_graph, create_graph, inputs)
+                return True
+        self.leave("a backward pass that the record does not have here")
+        return False
 
     def _outside_now(self, path: Path, place: int) -> Tensor:
         outside = path.outside[place]

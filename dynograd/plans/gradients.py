@@ -1,0 +1,355 @@
+"""Gradients as values: `autograd.grad` within a step that is recorded.
+
+Without `create_graph` it is one event, and its calls are rules and sums, as those of a backward pass. With `create_graph` the rules run through ops, which
+are recorded as the program's own are: behind an event "differentiate", which a walk compares, and which says how many events it may then go over.
+It may, since those follow from shapes alone: each rule is run again on arrays without values, and has to call the same ops.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import meta_arrays, ndarray
+from dynograd.autograd import engine
+from dynograd.autograd.engine import observers
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import OutputNode, Partial, caller
+from dynograd.autograd.packing import map_saved
+from dynograd.interpreter import TENSORS, differentiation
+from dynograd.interpreter.history import AliasBackward, alias_of
+from dynograd.plans.calls import Call
+from dynograd.plans.comparing import same
+from dynograd.plans.passes import Event, Pass
+from dynograd.plans.python_forms import CopyForm, call_with, results_of
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["RecordedGradients", "in_its_own_place", "is_seed", "leaf_of", "run_again", "seeds_of"]
+
+_ones: dict[tuple[Any, ...], Tensor] = {}
+
+
+def seeds_of(outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What the gradients of one-element outputs begin with: the same tensors each time. None: they are no such outputs."""
+    if not all([isinstance(output, Tensor) and output.numel() == 1 for output in outputs]):
+        return None
+    seeds = []
+    for output in outputs:
+        key = tuple(output.shape), output.dtype
+        if key not in _ones:
+            _ones[key] = Tensor.wrap(arrays.full(key[0], 1, output.dtype))
+        seeds.append(_ones[key])
+    return tuple(seeds)
+
+
+def is_seed(tensor: Any) -> bool:
+    """Whether it is one of those, which stay what they are."""
+    return _ones.get((tuple(tensor.array.shape), tensor.dtype)) is tensor
+
+
+def in_its_own_place(tensor: Any) -> Tensor:
+    """The same value with a place of its own on the tape, joined to the history that it has."""
+    result = Tensor.wrap(tensor.array)
+    result._requires_grad = True
+    if tensor.requires_grad:
+        result.node = alias_of(tensor if tensor.node is None else tensor.node)
+    return result
+
+
+def leaf_of(tensor: Any) -> Tensor:
+    """What an event "flag" makes of a tensor, apart from it."""
+    result = Tensor.wrap(tensor.array)
+    result._requires_grad = True
+    if MODES.plan is not None:
+        MODES.plan.note_flag(tensor, result)
+    return result
+
+
+def run_again(kind: str, arguments: list[Any]) -> list[Any]:
+    """The results of an event "place" or "grad", as the program has it written."""
+    if kind == "place":
+        return [in_its_own_place(*arguments) if MODES.plan is None else MODES.plan.in_its_own_place(*arguments)]
+    outputs, inputs, seeds, (keeps, _, who) = arguments
+    results = differentiation.differentiated(who, outputs, list(inputs), seeds, keeps, False)
+    return [result for result in results if result is not None]
+
+
+class RecordedGradients:
+    """The part of a recording that notes them."""
+
+    calls: list[Call]
+    events: list[Event]
+    inside: int
+    numbers: dict[int, int]
+    outside: list[Any]
+    places: dict[int, int]
+    reason: str
+    values: list[Any]
+
+    def begin_gradients(self) -> None:
+        self.by_array: dict[int, list[int]] = {}  # numbers of values, by the id of their array
+        self.differentiating = False  # a backward pass runs through ops
+        self.listening: list[list[Any]] = []  # what is told of the ops that rules call
+        self.without_values = False  # a rule runs again, to see whether it calls the same ones
+        self.asked: Pass | None = None  # the pass of `autograd.grad` that is to come, or runs
+        self.seeds: Any = ("same", None)  # what the gradients of a backward pass that is to come begin with, described
+
+    # --- the request ------------------------------------------------------------------------------------------------------------
+
+    def gradients(self: Any, run: Any, outputs: Any, inputs: Any, seeds: Any, own: Any, flags: tuple) -> list[Any]:
+        """`run(outputs, inputs, seeds, own)`: a tensor for each input, or None.
+
+        Args:
+            own: gives an array of its own for a gradient that is not differentiated.
+            flags: whether the graph is kept, whether the gradients are differentiated, and who asks.
+        """
+        keeps, through_ops, _ = flags
+        if self.inside or self.reason or self.differentiating:
+            return run(outputs, inputs, seeds, own)
+        tensors = [*outputs, *inputs, *[seed for seed in seeds or () if seed is not None]]
+        if not all([type(tensor) in TENSORS for tensor in tensors]):
+            self.refuse("gradients of what is no plain tensor")
+        elif through_ops and not keeps:
+            self.refuse("a backward pass that is differentiated, and lets its graph go")
+        elif through_ops and seeds is None:
+            seeds = seeds_of(outputs)
+        if self.reason:
+            return run(outputs, inputs, seeds, own)
+        described = [self._described(group) for group in (outputs, inputs, seeds)]
+        kind = "differentiate" if through_ops else "grad"
+        event = Event(kind, None, (*described, ("same", flags)), MODES.grad, caller(4))
+        event.calls = len(self.calls)
+        return self._with_graph(event, run, outputs, inputs, seeds) if through_ops else self._as_arrays(event, run, outputs, inputs, seeds, own)
+
+    def _as_arrays(self: Any, event: Event, run: Any, outputs: Any, inputs: Any, seeds: Any, own: Any) -> list[Any]:
+        copies = []
+
+        def noted(g: Any) -> Any:
+            result = own(g)
+            if result is not g:
+                copies.append(Call("copy", "copy", None, (g,), (result,), (), CopyForm(g)))
+            return result
+
+        asked = self.asked = Pass(self)
+        try:
+            results = run(outputs, inputs, seeds, noted)
+        finally:
+            self.asked = None
+        if self.reason:
+            return results
+        self.calls += copies
+        event.results = [self._new_value(result) for result in results if result is not None]
+        numbers = iter(event.results)
+        event.subject = tuple([None if result is None else next(numbers) for result in results])
+        asked.note_used()
+        self._over(event)
+        return results
+
+    def _with_graph(self: Any, event: Event, run: Any, outputs: Any, inputs: Any, seeds: Any) -> list[Any]:
+        self.events.append(event)
+        start = len(self.events)
+        self.differentiating = True
+        try:
+            results = run(outputs, inputs, seeds, None)
+        finally:
+            self.differentiating = False
+        if not all([result is None or id(result) in self.numbers for result in results]):
+            self.refuse("a gradient that nothing was computed for")
+        if not self.reason:
+            numbers = [None if result is None else self.numbers[id(result)] for result in results]
+            event.subject = len(self.events) - start, tuple(numbers)
+        return results
+
+    def backward(self: Any, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
+        """A backward pass is to come, whose gradients go to leaves. Gives whether that is done."""
+        if not self.inside and not self.reason and all([type(tensor) in TENSORS for tensor in (*outputs, *(seeds or ()))]):
+            self.seeds = self._described(seeds)
+        return False
+
+    def note_again(self: Any, event: Event) -> None:
+        """An event "differentiate" of a record that is run anew, op by op."""
+        if not self.reason:
+            again = copy.copy(event)
+            again.calls = len(self.calls)
+            self.events.append(again)
+
+    # --- leaves -----------------------------------------------------------------------------------------------------------------
+
+    def in_its_own_place(self: Any, tensor: Any) -> Tensor:
+        """The same value with a place of its own on the tape."""
+        result = in_its_own_place(tensor)
+        if self.inside or self.reason or type(tensor) not in TENSORS:
+            return result
+        if id(tensor) not in self.numbers and not tensor.requires_grad:
+            return result
+        event = Event("place", None, (self._described(tensor),), MODES.grad, caller(2))
+        event.results.append(self._new_value(result))
+        self._over(event)
+        return result
+
+    def before_flag(self: Any, tensor: Any) -> None:
+        """`requires_grad` of a tensor is about to change."""
+        number = self.numbers.get(id(tensor))
+        if self.inside or self.reason or (number is None and id(tensor) not in self.places):
+            return
+        if number is None or tensor._requires_grad or type(tensor._meta) not in (tuple, type(None)):
+            self.refuse("requires_grad of a tensor changes within the step")
+            return
+        before = Tensor.wrap(tensor.array)
+        before._meta = tensor._meta
+        del self.numbers[id(tensor)]
+        self.values[number], self.numbers[id(before)] = before, number
+        self.note_flag(before, tensor)
+
+    def note_flag(self: Any, before: Any, tensor: Any) -> None:
+        """`tensor` is the leaf that `before` has become."""
+        if not self.reason:
+            event = Event("flag", None, (("value", self.numbers[id(before)]),), 0, caller(4))
+            event.results.append(self._new_value(tensor))
+            self._over(event)
+
+    # --- what the engine tells --------------------------------------------------------------------------------------------------
+
+    def notes_of_backward(self: Any, create_graph: bool, targets: Any) -> Any:
+        """What the engine tells of the pass that it begins; None if it need not."""
+        if self.without_values:
+            MODES.plan = self
+            return None
+        if self.inside or self.reason:
+            return None
+        if create_graph and self.differentiating:
+            MODES.plan = self  # rules run through ops, which are recorded
+            return GraphPass(self)
+        if MODES.anomaly or observers:
+            self.refuse("anomaly mode, or a profiler that looks on at backward")
+            return None
+        if create_graph or (targets is not None and self.asked is None and not self.from_outside):
+            self.refuse("a backward pass that is differentiated, or gives gradients to some tensors only")
+            return None
+        return self.asked or Pass(self)
+
+    def tell(self: Any, entry: Any, below: Any, args: tuple) -> Any:
+        """A call of an op that is only told of."""
+        inside, self.inside = self.inside, 1
+        try:
+            result = call_with(below, entry.op, args)
+        finally:
+            self.inside = inside
+        if not inside:
+            self.told(entry, args, results_of(result)[0] or ())
+        return result
+
+    def told(self, entry: Any, args: tuple, results: Any) -> None:
+        """An op was called: what shapes say of it."""
+        call = entry, [_outline(value) for value in args], [_outline(tensor) for tensor in results]
+        for calls in self.listening:
+            calls.append(call)
+
+    # --- tensors that rules make of what nodes have saved -----------------------------------------------------------------------
+
+    def saved(self: Any, tensor: Any) -> tuple[str, Any] | None:
+        """Describes a tensor on an array of the record, with the history that this has there."""
+        array, node = tensor.array, tensor.node
+        for number in self.by_array.get(id(array), ()):
+            value = self.values[number]
+            if value.array is array and value._requires_grad is tensor._requires_grad and _is_same_place(value, node):
+                return "value", number
+        if is_seed(tensor):
+            return None
+        if type(node) is AliasBackward:
+            return "value", self._note_alias(tensor)
+        if node is None and not tensor._requires_grad:
+            for outside in self.outside:
+                if outside.array is array and outside.tensor.array is array and not outside.tensor._requires_grad:
+                    return "outside", self._place_of(outside.tensor)
+        self.refuse("a tensor that a rule makes of something else than tensors")
+        return None
+
+    def _note_alias(self: Any, tensor: Any) -> int:
+        """A tensor that has the value and the history of another, in a place of its own."""
+        edge = tensor.node.edges[0]
+        described = None
+        if not edge.seq:
+            described = self._described(edge) if edge.array is tensor.array else None
+        else:
+            for number in self.by_array.get(id(tensor.array), ()):
+                if self.values[number].array is tensor.array and _is_same_place(self.values[number], edge):
+                    described = "value", number
+        if described is None:
+            self.refuse("a rule takes what is not the step's")
+            return -1
+        event = Event("place", None, (described,), MODES.grad, caller(2))
+        event.results.append(self._new_value(tensor))
+        self._over(event)
+        return event.results[0]
+
+
+def _outline(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return "tensor", value.array.shape, value.array.dtype, value._requires_grad
+    return [_outline(element) for element in value] if type(value) in (list, tuple) else value
+
+
+def _is_same_place(tensor: Any, node: Any) -> bool:
+    """Whether the gradient of `tensor` goes to `node`."""
+    if type(node) is OutputNode and type(tensor.node) is OutputNode:
+        return tensor.node.edges[0] is node.edges[0] and tensor.node.attrs == node.attrs
+    return tensor.node is node
+
+
+class GraphPass:
+    """A backward pass through ops."""
+
+    def __init__(self, recording: Any) -> None:
+        self.recording = recording
+
+    add = staticmethod(engine._sum)
+
+    def rule(self, node: Any, g: Any, create_graph: bool) -> Any:
+        """Gradients of a node's inputs, as tensors."""
+        recording = self.recording
+        if type(node) in (OutputNode, AliasBackward) or recording.reason:
+            return node.apply_graph(g)
+        if id(node) not in recording.shadows:
+            recording.refuse(f"{node.op_name()} was not recorded")
+        if node.hooks is not None:
+            recording.refuse("a hook on a gradient")
+        calls: list[Any] = []
+        recording.listening.append(calls)
+        try:
+            gradients = node.apply_graph(g)
+        finally:
+            recording.listening.pop()
+        if not recording.reason and not self._follows_from_shapes(node, g, calls):
+            recording.refuse(f"the backward of {node.op_name()} decides on values")
+        return gradients
+
+    def _follows_from_shapes(self, node: Any, g: Any, calls: list[Any]) -> bool:
+        """Whether the rule calls the same ops where there are no values."""
+        bare = copy.copy(node)
+        for name in node.saved_names:
+            setattr(bare, name, map_saved(getattr(node, name), _without_values))
+        recording = self.recording
+        again: list[Any] = []
+        listening, recording.listening, recording.without_values = recording.listening, [again], True
+        try:
+            bare.apply_graph(_bare(g))
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+            return False
+        finally:
+            recording.listening, recording.without_values = listening, False
+        return same(again, calls)
+
+
+def _bare(g: Any) -> Any:
+    """A gradient without values."""
+    if type(g) is Partial:
+        return Partial({number: _bare(part) for number, part in g.parts.items()})
+    tensor = Tensor.wrap(_without_values(g.array))
+    tensor.node, tensor._requires_grad = g.node, g._requires_grad
+    return tensor
+
+
+def _without_values(array: Any) -> Any:
+    return meta_arrays.like(array) if type(array) is ndarray else array
