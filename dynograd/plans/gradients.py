@@ -8,10 +8,13 @@ It may, since those follow from shapes alone: each rule is run again on arrays w
 from __future__ import annotations
 
 import copy
+import weakref
 from typing import Any
 
+import numpy
+
 from dynograd import arrays
-from dynograd.arrays import meta_arrays, ndarray
+from dynograd.arrays import MetaArray, meta_arrays, ndarray
 from dynograd.autograd import engine
 from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
@@ -21,13 +24,14 @@ from dynograd.interpreter import TENSORS, differentiation
 from dynograd.interpreter.history import AliasBackward, alias_of
 from dynograd.plans.calls import Call
 from dynograd.plans.comparing import same
-from dynograd.plans.passes import Event, Pass
+from dynograd.plans.passes import Event, Pass, is_constant
 from dynograd.plans.python_forms import CopyForm, call_with, results_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["RecordedGradients", "in_its_own_place", "is_seed", "leaf_of", "run_again", "seeds_of"]
+__all__ = ["RecordedGradients", "in_its_own_place", "leaf_of", "run_again", "seeds_of", "stays"]
 
 _ones: dict[tuple[Any, ...], Tensor] = {}
+_constants: weakref.WeakValueDictionary[tuple[Any, ...], Tensor] = weakref.WeakValueDictionary()
 
 
 def seeds_of(outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -43,9 +47,22 @@ def seeds_of(outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(seeds)
 
 
-def is_seed(tensor: Any) -> bool:
-    """Whether it is one of those, which stay what they are."""
+def _is_seed(tensor: Any) -> bool:
     return _ones.get((tuple(tensor.array.shape), tensor.dtype)) is tensor
+
+
+def _constant(array: Any) -> Tensor:
+    """The one tensor with these numbers that records have in the place of what rules make anew each time."""
+    key = array.shape, array.strides, array.dtype, array.tobytes()
+    tensor = _constants.get(key)
+    if tensor is None:
+        tensor = _constants[key] = Tensor.wrap(array.copy(order="K"))
+    return tensor
+
+
+def stays(tensor: Any) -> bool:
+    """Whether nobody but records has it, so that it stays what it is."""
+    return _is_seed(tensor) or any([tensor is other for other in _constants.values()])
 
 
 def in_its_own_place(tensor: Any) -> Tensor:
@@ -92,6 +109,8 @@ class RecordedGradients:
         self.differentiating = False  # a backward pass runs through ops
         self.listening: list[list[Any]] = []  # what is told of the ops that rules call
         self.without_values = False  # a rule runs again, to see whether it calls the same ones
+        self.made: list[Tensor] = []  # stand for what rules make of shapes and numbers
+        self.drawn: dict[Any, int] = {}  # the events that have drawn random numbers, by the place in the stream
         self.asked: Pass | None = None  # the pass of `autograd.grad` that is to come, or runs
         self.seeds: Any = ("same", None)  # what the gradients of a backward pass that is to come begin with, described
 
@@ -240,11 +259,32 @@ class RecordedGradients:
             self.told(entry, args, results_of(result)[0] or ())
         return result
 
-    def told(self, entry: Any, args: tuple, results: Any) -> None:
-        """An op was called: what shapes say of it."""
-        call = entry, [_outline(value) for value in args], [_outline(tensor) for tensor in results]
+    def told(self: Any, entry: Any, args: tuple, results: Any, described: Any = None) -> None:
+        """An op was called: what shapes say of it, and the numbers of tensors that no op has made."""
+        kinds = [("same", None)] * len(args) if described is None else described
+        operands = [self._outline(value, its_own) for value, its_own in zip(args, kinds)]
         for calls in self.listening:
-            calls.append(call)
+            calls.append((entry, operands, [_outline(tensor) for tensor in results]))
+
+    def _outline(self: Any, value: Any, described: tuple[str, Any]) -> Any:
+        kind, content = described
+        if isinstance(value, Tensor):
+            return *_outline(value), self._numbers_of(value, described)
+        if type(value) not in (list, tuple):
+            return value
+        kinds = content[1] if kind == "list" else [("same", None)] * len(value)
+        return [self._outline(element, its_own) for element, its_own in zip(value, kinds)]
+
+    def _numbers_of(self: Any, tensor: Any, described: tuple[str, Any]) -> bytes | None:
+        """The numbers of a tensor that a rule has made; None: it is made of the tensors that come to the rule."""
+        if not self.without_values:
+            kind, place = described
+            made = kind == "outside" and any([self.outside[place].tensor is constant for constant in self.made])
+            return tensor.array.tobytes() if made else None
+        array = tensor.array
+        if type(array) is MetaArray:
+            return None if array.number is None else numpy.full(array.shape, array.number, array.dtype).tobytes()
+        return array.tobytes()
 
     # --- tensors that rules make of what nodes have saved -----------------------------------------------------------------------
 
@@ -255,7 +295,7 @@ class RecordedGradients:
             value = self.values[number]
             if value.array is array and value._requires_grad is tensor._requires_grad and _is_same_place(value, node):
                 return "value", number
-        if is_seed(tensor):
+        if _is_seed(tensor):
             return None
         if type(node) is AliasBackward:
             return "value", self._note_alias(tensor)
@@ -263,8 +303,22 @@ class RecordedGradients:
             for outside in self.outside:
                 if outside.array is array and outside.tensor.array is array and not outside.tensor._requires_grad:
                     return "outside", self._place_of(outside.tensor)
-        self.refuse("a tensor that a rule makes of something else than tensors")
+            if self.listening:
+                constant = _constant(array)
+                self.made.append(constant)
+                return "outside", self._place_of(constant)
+        self.refuse("a tensor that comes into a backward pass from elsewhere")
         return None
+
+    def source_of(self: Any, key: Any) -> int | None:
+        """The event that has drawn at this place of the random stream before, where a rule draws the same again."""
+        if not self.differentiating:
+            self.drawn[key] = len(self.events)
+            return None
+        source = self.drawn.get(key)
+        if source is None:
+            self.refuse("a backward pass that draws random numbers of its own")
+        return source
 
     def _note_alias(self: Any, tensor: Any) -> int:
         """A tensor that has the value and the history of another, in a place of its own."""
@@ -285,10 +339,8 @@ class RecordedGradients:
         return event.results[0]
 
 
-def _outline(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return "tensor", value.array.shape, value.array.dtype, value._requires_grad
-    return [_outline(element) for element in value] if type(value) in (list, tuple) else value
+def _outline(tensor: Any) -> tuple[Any, ...]:
+    return "tensor", tensor.array.shape, tensor.array.dtype, tensor._requires_grad
 
 
 def _is_same_place(tensor: Any, node: Any) -> bool:
@@ -352,4 +404,4 @@ def _bare(g: Any) -> Any:
 
 
 def _without_values(array: Any) -> Any:
-    return meta_arrays.like(array) if type(array) is ndarray else array
+    return meta_arrays.like(array) if type(array) is ndarray and not is_constant(array) else array

@@ -91,6 +91,10 @@ class Pass:
 
     def add(self, total: Any, part: Any) -> Any:
         """The sum of two gradients of one node or leaf."""
+        if type(total) is Partial and type(part) is Partial:
+            for number, g in part.parts.items():
+                total.parts[number] = self.add(total.parts[number], g) if number in total.parts else g
+            return total
         with noting() as launches:
             result = engine._sum(total, part)
         recording = self.recording

@@ -25,7 +25,7 @@ from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
-from dynograd.plans.gradients import RecordedGradients, is_seed
+from dynograd.plans.gradients import RecordedGradients, stays
 from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, is_constant, saved_of
@@ -151,7 +151,7 @@ class Recording(RecordedVersions, RecordedGradients):
         args = tuple([frozen(value, self.constants) for value in args])
         described = tuple(
             [
-                self._described(value) if name != entry.op.row["by_row"] else ("key", None)
+                self._described(value) if name != entry.op.row["by_row"] else ("key", self.source_of(value))
                 for name, value in zip(entry.op.parameter_names, args)
             ]
         )
@@ -178,7 +178,7 @@ class Recording(RecordedVersions, RecordedGradients):
         self._note_op(event, entry, below, args, results, launches)
         self._over(event)
         if self.listening:
-            self.told(entry, args, results)
+            self.told(entry, args, results, described)
         return result
 
     def _over(self, event: Event) -> None:
@@ -208,7 +208,7 @@ class Recording(RecordedVersions, RecordedGradients):
             place = self.places[id(tensor)] = len(self.outside)
             known = self.known.get(id(tensor))
             fresh = known is None or known() is not tensor or id(tensor) in self.arguments or not _is_its_own(tensor)
-            fresh = fresh and not is_seed(tensor)
+            fresh = fresh and not stays(tensor)
             if tensor.node is not None:
                 self.refuse("a tensor from outside has a history")
             name = self.arguments.get(id(tensor), "")

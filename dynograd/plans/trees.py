@@ -57,7 +57,9 @@ class Tree:
             if step.event.kind == "differentiate" and step.path is path:
                 count, numbers = step.event.subject
                 its_own = [None if number is None else path.numbers[number] for number in numbers]
-                step.subject = path.steps[step.number + count], its_own
+                inner = path.steps[step.number + 1 : step.number + 1 + count]
+                keyed = [(other, path.steps[source]) for other in inner if (source := source_of(other)) is not None]
+                step.subject = path.steps[step.number + count], its_own, keyed
         path.take(program)
         entries = {event.entry for event in recording.events if event.entry is not None}
         aside = {entry.key for entry in entries} | with_quick_ways(recording.through)
@@ -161,7 +163,7 @@ class Tree:
             self.values[step.results[0]].is_leaf = True
         if event.kind == "grad":
             numbers = iter(step.results)
-            step.subject = step, [None if number is None else next(numbers) for number in event.subject]
+            step.subject = step, [None if number is None else next(numbers) for number in event.subject], []
         elif event.kind == "backward":
             step.subject = [(place, number, had) for (place, _, had), number in zip(event.subject, step.results)]
         else:
@@ -189,6 +191,11 @@ class Tree:
                 return UNSEEN  # what it is in this step is found out by `other`
             return outside.tensor
         return content if kind == "same" else UNSEEN
+
+
+def source_of(step: Step) -> int | None:
+    """The number of the step that draws at the same place of the random stream."""
+    return next((content for kind, content in step.args if kind == "key"), None)
 
 
 def translated(args: Any, numbers: list[int]) -> tuple[Any, ...]:

@@ -43,7 +43,9 @@ class WalkedGradients:
             if self._go_to_one(choice, (outputs, inputs, begun_with, flags)):
                 if not self.running:
                     break
-                last, numbers = choice.subject
+                last, numbers, keyed = choice.subject
+                for step, source in keyed:
+                    step.key = source.key
                 self.at = last.next
                 return [None if number is None else self.handed[number] for number in numbers]
         if self.running and any([isinstance(tensor, Handed) for tensor in (*outputs, *inputs, *(seeds or ()))]):

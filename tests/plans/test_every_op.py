@@ -86,7 +86,10 @@ class Case:
 
 
 def check_row(row: Any, backward: bool, tolerance: float) -> Compiled | None:
-    case = Case(row, backward)
+    return check_case(Case(row, backward), tolerance)
+
+
+def check_case(case: Case, tolerance: float) -> Compiled | None:
     arrays = case.arguments.leaves()
     if not arrays:
         return None
