@@ -269,9 +269,11 @@ class RecordedGradients:
     def _outline(self: Any, value: Any, described: tuple[str, Any]) -> Any:
         kind, content = described
         if isinstance(value, Tensor):
+            if type(value.array) is ndarray and is_constant(value.array) and value.array.dtype.kind == "f":
+                return "number", float(numpy.float32(value.array))
             return *_outline(value), self._numbers_of(value, described)
         if type(value) not in (list, tuple):
-            return value
+            return ("number", float(numpy.float32(value))) if type(value) in (int, float) else value
         kinds = content[1] if kind == "list" else [("same", None)] * len(value)
         return [self._outline(element, its_own) for element, its_own in zip(value, kinds)]
 
@@ -303,6 +305,8 @@ class RecordedGradients:
             for outside in self.outside:
                 if outside.array is array and outside.tensor.array is array and not outside.tensor._requires_grad:
                     return "outside", self._place_of(outside.tensor)
+            if any([array is constant for constant in self.constants]):
+                return "outside", self._place_of(_constant(array))
             if self.listening:
                 constant = _constant(array)
                 self.made.append(constant)

@@ -34,7 +34,7 @@ class Twice(Case):
         squares = [g.pow(2).sum() for g in gradients if g is not None and g.requires_grad]
         if squares:
             sum(squares[1:], squares[0]).backward()
-        return *results, *gradients
+        return [value.detach() for value in (*results, *gradients) if isinstance(value, Tensor)]
 
 
 def main(*chosen: str) -> None:
