@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -21,14 +22,14 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
 from dynograd.interpreter import TENSORS, differentiation
-from dynograd.interpreter.history import AliasBackward, alias_of
+from dynograd.interpreter.history import AliasBackward, in_its_own_place
 from dynograd.plans.calls import Call
 from dynograd.plans.comparing import same
 from dynograd.plans.passes import Event, Pass, is_constant
 from dynograd.plans.python_forms import CopyForm, call_with, results_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["RecordedGradients", "in_its_own_place", "leaf_of", "run_again", "seeds_of", "stays"]
+__all__ = ["RecordedGradients", "leaf_of", "run_again", "seeds_of", "stays"]
 
 _ones: dict[tuple[Any, ...], Tensor] = {}
 _constants: weakref.WeakValueDictionary[tuple[Any, ...], Tensor] = weakref.WeakValueDictionary()
@@ -65,15 +66,6 @@ def stays(tensor: Any) -> bool:
     return _is_seed(tensor) or any([tensor is other for other in _constants.values()])
 
 
-def in_its_own_place(tensor: Any) -> Tensor:
-    """The same value with a place of its own on the tape, joined to the history that it has."""
-    result = Tensor.wrap(tensor.array)
-    result._requires_grad = True
-    if tensor.requires_grad:
-        result.node = alias_of(tensor if tensor.node is None else tensor.node)
-    return result
-
-
 def leaf_of(tensor: Any) -> Tensor:
     """What an event "flag" makes of a tensor, apart from it."""
     result = Tensor.wrap(tensor.array)
@@ -86,7 +78,7 @@ def leaf_of(tensor: Any) -> Tensor:
 def run_again(kind: str, arguments: list[Any]) -> list[Any]:
     """The results of an event "place" or "grad", as the program has it written."""
     if kind == "place":
-        return [in_its_own_place(*arguments) if MODES.plan is None else MODES.plan.in_its_own_place(*arguments)]
+        return [in_its_own_place(*arguments)]
     outputs, inputs, seeds, (keeps, _, who) = arguments
     results = differentiation.differentiated(who, outputs, list(inputs), seeds, keeps, False)
     return [result for result in results if result is not None]
@@ -195,17 +187,24 @@ class RecordedGradients:
 
     # --- leaves -----------------------------------------------------------------------------------------------------------------
 
-    def in_its_own_place(self: Any, tensor: Any) -> Tensor:
-        """The same value with a place of its own on the tape."""
-        result = in_its_own_place(tensor)
+    def in_its_own_place(self: Any, tensor: Any, run: Callable[[Any], Tensor]) -> Tensor:
+        """`run(tensor)`: the same value with a place of its own on the tape."""
+        result = run(tensor)
         if self.inside or self.reason or type(tensor) not in TENSORS:
-            return result
-        if id(tensor) not in self.numbers and not tensor.requires_grad:
             return result
         event = Event("place", None, (self._described(tensor),), MODES.grad, caller(2))
         event.results.append(self._new_value(result))
         self._over(event)
         return result
+
+    def ask(self: Any, question: Callable[..., bool], *groups: tuple[Any, ...]) -> bool:
+        """What is asked of the graph of gradients: `question(*groups)`."""
+        answer = question(*groups)
+        if not self.inside and not self.reason and not self.differentiating:
+            event = Event("ask", None, tuple([self._described(group) for group in groups]), MODES.grad, caller(3))
+            event.subject = answer
+            self._over(event)
+        return answer
 
     def before_flag(self: Any, tensor: Any) -> None:
         """`requires_grad` of a tensor is about to change."""

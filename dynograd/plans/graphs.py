@@ -37,6 +37,7 @@ _NAMES = {
     "write": ("tensor", "value"),
     "place": ("input",),
     "flag": ("input",),
+    "ask": ("outputs", "inputs"),
     "grad": _OF_GRAD,
     "differentiate": _OF_GRAD,
 }

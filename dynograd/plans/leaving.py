@@ -110,9 +110,9 @@ class Leaving:
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if type(tensor) is Handed:
-                become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
+                become(tensor, self.own(number), freed(self.path, value), value.grad)
             elif type(tensor) is Read:
-                become(tensor, tensor.array, freed(self.path), True)
+                become(tensor, tensor.array, freed(self.path, value), True)
 
     def _run_anew(self, step: Step, recording: Recording, done: int) -> None:
         event = step.event
@@ -131,7 +131,7 @@ class Leaving:
         if event.kind in ("write", "rename"):
             recording.note_write(event, *[self.handed[number] for _, number in step.args])
             return
-        if event.kind == "differentiate":  # its ops are run anew one by one
+        if event.kind in ("differentiate", "ask"):  # the ops of the one are run anew one by one
             recording.note_again(event)
             return
         if event.kind == "flag":
@@ -232,7 +232,7 @@ class Leaving:
         if type(tensor) is Handed:
             self.read(tensor)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(self.path), True)
+            become(tensor, tensor.array, freed(self.path, tensor.value), True)
         return tensor
 
 

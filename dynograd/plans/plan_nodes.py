@@ -100,7 +100,7 @@ class PlanNode(Node):
                     results = [leaf_of(self._arguments(step, tensors)[0])]
                 else:
                     results = []
-                    if type(MODES.plan) is Recording and event.kind == "differentiate":
+                    if type(MODES.plan) is Recording and event.kind in ("differentiate", "ask"):
                         MODES.plan.note_again(event)
                     elif type(MODES.plan) is Recording and event.kind in ("write", "rename"):
                         MODES.plan.note_write(event, *[tensors[number] for _, number in step.args])

@@ -16,7 +16,7 @@ FIELDS = tuple(f"a{place}" for place in range(MOST))
 UNSEEN = object()  # no operand is this
 
 
-_OF_ONE_SIZE = ("write", "rename", "grad", "differentiate", "place", "flag")  # events that no other size takes over
+_OF_ONE_SIZE = ("write", "rename", "grad", "differentiate", "place", "flag", "ask")  # events that no other size takes over
 
 
 class Step:
@@ -65,6 +65,7 @@ class Path:
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
         self.open: list[int] = []  # values with a gradient that no backward pass of the record has used up
+        self.made_leaves: list[int] = []  # values that are leaves with a gradient
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
         self.keyed: list[Step] = []  # those that draw random numbers
@@ -111,8 +112,10 @@ class Freed(Node):
     op = None
 
 
-def freed(path: Path) -> Freed:
-    """Leads to all leaves, so that whoever asks for their gradients is told."""
+def freed(path: Path, value: Any) -> Freed | None:
+    """The history of a recorded tensor from now on: it leads to all leaves, so that whoever asks for their gradients is told."""
+    if not value.grad or value.is_leaf:
+        return None
     node = Freed()
     node.edges, node.seq, node.hooks, node.attrs = path.leaves, 1, None, FREED
     return node

@@ -75,8 +75,9 @@ class Tree:
             for step in path.steps
             if step.event is not None and step.event.kind != "backward"
             for number in step.results
-            if self.values[number].grad and number not in path.consumed
+            if self.values[number].grad and not self.values[number].is_leaf and number not in path.consumed
         ]
+        path.made_leaves = [number for number in path.numbers if self.values[number].is_leaf]
 
     def _follow(self, before: Step, step: Step) -> None:
         if before.next is None:
@@ -151,6 +152,7 @@ class Tree:
             step.results.append(place)
             value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None)
             value.version = recording.writes_into(tensor.array)
+            value.is_leaf = value.grad and tensor.node is None
             self.values.append(value)
             self.handed.append(new_handed(value))
             self.counts.append(0)
@@ -159,8 +161,6 @@ class Tree:
             self.first.append(step.number)
             if event.kind != "backward":
                 self.results.append(place)
-        if event.kind == "flag":
-            self.values[step.results[0]].is_leaf = True
         if event.kind == "grad":
             numbers = iter(step.results)
             step.subject = step, [None if number is None else next(numbers) for number in event.subject], []

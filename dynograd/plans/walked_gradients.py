@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.plans.gradients import in_its_own_place, seeds_of
+from dynograd.plans.gradients import seeds_of
 from dynograd.plans.handed import Handed, stand_for
 from dynograd.tensor.tensor import Tensor
 
@@ -52,14 +52,23 @@ class WalkedGradients:
             self.leave("gradients that the record does not have here")
         return MODES.plan.gradients(run, outputs, inputs, seeds, own, flags) if MODES.plan not in (None, self) else run(outputs, inputs, seeds, own)
 
-    def in_its_own_place(self: Any, tensor: Any) -> Tensor:
-        """The same value with a place of its own on the tape."""
+    def in_its_own_place(self: Any, tensor: Any, run: Any) -> Tensor:
+        """`run(tensor)`: the same value with a place of its own on the tape."""
         for choice in self._choices_of("place", MODES.grad):
             if self._go_to_one(choice, (tensor,)) and self.running:
                 return choice.result
         if self.running and (isinstance(tensor, Handed) or tensor.requires_grad):
             self.leave("a tensor gets a place of its own where the record does not have that")
-        return in_its_own_place(tensor) if MODES.plan in (None, self) else MODES.plan.in_its_own_place(tensor)
+        return run(tensor) if MODES.plan in (None, self) else MODES.plan.in_its_own_place(tensor, run)
+
+    def ask(self: Any, question: Any, *groups: tuple[Any, ...]) -> bool:
+        """What is asked of the graph of gradients: `question(*groups)`."""
+        for choice in self._choices_of("ask", MODES.grad):
+            if self._go_to_one(choice, groups) and self.running:
+                return choice.event.subject
+        if self.running:
+            self.leave("the graph of gradients was asked for")
+        return question(*groups) if MODES.plan in (None, self) else MODES.plan.ask(question, *groups)
 
     def flag(self: Any, tensor: Any, requires_grad: bool) -> None:
         """`requires_grad` of a recorded tensor is set: it stands for a leaf from now on."""

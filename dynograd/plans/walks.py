@@ -87,9 +87,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
             value = self.values[number]
-            become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
+            become(tensor, self.own(number), freed(self.path, value), value.grad)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(self.path), True)
+            become(tensor, tensor.array, freed(self.path, self.values[number]), True)
         self.put_in_place(number, new_handed(self.values[number]))
 
     def put_in_place(self, number: int, new: Any) -> None:
@@ -342,7 +342,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             if value.grad:
                 become(tensor, copied, None, True, kind=Read)
                 return copied
-        become(tensor, copied, freed(self.path) if value.grad else None, value.grad)
+        become(tensor, copied, freed(self.path, value), value.grad)
         return copied
 
     def _note_read(self, number: int, copied: Any) -> None:
@@ -413,7 +413,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 if isinstance(tensor, Handed):  # reading one may have made others plain
                     tensor.value.walk.read(tensor)
                 if isinstance(tensor, Handed):
-                    become(tensor, tensor.array, freed(self.path), True)
+                    become(tensor, tensor.array, freed(self.path, tensor.value), True)
 
     def detach(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Handed):
@@ -548,10 +548,22 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                     break
                 self.at = choice
                 self.catch_up()
+                if self.running and self.path.made_leaves and self._keeps_made_leaves():
+                    break
                 if self.path.open and self.running:
                     self._open()
                 return
-        self.leave("the program ended earlier than the record")
+        if self.running:
+            self.leave("the program ended earlier than the record, or keeps a leaf that it has made")
+
+    def _keeps_made_leaves(self) -> bool:
+        """Whether the program has a leaf of its own, and what is still to be differentiated."""
+        handed, counts, path = self.handed, self.counts, self.path
+        leaves, others = [
+            any([getrefcount(handed[number]) != counts[number] for number in numbers])
+            for numbers in (path.made_leaves, path.open)
+        ]
+        return leaves and others
 
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""
