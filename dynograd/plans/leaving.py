@@ -11,6 +11,8 @@ import numpy
 from dynograd.amp.autocasting import STATE
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
+from dynograd.interpreter import differentiation
+from dynograd.plans.gradients import run_again
 from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.memory import is_part_of_any, same_part
 from dynograd.plans.plan_nodes import PlanNode
@@ -110,16 +112,17 @@ class Leaving:
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if type(tensor) is Handed:
-                become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
+                become(tensor, self.own(number), freed(self.path, value), value.grad)
             elif type(tensor) is Read:
-                become(tensor, tensor.array, freed(self.path), True)
+                become(tensor, tensor.array, freed(self.path, value), True)
 
     def _run_anew(self, step: Step, recording: Recording, done: int) -> None:
         event = step.event
         assert event is not None
         before = MODES.grad
         if event.kind == "backward":
-            self.handed[step.args[0][1]].backward(retain_graph=step.args[1][1])
+            outputs, keeps, seeds = [self._actual(described, step.path) for described in step.args]
+            differentiation.backward(outputs, seeds, keeps)
             for place, number in [(place, number) for place, number, had in step.subject if not had]:
                 leaf = self._outside_now(step.path, place)
                 self._take_over(number, leaf._grad, recording, event.calls <= done)
@@ -128,10 +131,24 @@ class Leaving:
         if event.kind == "step":
             return
         if event.kind in ("write", "rename"):
-            recording.note_again(event, *[self.handed[number] for _, number in step.args])
+            recording.note_write(event, *[self.handed[number] for _, number in step.args])
+            return
+        if event.kind in ("differentiate", "ask"):  # the ops of the one are run anew one by one
+            recording.note_again(event)
+            return
+        if event.kind == "flag":
+            before, tensor = self.handed[step.args[0][1]], self.handed[step.results[0]]
+            become(tensor, before.array, None, True, before._meta)
+            recording.note_flag(before, tensor)
             return
         if event.kind == "detach":
             results = [self.handed[step.args[0][1]].detach()]
+        elif event.kind in ("place", "grad"):
+            MODES.grad = event.grad
+            try:
+                results = run_again(event.kind, [self._actual(described, step.path) for described in step.args])
+            finally:
+                MODES.grad = before
         else:
             MODES.grad = event.grad
             restored = self._as_it_was(step)
@@ -143,7 +160,7 @@ class Leaving:
                     tensor.array = array
             results = [result] if event.shape is None else list(result)
         for number, tensor in zip(step.results, results):
-            self._take_over(number, tensor, recording, event.calls <= done and event.kind == "op")
+            self._take_over(number, tensor, recording, event.calls <= done and event.kind in ("op", "grad"))
 
     def _take_over(self, number: int, tensor: Any, recording: Recording, computed: bool) -> None:
         """The recorded tensor that the user has becomes what its op has given now."""
@@ -217,7 +234,7 @@ class Leaving:
         if type(tensor) is Handed:
             self.read(tensor)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(self.path), True)
+            become(tensor, tensor.array, freed(self.path, tensor.value), True)
         return tensor
 
 

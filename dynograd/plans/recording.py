@@ -16,7 +16,6 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import ndarray
-from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
 from dynograd.interpreter import TENSORS
@@ -26,9 +25,10 @@ from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
+from dynograd.plans.gradients import RecordedGradients, stays
 from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
-from dynograd.plans.passes import Event, Pass, is_constant, saved_of
+from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
@@ -89,7 +89,7 @@ def _is_mask(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.name == "bool"
 
 
-class Recording(RecordedVersions):
+class Recording(RecordedVersions, RecordedGradients):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(self, known: dict[int, Any], arguments: dict[int, str]) -> None:
@@ -121,6 +121,7 @@ class Recording(RecordedVersions):
         self.snapshots: list[tuple[int, int, Any]] = []
         self.current: set[int] = set()  # those whose latest values are there
         self.lent, self.renewed, self.apart = [], [], {}
+        self.begin_gradients()
 
     def end(self) -> None:
         """The step is over."""
@@ -142,6 +143,8 @@ class Recording(RecordedVersions):
         tensors = [value for value in operands if isinstance(value, Tensor)]
         if writes_in_place(entry.op, args):
             return call_in_place(entry.op, args)
+        if self.without_values:
+            return self.tell(entry, below, args)
         if self.inside or self.reason or not tensors or not all([type(tensor) in TENSORS for tensor in tensors]):
             return call_with(below, entry.op, args)
         if not all([type(tensor.array) is ndarray for tensor in tensors]):
@@ -157,7 +160,7 @@ class Recording(RecordedVersions):
         args = tuple([frozen(value, self.constants) for value in args])
         described = tuple(
             [
-                self._described(value) if name != entry.op.row["by_row"] else ("key", None)
+                self._described(value) if name != entry.op.row["by_row"] else ("key", self.source_of(value))
                 for name, value in zip(entry.op.parameter_names, args)
             ]
         )
@@ -183,6 +186,8 @@ class Recording(RecordedVersions):
             event.results.append(self._new_value(tensor))
         self._note_op(event, entry, below, args, results, launches)
         self._over(event)
+        if self.listening:
+            self.told(entry, args, results, described)
         return result
 
     def _over(self, event: Event) -> None:
@@ -192,6 +197,7 @@ class Recording(RecordedVersions):
     def _new_value(self, tensor: Any) -> int:
         number = self.numbers[id(tensor)] = len(self.values)
         self.values.append(tensor)
+        self.by_array.setdefault(id(tensor.array), []).append(number)
         return number
 
     def _described(self, value: Any) -> tuple[str, Any]:
@@ -199,7 +205,8 @@ class Recording(RecordedVersions):
             number = self.numbers.get(id(value))
             if number is not None:
                 return "value", number
-            return "outside", self._place_of(value)
+            described = self.saved(value) if self.differentiating and id(value) not in self.places else None
+            return ("outside", self._place_of(value)) if described is None else described
         if type(value) in (list, tuple) and any([isinstance(element, Tensor) for element in flat(value)]):
             return "list", (type(value), tuple([self._described(element) for element in value]))
         return "same", value
@@ -211,6 +218,7 @@ class Recording(RecordedVersions):
             known = self.known.get(id(tensor))
             fresh = known is None or known() is not tensor or id(tensor) in self.arguments or not _is_its_own(tensor)
             fresh = fresh or any([other is tensor for other in self.bound])
+            fresh = fresh and not stays(tensor)
             if tensor.node is not None:
                 self.refuse("a tensor from outside has a history")
             name = self.arguments.get(id(tensor), "")
@@ -256,18 +264,6 @@ class Recording(RecordedVersions):
         )
 
     # --- backward ---------------------------------------------------------------------------------------------------------------
-
-    def notes_of_backward(self, create_graph: bool, targets: Any) -> Pass | None:
-        """What the engine tells of the pass that it begins; None if it need not."""
-        if self.inside or self.reason:
-            return None
-        if create_graph or (targets is not None and not self.from_outside):
-            self.refuse("a backward pass that gives gradients back, or is differentiated")
-            return None
-        if MODES.anomaly or observers:
-            self.refuse("anomaly mode, or a profiler that looks on at backward")
-            return None
-        return Pass(self)
 
     def kept(self) -> list[int]:
         """The values that somebody has now."""
@@ -326,11 +322,6 @@ class Recording(RecordedVersions):
     def has_made(self, tensor: Any) -> bool:
         """Whether the step has made it."""
         return id(tensor) in self.numbers
-
-    def before_flag(self, tensor: Any) -> None:
-        """`requires_grad` of a tensor is about to change."""
-        if id(tensor) in self.places or id(tensor) in self.numbers:
-            self.refuse("requires_grad of a tensor changes within the step")
 
     def settled(self, args: tuple) -> tuple:
         """Operands of a write in place."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import FREED, Node
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.plans.watches import Watch
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
+__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "told"]
 
 MOST = 8  # operands that the code of an op compares itself
 FIELDS = tuple(f"a{place}" for place in range(MOST))
 UNSEEN = object()  # no operand is this
 
 
-_MOST_BYTES = 1 << 12  # of an array among the arguments that is compared by value
+_OF_ONE_SIZE = ("grad", "differentiate", "place", "flag", "ask")  # events that no other size takes over
 
 
 class Step:
@@ -85,6 +84,7 @@ class Path:
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
         self.open: list[int] = []  # values with a gradient that no backward pass of the record has used up
+        self.made_leaves: list[int] = []  # values that are leaves with a gradient
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
         self.keyed: list[Step] = []  # those that draw random numbers
@@ -119,6 +119,8 @@ class Path:
 
     def is_eligible(self) -> bool:
         """Whether it may stand for other sizes: nothing that it gives has a history, or the backward of that is learnt."""
+        if any([event.kind in _OF_ONE_SIZE for event in self.events]):
+            return False
         return self.parts is not None or {self.numbers[number] for number in self.program.keeps}.isdisjoint(self.open)
 
 
@@ -130,8 +132,10 @@ class Freed(Node):
     op = None
 
 
-def freed(path: Path) -> Freed:
-    """Leads to all leaves, so that whoever asks for their gradients is told."""
+def freed(path: Path, value: Any) -> Freed | None:
+    """The history of a recorded tensor from now on: it leads to all leaves, so that whoever asks for their gradients is told."""
+    if not value.grad or value.is_leaf:
+        return None
     node = Freed()
     node.edges, node.seq, node.hooks, node.attrs = path.leaves, 1, None, FREED
     return node
@@ -144,29 +148,6 @@ class Listed:
 
     def __init__(self, path: Any, args: Any) -> None:
         self.path, self.args, self.event = path, args, self
-
-
-def same(left: Any, right: Any) -> bool:
-    """Whether two arguments that are no tensors are equal, and of one type."""
-    if left is right:
-        return True
-    if type(left) is not type(right):
-        return False
-    if type(left) in (tuple, list):
-        return len(left) == len(right) and all([same(first, second) for first, second in zip(left, right)])
-    if isinstance(left, Tensor):
-        return False
-    if type(left) is ndarray:  # an index, say, that the program has made of a list
-        return (
-            left.dtype == right.dtype
-            and left.shape == right.shape
-            and left.nbytes <= _MOST_BYTES
-            and left.tobytes() == right.tobytes()
-        )
-    try:
-        return bool(left == right) or bool(left != left and right != right)
-    except (RuntimeError, TypeError, ValueError):  # what has no order is not the same
-        return False
 
 
 def told(step: Step) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter.shared import signature_of
 from dynograd.ops.readers import Entry, Reader, end_rest
-from dynograd.plans.steps import MOST, same
+from dynograd.plans.comparing import same
+from dynograd.plans.steps import MOST
 
 __all__ = ["WalkReader"]
 

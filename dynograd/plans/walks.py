@@ -19,6 +19,7 @@ from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.inputs import is_alone
 from dynograd.plans.leaving import Leaving
@@ -29,15 +30,16 @@ from dynograd.plans.programs import nobody
 from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
-from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, same, told
+from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.versions import WalkedVersions
+from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -95,9 +97,9 @@ class Walk(Tree, WalkedVersions, Leaving):
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
             value = self.values[number]
-            become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
+            become(tensor, self.own(number), freed(self.path, value), value.grad)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(self.path), True)
+            become(tensor, tensor.array, freed(self.path, self.values[number]), True)
         self.put_in_place(number, new_handed(self.values[number]))
 
     def put_in_place(self, number: int, new: Any) -> None:
@@ -398,7 +400,7 @@ class Walk(Tree, WalkedVersions, Leaving):
             if value.grad:
                 become(tensor, copied, None, True, kind=Read)
                 return copied
-        become(tensor, copied, freed(self.path) if value.grad else None, value.grad)
+        become(tensor, copied, freed(self.path, value), value.grad)
         return copied
 
     def _note_read(self, number: int, copied: Any) -> None:
@@ -436,9 +438,9 @@ class Walk(Tree, WalkedVersions, Leaving):
         return self.running and any([self.handed[number] is tensor for number in self.read_numbers])
 
     def before_flag(self, tensor: Any) -> None:
-        if any([outside.tensor is tensor for outside in self.path.staying]) or any(
-            [value is tensor for value in self.bound.values()]
-        ):
+        met = [outside.tensor for outside in self.path.staying]
+        met += [*self.bound.values(), *[self.handed[number] for number in self.read_numbers]]
+        if any([other is tensor for other in met]):
             self.leave("requires_grad of a tensor changes within the step")
 
     def before_lending(self, tensor: Any) -> None:
@@ -479,7 +481,7 @@ class Walk(Tree, WalkedVersions, Leaving):
                 if isinstance(tensor, Handed):  # reading one may have made others plain
                     tensor.value.walk.read(tensor)
                 if isinstance(tensor, Handed):
-                    become(tensor, tensor.array, freed(self.path), True)
+                    become(tensor, tensor.array, freed(self.path, tensor.value), True)
 
     def detach(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Handed):
@@ -500,26 +502,27 @@ class Walk(Tree, WalkedVersions, Leaving):
     def notes_of_backward(self, create_graph: bool, targets: Any) -> None:
         return None
 
-    def backward(self, tensor: Any, gradient: Any, retain_graph: Any, create_graph: bool, inputs: Any) -> None:
-        step = self.at if self.running else self.root
+    def backward(self, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
+        """A backward pass is to come. Gives whether that is done: the record has it here."""
+        if not self.running or not any([isinstance(output, Handed) for output in outputs]):
+            return False
+        step = self.at
         for choice in (step, *step.others):
             event = choice.event
-            if (
-                event is not None
-                and event.kind == "backward"
-                and tensor is self.handed[choice.args[0][1]]
-                and (gradient, create_graph, inputs) == (None, False, None)
-                and bool(retain_graph) is choice.args[1][1]
-                and self._leaves_are_free(choice)
-            ):
+            if event is None or event.kind != "backward" or through_ops:
+                continue
+            new = self._matches(choice, (outputs, keeps, seeds))
+            if new is not None and self._leaves_are_free(choice):
                 if choice is not step and not self._go_over(choice):
                     break
+                self._go_to(choice, new)
+                if not self.running:
+                    return False
                 if choice.watch is not None:
                     for leaf, number in choice.leaves:
                         leaf._grad = self.handed[number]
                     self.assigned.update(choice.results)
-                    self.at = choice.next
-                    return
+                    return True
                 added = []
                 for place, number, had in choice.subject:
                     leaf = self._outside_now(choice.path, place)
@@ -528,12 +531,11 @@ class Walk(Tree, WalkedVersions, Leaving):
                     else:
                         leaf._grad = self.handed[number]
                         self.assigned.add(number)
-                self.at = choice.next
                 if added:
                     self._add(added, choice.number)
-                return
-        self.leave("a backward pass that the record does not have here", tensor)
-        tensor.backward(gradient, retain_graph, create_graph, inputs)
+                return True
+        self.leave("a backward pass that the record does not have here")
+        return False
 
     def _outside_now(self, path: Path, place: int) -> Tensor:
         outside = path.outside[place]
@@ -624,10 +626,22 @@ class Walk(Tree, WalkedVersions, Leaving):
                     break
                 self.at = choice
                 self.catch_up()
+                if self.running and self.path.made_leaves and self._keeps_made_leaves():
+                    break
                 if self.path.open and self.running:
                     self._open()
                 return
-        self.leave("the program ended earlier than the record")
+        if self.running:
+            self.leave("the program ended earlier than the record, or keeps a leaf that it has made")
+
+    def _keeps_made_leaves(self) -> bool:
+        """Whether the program has a leaf of its own, and what is still to be differentiated."""
+        handed, counts, path = self.handed, self.counts, self.path
+        leaves, others = [
+            any([getrefcount(handed[number]) != counts[number] for number in numbers])
+            for numbers in (path.made_leaves, path.open)
+        ]
+        return leaves and others
 
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""

@@ -89,7 +89,10 @@ class Case:
 
 
 def check_row(row: Any, backward: bool, tolerance: float, turn: Any = None) -> Compiled | None:
-    case = Case(row, backward, turn)
+    return check_case(Case(row, backward, turn), tolerance)
+
+
+def check_case(case: Case, tolerance: float) -> Compiled | None:
     arrays = case.arguments.leaves()
     if not arrays:
         return None
