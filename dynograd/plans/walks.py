@@ -47,6 +47,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         self.path: Any = None
         self.copies: dict[int, Any] = {}
         self.released: dict[int, Any] = {}
+        self.replays: dict[tuple, Any] = {}  # what is replayed, by the sizes of the arguments
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
@@ -57,7 +58,13 @@ class Walk(Tree, WalkedVersions, Leaving):
         self.at = next((step for step in ways if self._still_holds(step.path)), None)
         if self.at is None:
             return False
-        self.path = self.at.path
+        self.begin_along(self.at.path)
+        return True
+
+    def begin_along(self, path: Path) -> None:
+        """A call begins that goes along this way as far as is known."""
+        self.shared.walk = self
+        self.path = path
         self.done = 0  # calls computed
         self.bound: dict[int, Any] = {}  # tensors from outside that are others in each step, by number
         self.read_numbers: dict[int, Any] = {}  # values that were read in this step, with the copy
@@ -69,7 +76,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         self.boundary = -1
         self.holds = True  # tensors from outside are the recorded ones
         self.copies = {}  # values of this step whose memory the plan has used again
-        return True
+        self.given: list[int] | None = None  # the values that the program can have; None: any that ops give
 
     def let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
@@ -77,10 +84,20 @@ class Walk(Tree, WalkedVersions, Leaving):
             return
         counts, handed = self.counts, self.handed
         self._show_mates()
-        for number in self.results:
+        for number in self.results if self.given is None else self.given:
             tensor = handed[number]
             if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
                 self._let_one_go(number, tensor)
+
+    def free_gradient(self, number: int) -> None:
+        """A recorded gradient of an earlier step that someone has becomes its own."""
+        tensor = self.handed[number]
+        if type(tensor) is not Handed or getrefcount(tensor) != self.counts[number] + 1:
+            self._let_one_go(number, tensor)
+
+    def references_to(self, number: int) -> int:
+        """How often a recorded tensor is referred to by others than the record."""
+        return getrefcount(self.handed[number]) - self.counts[number]
 
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
@@ -467,7 +484,6 @@ class Walk(Tree, WalkedVersions, Leaving):
 
     def _leaves_are_free(self, step: Step) -> bool:
         """Whether the leaves of a backward pass have no gradient; recorded gradients of earlier steps that someone holds become their own."""
-        handed, counts = self.handed, self.counts
         for place, number, had in step.subject:
             leaf = self._outside_now(step.path, place)
             grad = leaf._grad
@@ -475,9 +491,7 @@ class Walk(Tree, WalkedVersions, Leaving):
                 return False
             if had and (not isinstance(grad, (Handed, Tensor)) or grad.shape != leaf.shape or grad._requires_grad):
                 return False
-            tensor = handed[number]
-            if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
-                self._let_one_go(number, tensor)
+            self.free_gradient(number)
         return True
 
     def _add(self, added: list[tuple[Any, int]], number: int) -> None:
