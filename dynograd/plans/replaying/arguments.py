@@ -51,6 +51,7 @@ class ArgumentGuard:
         self.tensors: list[Any] = []
         self.others: list[Any] = []
         self.form = form_of((args, kwargs), self.tensors, self.others)
+        self.only_tensors = not kwargs and all([part == (Tensor,) for part in self.form[1][1:]])
         self.staying = staying
         for tensor in self.tensors:
             if type(tensor) not in TENSORS or type(tensor.array) is not ndarray:
@@ -70,7 +71,11 @@ class ArgumentGuard:
 
     def failed(self, args: tuple, kwargs: dict[str, Any], tensors: list[Any]) -> str:
         """What is another thing now, "" if nothing; puts the call's tensors into `tensors`."""
-        if form_of((args, kwargs), tensors, []) != self.form:
+        if self.only_tensors:
+            tensors += args
+            if kwargs or len(args) != len(self.kinds):
+                return "an argument"
+        elif form_of((args, kwargs), tensors, []) != self.form:
             return "an argument"
         for tensor, kind in zip(tensors, self.kinds):
             if type(tensor) not in TENSORS:

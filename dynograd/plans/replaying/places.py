@@ -35,6 +35,7 @@ _LIBRARIES = {"dynograd", "numpy", "numba", *sys.stdlib_module_names} - {"__main
 _CLOSED = ("dynograd", "numpy", "numba")  # whose objects are not looked into
 _OWN = (Program, Walk)  # parts of compiled functions, which look after themselves
 _CHILDREN = ("_parameters", "_modules", "_buffers")
+_OTHER_HOOKS = ("_hooks", "_kwargs", "_always_called")  # of state dicts, or what is said of hooks of calls
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -150,7 +151,7 @@ class Places:
                     self._elements(attributes[key], f"{name}.{key}", 0)
                 else:
                     self.hooks.append((attributes[key], f"{name}.{key}"))
-            elif not key.startswith("_dynograd"):
+            elif not key.startswith("_dynograd") and not key.endswith(_OTHER_HOOKS):
                 self._item(attributes, key, f"{name}.{key}", 1, named=True)
         self.note(type(module), f"{name}.__class__")
 
@@ -165,17 +166,14 @@ class Places:
 
     def _function(self, function: types.FunctionType, name: str, depth: int) -> None:
         library = is_library(function.__module__ or "")
-        cells = function.__closure__ or ()
-        if library:
-            cells = tuple([cell for cell in cells if _is_of_user(cell)])
-        else:
+        if not library:
             self.codes.add(function.__code__)
             for attribute in ("__code__", "__defaults__", "__kwdefaults__"):
                 self.attributes.append((function, attribute, getattr(function, attribute), f"{name}.{attribute}"))
             for part in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
                 self.note(part, f"{name}'s defaults", depth)
         for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            if cell not in cells or not _is_filled(cell) or isinstance(cell.cell_contents, Handed):
+            if not _is_filled(cell) or isinstance(cell.cell_contents, Handed) or (library and not _is_of_user(cell)):
                 continue
             self.attributes.append((cell, "cell_contents", cell.cell_contents, variable))
             self.note(cell.cell_contents, variable, depth, function.__code__.co_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import getrefcount
 from time import perf_counter
 from typing import Any
 
@@ -12,13 +13,14 @@ from dynograd.autograd.modes import MODES
 from dynograd.base.devices import get_default_device
 from dynograd.base.dtypes import get_default_dtype
 from dynograd.base.random_streams import default_generator
+from dynograd.interpreter.tensor_parts import is_silent
 from dynograd.kernels.build.batch_invariance import USES
 from dynograd.kernels.build.determinism import are_deterministic_algorithms_enabled
 from dynograd.nn.hooks import any_global
 from dynograd.plans.handed import Handed
 from dynograd.plans.replaying.arguments import ArgumentGuard, NotReplayed
 from dynograd.plans.replaying.places import PLAIN, Guards
-from dynograd.plans.replaying.traces import Call, Trace, Write
+from dynograd.plans.replaying.traces import Again, Call, Trace, Write
 from dynograd.plans.steps import Step
 from dynograd.tensor.tensor import Tensor
 
@@ -54,9 +56,14 @@ class Replay:
         self._bind(trace)
         self._take_draws(trace)
         self.writes = [self._write(write, trace) for write in trace.writes]
+        self._take_checks(trace)
+        for again in trace.again:
+            if not all([id(tensor) in trace.places.seen for tensor in again.tensors]):
+                raise NotReplayed(f"{again.function.__name__} changes the gradient of a tensor that cannot be watched")
+        self.again = trace.again
         self.result = self._described(box[0], trace)
         self._take_gradients(trace)
-        self._look_for_tensors_that_are_kept(box)
+        self._look_for_tensors_that_are_kept(trace)
         self.guards = Guards(trace.places, trace.names)
         self.actions = self._actions()
         self.end = Step(None, len(path.events), path)
@@ -106,8 +113,9 @@ class Replay:
                     self.constants.append((number, Tensor.wrap(tensor.array.copy(order="K"))))
                 else:
                     self.drawn.append((number, self._place_of(call)))
-            elif id(tensor) in places.seen:
-                self.constants.append((number, tensor))
+            elif (same := self._same_memory(tensor, places)) is not None:
+                self.constants.append((number, same))
+                places.attributes.append((same, "array", same.array, "the memory of a tensor from outside"))
             else:
                 raise NotReplayed("a tensor is made in the step by what is not known to give the same in each call")
         self._look_for_late_tensors()
@@ -115,20 +123,38 @@ class Replay:
     def _place_of(self, call: Call) -> int:
         return next(place for place, other in enumerate(self.calls) if other is call)
 
+    @staticmethod
+    def _same_memory(tensor: Any, places: Any) -> Tensor | None:
+        """The tensor that stands where it stood, or one with the same memory (`detach()` of one gives another each time)."""
+        if id(tensor) in places.seen:
+            return tensor
+        seen = [other for other in places.seen.values() if isinstance(other, Tensor)]
+        return next((other for other in seen if type(other) is not Handed and other.array is tensor.array), None)
+
     def _look_for_late_tensors(self) -> None:
-        """Tensors from outside that are used behind a write: they are copied before it, so it must not be into their memory."""
-        first = min([number for number, _, _ in self.walk.written], default=len(self.path.steps))
-        late: set[int] = set()
-        self.targets = [tensor.array for _, tensor, _ in self.walk.written]
+        """When tensors from outside are copied for the program: the first time that they are used, and they may not be written after that."""
+        writes = [(number, [tensor.array]) for number, tensor, _ in self.walk.written]
         for step in self.path.steps:
             if step.event.kind == "step":
-                first = min(first, step.number)
                 groups = step.event.subject.param_groups
-                self.targets += [parameter.array for group in groups for parameter in group["params"]]
-            elif step.number >= first:
-                late |= _outside_of(step.args)
-        self.late_arguments = [place for number, place in self.arguments_of if number in late]
-        self.late_constants = [tensor for number, tensor in self.constants if number in late]
+                writes.append((step.number, [parameter.array for group in groups for parameter in group["params"]]))
+        uses: dict[int, list[int]] = {}
+        for step in self.path.steps:
+            for number in _outside_of(step.args):
+                uses.setdefault(number, []).append(step.number)
+        first = min([number for number, _ in writes], default=len(self.path.steps))
+        self.targets = [array for _, arrays in writes for array in arrays]
+        self.late_arguments = [place for number, place in self.arguments_of if uses.get(number, [0])[-1] >= first]
+        self.late: list[tuple[int, int, Any]] = []
+        for number, tensor in list(self.constants):
+            begin, *_, end = (*uses[number], uses[number][-1])
+            if begin >= first:
+                self.constants.remove((number, tensor))
+                self.late.append((begin, number, tensor))
+            for place, arrays in writes:
+                if begin < place <= end and any([may_share_memory(array, tensor.array) for array in arrays]):
+                    raise NotReplayed("a tensor from outside is written between two places where it is used")
+        self.late.sort(key=lambda row: row[0])
 
     def _take_draws(self, trace: Trace) -> None:
         keyed = [step for step in self.path.steps if step.key is not None]
@@ -147,14 +173,31 @@ class Replay:
         if any([step not in taken for step in keyed]):
             raise NotReplayed("it draws random numbers in an order that is not known")
 
+    def _take_checks(self, trace: Trace) -> None:
+        """Checks of values: of arguments before all else, of what the step computes at their place."""
+        self.checks: list[tuple[Any, int]] = []
+        self.later_checks: list[tuple[int, Any, int]] = []
+        places = {id(tensor.array): place for place, tensor in enumerate(self.arguments.tensors)}
+        for number, check, (kind, content) in trace.checks:
+            if kind == "value":
+                self.later_checks.append((number, check, content))
+            elif id(content) in places:
+                self.checks.append((check, places[id(content)]))
+            elif not any([content is outside.array for outside in self.path.staying]) and not any(
+                [content is tensor.array and not call.draws for tensor, call in trace.calls.values()]
+            ):
+                raise NotReplayed("values of a tensor from outside are checked that is no argument")
+
     def _write(self, write: Write, trace: Trace) -> tuple[Any, ...]:
-        place = self.locations.get(id(write.target))
-        if place is None and id(write.target) not in trace.places.seen:
+        target = self._same_memory(write.target, trace.places)
+        if target is None:
             raise NotReplayed("it writes in place into a tensor that cannot be watched")
+        trace.places.attributes.append((target, "array", target.array, "the memory of a tensor from outside"))
         arguments = [*write.args, *write.kwargs.values()]
-        if place is not None or not all([self._is_known(argument, trace) for argument in arguments]):
+        if id(write.target) in self.locations or not all([self._is_known(argument, trace) for argument in arguments]):
             raise NotReplayed("it writes in place what is not known, or into an argument")
-        return write.number, write.target, write.method, write.args, write.kwargs
+        view = "" if target is write.target else "data" if is_silent(write.target) else "detach"
+        return write.number, target, view, write.method, write.args, write.kwargs
 
     def _is_known(self, argument: tuple[str, Any], trace: Trace) -> bool:
         kind, content = argument
@@ -167,11 +210,11 @@ class Replay:
     def _described(self, result: Any, trace: Trace) -> tuple[str, Any]:
         """What the function gave."""
         if isinstance(result, Tensor):
-            for number, tensor in enumerate(self.walk.handed):
-                if tensor is result:
-                    if type(tensor) is not Handed and number not in self.walk.read_numbers:
-                        break
-                    return "value", number
+            if id(result) in trace.numbers:
+                return "value", trace.numbers[id(result)]
+            for place, again in enumerate(self.again):
+                if again.result is result:
+                    return "again", place
             if id(result) in self.locations:
                 return "argument", self.locations[id(result)]
             if id(result) in trace.places.seen:
@@ -220,16 +263,15 @@ class Replay:
             elif id(now) not in numbers and now is not before:
                 raise NotReplayed("it gives a tensor another gradient")
 
-    def _look_for_tensors_that_are_kept(self, box: list[Any]) -> None:
+    def _look_for_tensors_that_are_kept(self, trace: Trace) -> None:
         """Python may keep tensors of the step only in what it gives, and as gradients."""
-        walk = self.walk
         count = _count_values(self.result, {})
         for leaf in (*self.without, *self.with_gradient):
-            number = next((number for number in walk.assigned if walk.handed[number] is leaf._grad), None)
-            if number is not None:
+            number = trace.numbers.get(id(leaf._grad))
+            if number is not None and leaf._grad is not None:
                 count[number] = count.get(number, 0) + 1
         own = {number for step in self.path.steps for number in step.results}
-        kept = [number for number in own if walk.references_to(number) != count.get(number, 0)]
+        kept = [number for number in own if trace.references[number] != count.get(number, 0)]
         if kept:
             raise NotReplayed("it keeps a tensor beside those that it gives")
 
@@ -237,22 +279,24 @@ class Replay:
         """What is done between pieces of the program: (kind, calls of the program before it, step, what else)."""
         events = self.path.events
         actions: list[tuple[Any, ...]] = []
-        writes = list(self.writes)
+        writes, checks, late = list(self.writes), list(self.later_checks), list(self.late)
+        again = list(enumerate(self.again))
         for step in [*self.path.steps, None]:
             number = len(events) if step is None else step.number
             calls = events[number - 1].calls if number else 0
+            while checks and checks[0][0] <= number:
+                actions.append(("check", calls, None, checks.pop(0)))
             while writes and writes[0][0] <= number:
                 actions.append(("write", calls, None, writes.pop(0)))
+            while again and again[0][1].number <= number:
+                actions.append(("again", calls, None, again.pop(0)))
+            while late and late[0][0] <= number:
+                actions.append(("copy", calls, None, late.pop(0)[1:]))
             if step is not None and step.event.kind == "backward":
                 leaves = [(place, value, had) for place, value, had in step.subject]
                 actions.append(("backward", calls, step, leaves))
             elif step is not None and step.event.kind == "step":
                 actions.append(("step", calls, step, step.event.subject))
-        last = max([place for place, action in enumerate(actions) if action[0] == "step"], default=-1)
-        for place, (kind, _, step, _) in enumerate(actions):
-            taken = None if step is None else self.path.optimizers.get(step.number)
-            if kind == "step" and place != last and (taken is None or not taken.usual):
-                raise NotReplayed("an optimizer that updates parameters one by one stands before other steps")
         return actions
 
     # --- a call -----------------------------------------------------------------------------------------------------------------
@@ -271,8 +315,8 @@ class Replay:
             [leaf._grad is None for leaf in self.with_gradient]
         ):
             return "whether a parameter has a gradient"
-        for tensor in (*[tensors[place] for place in self.late_arguments], *self.late_constants):
-            if any([may_share_memory(tensor.array, target) for target in self.targets]):
+        for place in self.late_arguments:
+            if any([may_share_memory(tensors[place].array, target) for target in self.targets]):
                 return "a tensor that is used behind a write into its memory"
         for leaf in self.added:
             grad = leaf._grad
@@ -286,7 +330,8 @@ class Replay:
         walk, path = self.walk, self.path
         walk.begin_along(path)
         walk.given = self.given
-        random, gradients = default_generator.state(), [leaf._grad for leaf in self.with_gradient]
+        random = default_generator.state() if self.draws else None
+        self.replaced: list[tuple[Any, Any]] = []
         drawn = self._draw()
         program = path.program
         if walk.shared.path is not path:
@@ -303,21 +348,37 @@ class Replay:
             outside[number][...] = tensor.array
         for step in path.keyed:
             program.set_key(step.event, step.key)
+        results: dict[int, Any] = {}
         box = [self._result(self.result, tensors, drawn)]
         walk.running = True
         changed = False
         try:
+            for check, place in self.checks:
+                check(tensors[place].array)
             for kind, calls, step, content in self.actions:
                 if kind == "backward":
                     walk.at = step
                     self._assign(step, content, calls)
                     continue
                 self._compute(calls)
+                if kind == "check":
+                    content[1](walk.where(content[2]))
+                    continue
+                if kind == "copy":
+                    number, bound[number] = content
+                    outside[number][...] = bound[number].array
+                    continue
+                if kind == "again":
+                    place, call = content
+                    results[place] = self._call_again(call)
+                    continue
                 changed = True
                 if kind == "step":
                     self._step(step, content)
                 else:
                     self._write_again(content, tensors)
+            if results:
+                box = [self._result(self.result, tensors, drawn, results)]
             walk.at = self.end
             self._compute(len(program.calls) if path.parts is None else path.forward)
             for leaf in self.cleared:
@@ -327,14 +388,15 @@ class Replay:
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
             if changed:
                 raise
-            default_generator.set_plain_state(random)
-            for leaf, gradient in zip(self.with_gradient, gradients):
+            if random is not None:
+                default_generator.set_plain_state(random)
+            for leaf, gradient in self.replaced:
                 leaf._grad = gradient
             for leaf in self.without:
                 leaf._grad = None
             return None
         finally:
-            walk.running = False
+            walk.running, self.replaced = False, []
         self.times += 1
         self.seconds += perf_counter() - start
         return box
@@ -371,11 +433,15 @@ class Replay:
             leaf = walk._outside_now(step.path, place)
             if had:
                 added.append((leaf, number))
-            else:
-                leaf._grad = None
-                walk.free_gradient(number)
-                leaf._grad = handed[number]
-                walk.assigned.add(number)
+                continue
+            walk.assigned.add(number)
+            grad = handed[number]
+            if leaf._grad is grad and type(grad) is Handed and getrefcount(grad) == counts[number] + 2:
+                continue  # that of the step before, which nobody else has
+            self.replaced.append((leaf, leaf._grad))
+            leaf._grad = None
+            walk.free_gradient(number)
+            leaf._grad = handed[number]
         walk.at = step.next
         if added:
             self._compute(step.event.calls)
@@ -394,11 +460,18 @@ class Replay:
             optimizer.step()
         finally:
             MODES.plan = None
+        if not walk._still_holds(self.path):
+            raise RuntimeError(
+                f"compile: {type(optimizer).__name__}.step has given a parameter other memory in a replayed step, which it did not do before. Leave "
+                f"out mode='replay'."
+            )
 
     def _write_again(self, write: tuple[Any, ...], tensors: list[Any]) -> None:
-        number, target, method, args, kwargs = write
+        number, target, view, method, args, kwargs = write
         walk = self.walk
         walk.written.append((number, target, None))
+        if view:
+            target = target.data if view == "data" else target.detach()
         walk.holds = False
         grad, MODES.grad = MODES.grad, 0
         try:
@@ -418,7 +491,14 @@ class Replay:
             return content[0]([self._actual(element) for element in content[1]])
         return content
 
-    def _result(self, described: tuple[str, Any], tensors: list[Any], drawn: list[Any]) -> object:
+    def _call_again(self, call: Again) -> object:
+        number = call.number
+        self.walk.at = self.path.steps[number] if number < len(self.path.steps) else self.end
+        return self.walk._with_gradients(lambda: call.function(call.tensors, **call.kwargs))
+
+    def _result(
+        self, described: tuple[str, Any], tensors: list[Any], drawn: list[Any], results: dict[int, Any] | None = None
+    ) -> object:
         kind, content = described
         if kind == "value":
             return self.walk.handed[content]
@@ -426,11 +506,13 @@ class Replay:
             return tensors[content]
         if kind == "drawn":
             return drawn[content]
+        if kind == "again":
+            return None if results is None else results[content]
         if kind == "list":
             make, elements = content
-            return make([self._result(element, tensors, drawn) for element in elements])
+            return make([self._result(element, tensors, drawn, results) for element in elements])
         if kind == "dict":
-            return {key: self._result(element, tensors, drawn) for key, element in content.items()}
+            return {key: self._result(element, tensors, drawn, results) for key, element in content.items()}
         return content
 
 

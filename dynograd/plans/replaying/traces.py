@@ -18,18 +18,23 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from dynograd import arrays
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import line_text, place_of
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.nn.module import Module
+from dynograd.nn.utils import clip_grad
 from dynograd.plans.handed import Handed
+from dynograd.plans.memory import is_part_of_any
+from dynograd.plans.replaying.arguments import form_of
 from dynograd.plans.replaying.places import PLAIN, Places, is_library
 from dynograd.plans.walks import Walk
-from dynograd.tensor import creation, randomness
+from dynograd.tensor import creation, inplace, randomness
 from dynograd.tensor.tensor import Tensor
+from dynograd.transforms.autobatch.record.pending_arrays import _ABOUT_SHAPES
 
-__all__ = ["Call", "Trace", "Write"]
+__all__ = ["Again", "Call", "Check", "Trace", "Write"]
 
 _CONSTANT = ("tensor", "scalar_tensor", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "arange")
 _CONSTANT += ("linspace", "logspace", "eye")
@@ -61,6 +66,24 @@ class Write(NamedTuple):
     kwargs: dict[str, Any]
 
 
+class Check(NamedTuple):
+    """Values that are looked at before they are used, such as indices: `check` raises what is wrong with `array`, which is described."""
+
+    number: int
+    check: Callable[[Any], object]
+    array: tuple[str, Any]
+
+
+class Again(NamedTuple):
+    """A function that changes gradients in place, and is called again in each replay; `result` is what it gave."""
+
+    number: int
+    function: Callable[..., Any]
+    tensors: list[Tensor]
+    kwargs: dict[str, Any]
+    result: Any
+
+
 class Trace:
     """What a step does while it is walked. `reason` says why it cannot be replayed, if so, and `line` where.
 
@@ -73,12 +96,21 @@ class Trace:
         self.walk, self.modes = walk, modes
         self.reason = self.line = ""
         self.places = Places()
+        self.arguments: list[Any] = []  # tensors
         self.codes: set[types.CodeType] = set()  # of the program's functions that were run
         self.names: set[str] = set()  # that they know
         self.calls: dict[int, tuple[Any, Call]] = {}  # by the id of what they have made
         self.draws: list[tuple[str, Any]] = []  # in order: ("key", (count, key)) or ("call", call)
         self.writes: list[Write] = []
+        self.checks: list[Check] = []
+        self.again: list[Again] = []
+        self.numbers: dict[int, int] = {}  # of recorded tensors, by id, as the function ends
+        self.references: list[int] = []  # to them, by others than the record
         self._open: list[tuple[Any, Any]] = []  # frames that make tensors, with what they are called with
+        self._checked: list[Any] = []  # arrays from outside whose values are checked
+        self._last_frame: Any = None  # that has written in place
+        self._clipping: Any = None  # a function that changes gradients, with its other arguments
+        self._listed: Any = None  # the tensors whose gradients they are
         self._aside: Any = None  # a frame of the walk's own, in which nothing is the program's
         self._handlers: dict[types.CodeType, Callable[[Any], None]] = {}
         self._enter()
@@ -93,6 +125,9 @@ class Trace:
             for name in names:
                 function = inspect.unwrap(getattr(module, name))
                 handlers[function.__code__] = self._makes(function, names is _RANDOM)
+        for function in (clip_grad.clip_grad_norm_, clip_grad.clip_grad_value_):
+            handlers[function.__code__] = self._changes_gradients(function)
+        handlers[inplace._as_tensor.__code__] = self._makes_of_number
         for function, handler in (
             (Walk.read, self._read_recorded),
             (Walk.number_of, self._read_number),
@@ -100,6 +135,7 @@ class Trace:
             (Walk.before_lending, lambda frame: self.refuse("NumPy gets the memory of a tensor", frame)),
             (Walk.before_flag, lambda frame: self.refuse("requires_grad of a tensor changes", frame)),
             (Walk.before_write, self._write),
+            (arrays.checked_later, self._check),
             (Generator.key, self._key),
             (Generator.manual_seed, lambda frame: self.refuse("random numbers are seeded", frame)),
             (Generator.set_plain_state, lambda frame: self.refuse("random numbers are seeded", frame)),
@@ -114,6 +150,7 @@ class Trace:
 
     def run(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """What the function gives, alone in a list, so that nobody else has it."""
+        form_of((args, kwargs), self.arguments, [])
         self.places.note(function, getattr(function, "__name__", "the function"))
         states = random.getstate(), numpy.random.get_state(legacy=False)
         sys.setprofile(self._event)
@@ -121,7 +158,12 @@ class Trace:
             box = [function(*args, **kwargs)]
         finally:
             sys.setprofile(None)
-            self._open, self._aside = [], None
+            self._open, self._aside, self._last_frame = [], None, None
+        walk = self.walk
+        self.numbers = {id(walk.handed[number]): number for number in range(len(walk.handed))}
+        self.references = [walk.references_to(number) for number in range(len(walk.handed))]
+        for number in walk.read_numbers:  # steps do not refer to what was read
+            self.references[number] += len(walk.uses[number])
         if repr((random.getstate(), numpy.random.get_state(legacy=False))) != repr(states):
             self.refuse("it draws random numbers of Python or NumPy")
         return box
@@ -130,8 +172,13 @@ class Trace:
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         if self._aside is not None:
-            if event == "return" and frame is self._aside:
-                self._aside = None
+            if event == "return":
+                if frame.f_code is clip_grad._listed.__code__:
+                    self._listed = arg
+                if frame is self._aside:
+                    self._aside = None
+                    if self._clipping is not None:
+                        self._clipped(arg)
             return
         if event == "call":
             code = frame.f_code
@@ -151,12 +198,32 @@ class Trace:
 
     def _enter_function(self, frame: Any, code: Any) -> None:
         module = frame.f_globals.get("__name__", "")
-        if is_library(module):
+        if module.startswith("dynograd.kernels."):
+            if code.co_argcount and code.co_name not in _ABOUT_SHAPES:
+                self._enter_kernel(frame, code)
+        elif is_library(module):
             if module.startswith("dynograd.nn."):
                 self._know(code)
             if code.co_name == "forward" and code.co_varnames[:1] == ("self",):
                 self.places.note(frame.f_locals.get("self"), type(frame.f_locals.get("self")).__name__)
-            return
+        else:
+            self._enter_own(frame, code)
+
+    def _enter_kernel(self, frame: Any, code: Any) -> None:
+        """A kernel computes at once: with tensors from outside it may only check their values, or write in place."""
+        for name in code.co_varnames[: _count_of_arguments(code)]:
+            value = frame.f_locals.get(name)
+            for array in value if type(value) is tuple else (value,):
+                if type(array) is ndarray and self._is_from_outside(array) and not self._is_known_use(frame, array):
+                    self.refuse("a value of a tensor from outside is read", frame)
+
+    def _is_known_use(self, frame: Any, array: Any) -> bool:
+        if is_part_of_any(array, self._checked):
+            return True
+        return any([outer is self._last_frame for outer in itertools.islice(_frames_above(frame), _FAR)])
+
+    def _enter_own(self, frame: Any, code: Any) -> None:
+        """A function of the program."""
         if code not in self.codes:
             self.codes.add(code)
             self._know(code)
@@ -183,7 +250,7 @@ class Trace:
     def _call_in_c(self, frame: Any, function: Any) -> None:
         owner = getattr(function, "__self__", None)
         if type(owner) is ndarray:
-            if function.__name__ in _READS_OF_ARRAYS and self._is_from_outside(owner):
+            if function.__name__ in _READS_OF_ARRAYS and self._is_from_outside(owner) and not self._is_known_use(frame, owner):
                 self.refuse("a value of a tensor from outside is read", frame)
             return
         if is_library(frame.f_globals.get("__name__", "")):
@@ -202,9 +269,9 @@ class Trace:
         if MODES.plan is not self.walk:
             return False
         path = self.walk.path
-        arrays = [outside.array for outside in path.staying]
-        arrays += [tensor.array for tensor in self.walk.bound.values()]
-        return any([array is other or array.base is other for other in arrays])
+        known = [outside.array for outside in path.staying]
+        known += [tensor.array for tensor in (*self.walk.bound.values(), *self.arguments)]
+        return is_part_of_any(array, known)
 
     # --- reads ------------------------------------------------------------------------------------------------------------------
 
@@ -213,12 +280,31 @@ class Trace:
             self.refuse("a value is read", frame)
 
     def _read_recorded(self, frame: Any) -> None:
+        if self._open:  # of a tensor like this one
+            return
         codes = [outer.f_code for outer in itertools.islice(_frames_above(frame), _FAR)]
         if Walk.settled.__code__ not in codes and Handed.__dynograd_write__.__code__ not in codes:
             self.refuse("a value is read", frame)
 
+    def _check(self, frame: Any) -> None:
+        array, check = frame.f_locals["array"], frame.f_locals["check"]
+        if self._open:
+            return
+        if type(array) is ndarray:
+            self._checked.append(array)
+            numbers = [
+                number
+                for number, tensor in enumerate(self.walk.handed)
+                if type(tensor) is not Handed and tensor.array is array
+            ]
+            where = ("value", numbers[0]) if numbers else ("array", array)
+            self.checks.append(Check(self.walk.at.number, check, where))
+        elif type(owner := getattr(array, "owner", None)) is Handed:
+            self.checks.append(Check(self.walk.at.number, check, ("value", owner.value.number)))
+            self._set_aside(frame)
+
     def _read_number(self, frame: Any) -> None:
-        if frame.f_back.f_code is not Walk.read.__code__:
+        if frame.f_back.f_code is not Walk.read.__code__ and not self._open:
             self.refuse("a value is read", frame)
 
     def _met_unknown(self, frame: Any) -> None:
@@ -254,6 +340,11 @@ class Trace:
 
         return handle
 
+    def _makes_of_number(self, frame: Any) -> None:
+        value = frame.f_locals["value"]
+        call = Call(inplace._as_tensor, (value,), {}, False) if isinstance(value, (bool, int, float, complex)) else None
+        self._open.append((frame, call))
+
     def _stand_in(self, tensor: Any) -> Tensor:
         """A tensor of the same shape, dtype and layout."""
         recorded = isinstance(tensor, Handed)
@@ -275,6 +366,20 @@ class Trace:
             count = frame.f_locals["count"]
             self.draws.append(("key", (count, default_generator.state())))
 
+    def _changes_gradients(self, function: Callable[..., Any]) -> Callable[[Any], None]:
+        def handle(frame: Any) -> None:
+            names = inspect.signature(function).parameters
+            self._clipping = function, {name: frame.f_locals[name] for name in names if name != "parameters"}
+            self._set_aside(frame)
+
+        return handle
+
+    def _clipped(self, result: Any) -> None:
+        (function, kwargs), self._clipping = self._clipping, None
+        if _has_tensors(list(kwargs.values())):
+            self.refuse(f"{function.__name__} is called with a number that is a tensor")
+        self.again.append(Again(self.walk.at.number, function, self._listed, kwargs, result))
+
     # --- writes -----------------------------------------------------------------------------------------------------------------
 
     def _write(self, frame: Any) -> None:
@@ -287,24 +392,20 @@ class Trace:
             if code.co_name == "before_rebinding":
                 self.refuse("a tensor is given other memory", frame)
                 return
-            if is_library(outer.f_globals.get("__name__", "")) and code.co_varnames[:1] in (("self",), ("target",)):
-                if outer.f_locals[code.co_varnames[0]] is target:
+            if _first_argument(outer) is target:
+                if _method_of(code) is not None and is_library(outer.f_globals.get("__name__", "")):
                     outermost = outer
-                    continue
-            if outermost is not None and code.co_varnames[:1] not in (("self",), ("target",), ("tensor",)):
-                if code.co_name not in ("guarded", "_other_write", "ask"):
-                    break
-        method = None if outermost is None else getattr(Tensor, outermost.f_code.co_name, None)
-        if outermost is None or method is None or outermost.f_code.co_name == "__dynograd_write__":
+            elif outermost is not None and code.co_name not in ("ask", "_other_write"):
+                break
+        if outermost is None:
             self.refuse("a write in place that is not known", frame)
             return
+        method = _method_of(outermost.f_code)
         if self.writes and self.writes[-1].target is target and self._last_frame is outermost:
             return  # the same write asks several times
         self._last_frame = outermost
-        bound = _bound(method, outermost)
-        if bound is None:
-            self.refuse(f"a write in place by {outermost.f_code.co_name}", frame)
-        elif MODES.grad and (target._requires_grad or _has_gradients([*bound[0], *bound[1].values()])):
+        bound = _bound(outermost)
+        if MODES.grad and (target._requires_grad or _has_gradients([*bound[0], *bound[1].values()])):
             self.refuse("a write in place that has a gradient", frame)
         elif id(target) in self.calls:
             self.refuse("a tensor that the step has made of numbers is written in place", frame)
@@ -313,8 +414,6 @@ class Trace:
             args = tuple([described(value, numbers) for value in bound[0]])
             kwargs = {name: described(value, numbers) for name, value in bound[1].items()}
             self.writes.append(Write(self.walk.at.number, target, method, args, kwargs))
-
-    _last_frame: Any = None
 
 
 def described(value: Any, numbers: dict[int, int]) -> tuple[str, Any]:
@@ -327,19 +426,32 @@ def described(value: Any, numbers: dict[int, int]) -> tuple[str, Any]:
     return "plain", value
 
 
-def _bound(method: Any, frame: Any) -> tuple[tuple, dict[str, Any]] | None:
+def _first_argument(frame: Any) -> object:
+    code = frame.f_code
+    if code.co_argcount:
+        return frame.f_locals.get(code.co_varnames[0])
+    if code.co_flags & inspect.CO_VARARGS:
+        return next(iter(frame.f_locals.get(code.co_varnames[code.co_kwonlyargcount], ())), None)
+    return None
+
+
+def _method_of(code: Any) -> Callable[..., Any] | None:
+    name = "__setitem__" if code.co_name == "set_item" else code.co_name
+    return None if name == "__dynograd_write__" else getattr(Tensor, name, None)
+
+
+def _bound(frame: Any) -> tuple[tuple, dict[str, Any]]:
     """The arguments of a call in place behind the tensor itself, as the frame has them."""
     code, values = frame.f_code, frame.f_locals
-    names = code.co_varnames[1 : _count_of_arguments(code)]
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for place, name in enumerate(names, 1):
-        if place >= code.co_argcount + code.co_kwonlyargcount:
-            args, kwargs = ([*args, *values[name]], kwargs) if type(values[name]) is tuple else (args, kwargs | values[name])
-        elif place < code.co_argcount:
-            args.append(values[name])
+    named = code.co_argcount + code.co_kwonlyargcount
+    args: list[Any] = [values[name] for name in code.co_varnames[: code.co_argcount]]
+    kwargs: dict[str, Any] = {name: values[name] for name in code.co_varnames[code.co_argcount : named]}
+    for name in code.co_varnames[named : _count_of_arguments(code)]:
+        if isinstance(values[name], tuple):
+            args += values[name]
         else:
-            kwargs[name] = values[name]
+            kwargs |= values[name]
+    args = args[1:]
     return tuple(args), kwargs
 
 
