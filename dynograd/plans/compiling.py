@@ -304,8 +304,9 @@ class Compiled:
                 if walk.running:
                     self.walked += 1
                     path = walk.path
-                    path.walked += 1
-                    path.seconds += perf_counter() - start
+                    if trace is None:  # else it took longer
+                        path.walked += 1
+                        path.seconds += perf_counter() - start
                     if self.replays is not None:
                         self.replays.walked(walk, self.sizes, trace, args, kwargs, box)
                     return box[0]

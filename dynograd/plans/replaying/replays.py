@@ -70,7 +70,6 @@ class Replay:
         self.given = sorted(_count_values(self.result, {}))
         self.own_numbers = {place for place, number in enumerate(path.numbers) if number in self.given}
         self.ends = [(end, number) for end, number in path.ends if number in self.given]
-        self.times, self.seconds = 0, 0.0
 
     # --- what a trace says ------------------------------------------------------------------------------------------------------
 
@@ -270,7 +269,12 @@ class Replay:
             number = trace.numbers.get(id(leaf._grad))
             if number is not None and leaf._grad is not None:
                 count[number] = count.get(number, 0) + 1
-        own = {number for step in self.path.steps for number in step.results}
+        own = {
+            number
+            for step in self.path.steps
+            if step.event.kind != "backward" or not self.again  # what clips gradients may keep tables of them
+            for number in step.results
+        }
         kept = [number for number in own if trace.references[number] != count.get(number, 0)]
         if kept:
             raise NotReplayed("it keeps a tensor beside those that it gives")
@@ -397,8 +401,8 @@ class Replay:
             return None
         finally:
             walk.running, self.replaced = False, []
-        self.times += 1
-        self.seconds += perf_counter() - start
+        path.replayed += 1
+        path.replay_seconds += perf_counter() - start
         return box
 
     def _draw(self) -> list[Any]:
