@@ -34,7 +34,7 @@ __all__ = [
     *stubs.names("compiler"),
 ]
 
-MODES = ("default", "checked", "exact", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+MODES = ("default", "checked", "exact", "replay", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BACKENDS = ("inductor", "dynograd", "cudagraphs")
 _EAGER_BACKENDS = ("eager", "aot_eager")
 
@@ -61,16 +61,19 @@ def compile(
     that way is recorded as well: other shapes, another branch. So nothing that Python does is skipped, and nothing is guessed. `report()` of the
     result says what became of the calls.
 
+    In mode "replay" Python is skipped where a watched call has shown that it does nothing but tensors: see `docs/compile.md`.
+
     A whole training step may be compiled, with its backward and optimizer, or a module.
 
     Args:
         model: a function or module; without it a decorator comes back. The bound `step` of an optimizer comes back as it is.
-        fullgraph: what cannot be recorded is an error that says where.
+        fullgraph: what cannot be recorded (in mode "replay": or replayed) is an error that says where.
         dynamic: None: sizes between those of three recorded calls are walked by formulas, where that is likely to be faster. True: always,
             also where much is made anew for each size. False: each size is recorded by itself, and 64 of them are kept.
         backend: "inductor", "dynograd" or "cudagraphs" for this one; "eager" or "aot_eager" give `model` back.
         mode: None, "default", "checked", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" are one: results may differ from
-            those of the program as it is written in the last bits, as sums are added in another order. "exact": they have the same bits.
+            those of the program as it is written in the last bits, as sums are added in another order. "exact": they have the same bits. "replay":
+            as "default", and the program's Python is not run again for a pure step, behind guards on all that it has looked at.
         options: accepted where it is None or empty.
         disable: `model` comes back.
         name: in the report.
@@ -123,6 +126,7 @@ def compile(
         return model
     settings: dict[str, Any] = dict(
         exact=mode == "exact",
+        replay=mode == "replay",
         fullgraph=fullgraph,
         name=name or "",
         most_ways=recompile_limit or 0,

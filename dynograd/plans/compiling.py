@@ -21,6 +21,7 @@ from dynograd.plans.inputs import pointers_of
 from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
+from dynograd.plans.replaying.functions import Replays
 from dynograd.plans.reports import Report, report_of
 from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.families import Families
@@ -74,6 +75,7 @@ class Compiled:
         most_ways: how many ways through the function are kept; 0: the usual number.
         always: also where a step is likely to be slower so.
         dynamic: whether sizes between recorded ones are walked without a record of their own; None: where that is likely to be faster.
+        replay: whether the function's Python is not run again where it is known to be pure.
     """
 
     def __init__(
@@ -86,10 +88,11 @@ class Compiled:
         most_ways: int = 0,
         always: bool = False,
         dynamic: bool | None = None,
+        replay: bool = False,
     ) -> None:
         self.function = function
         self.exact, self.fullgraph, self.most_ways = exact, fullgraph, most_ways or _MOST_WAYS
-        self.always, self.dynamic = always, dynamic
+        self.always, self.dynamic, self.replay = always, dynamic, replay
         functools.update_wrapper(self, function, updated=())
         self.name = name or getattr(function, "__qualname__", type(function).__name__)
         _all.add(self)
@@ -105,6 +108,7 @@ class Compiled:
         self.walk = self._own_walk(self.sizes)
         self.known: dict[int, Any] = {}
         self.calls = self.walked = 0
+        self.replays = Replays(self) if self.replay else None
         self.reasons: dict[
             tuple[str, str], int
         ] = {}  # (why a call was left or not recorded, the user's line) -> how often
@@ -133,6 +137,10 @@ class Compiled:
                 self.note_left("its sizes came for the first time: what is made for them pays when they come again")
                 return self.function(*args, **kwargs)
             self.walk = walk
+            if self.replays is not None and (box := self.replays.call(walk, self.sizes, args, kwargs)) is not None:
+                self.walked += 1
+                self._learn(True)
+                return box[0]
             if _stance[0] != "default" and self.walk.root.next is None:
                 self._may_record()
                 return self.function(*args, **kwargs)
@@ -304,20 +312,24 @@ class Compiled:
         walk.running = True
         MODES.plan = walk
         walk.reader.turn_on()
+        trace = None if self.replays is None else self.replays.trace(walk, self.sizes)
         start = perf_counter()
         try:
-            result = self.function(*args, **kwargs)
+            box = [self.function(*args, **kwargs)] if trace is None else trace.run(self.function, args, kwargs)
             if walk.running:
                 walk.finish()
                 if walk.running:
                     self.walked += 1
                     path = walk.path
-                    path.walked += 1
-                    path.seconds += perf_counter() - start
-                    return result
+                    if trace is None:  # else it took longer
+                        path.walked += 1
+                        path.seconds += perf_counter() - start
+                    if self.replays is not None:
+                        self.replays.walked(walk, self.sizes, trace, args, kwargs, box)
+                    return box[0]
             if self.recording is not None:
-                self.recording.result = described_result(result, self.recording)
-            return result
+                self.recording.result = described_result(box[0], self.recording)
+            return box[0]
         except BaseException:
             if walk.running:
                 walk.catch_up()

@@ -62,6 +62,8 @@ class Way:
         sizes: of a way that is walked at several sizes of the arguments, the least and the most of each size that differs.
         walked: how many calls went along it.
         seconds: that these took together, with the program's own Python.
+        replayed: in mode "replay", how many calls went along it without the program's Python.
+        replay_seconds: that these took together.
         steps: what the program does on it: ops, backward passes and steps of optimizers.
         calls: what is computed in these: ops, backward rules, sums and copies of gradients.
         in_kernels: so many of them are computed by kernels alone; the rest are views, which need no computing, or stand in `groups` or `in_python`.
@@ -77,6 +79,8 @@ class Way:
     sizes: tuple[tuple[int, int], ...]
     walked: int
     seconds: float
+    replayed: int
+    replay_seconds: float
     steps: int
     calls: int
     in_kernels: int
@@ -107,6 +111,8 @@ class Way:
         time = f", {self.microseconds:,.1f} us each" if self.walked else ""
         spans = ", ".join([f"{least} to {most}" for least, most in self.sizes])
         sizes = f" and its like, sizes {spans}" if spans else ""
+        if self.replayed:
+            time += f"; {counted(self.replayed, 'call')} replayed, {1e6 * self.replay_seconds / self.replayed:,.1f} us each"
         yield f"way of {inputs or 'no tensors that change'}{sizes}: {counted(self.walked, 'call')} along it{time}"
         in_python = sum([row.times for row in self.in_python])
         grouped = sum([len(group.members) for group in self.groups])
@@ -141,6 +147,7 @@ class Report:
         name: of the function.
         calls: of the function.
         walked: so many of them went along the record; the others ran as they are written.
+        replayed: so many of those went along it without the program's Python (mode "replay").
         ways: that are on record.
         breaks: why calls left the record or were not recorded, with the line of the program.
         pauses: whether most calls run as they are written, since each goes a way of its own.
@@ -157,6 +164,7 @@ class Report:
     name: str
     calls: int
     walked: int
+    replayed: int
     ways: tuple[Way, ...]
     breaks: tuple[Break, ...]
     pauses: bool
@@ -176,7 +184,8 @@ class Report:
 
     def _first_line(self) -> str:
         memory = f", {_bytes(self.arena)} of memory" if self.ways else ""
-        return f"{self.name}: {counted(self.calls, 'call')}, {self.walked} along the record, {counted(len(self.ways), 'way')}{memory}"
+        replayed = f" ({self.replayed} replayed)" if self.replayed else ""
+        return f"{self.name}: {counted(self.calls, 'call')}, {self.walked} along the record{replayed}, {counted(len(self.ways), 'way')}{memory}"
 
     def _states(self) -> list[str]:
         states = ["runs mostly as it is written: each call goes another way"] * self.pauses
@@ -212,6 +221,7 @@ def report_of(compiled: Any) -> Report:
         compiled.name,
         compiled.calls,
         compiled.walked,
+        0 if compiled.replays is None else compiled.replays.times,
         ways,
         breaks,
         bool(compiled.pause),
@@ -235,6 +245,8 @@ def _way(path: Path, inputs: list[Value]) -> Way:
         program.spans(),
         path.walked,
         path.seconds,
+        path.replayed,
+        path.replay_seconds,
         len(path.events),
         len(program.calls),
         len([number for number, form in enumerate(program.forms) if form and number not in grouped]),

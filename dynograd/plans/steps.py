@@ -95,6 +95,7 @@ class Path:
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
         self.result = recording.result
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
+        self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""

@@ -49,6 +49,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.reader, self.arena = self.shared.reader, self.shared.arena
         self.at: Any = None
         self.path: Any = None
+        self.replays: dict[tuple, Any] = {}  # what is replayed, by the sizes of the arguments
         self._forget_step()
 
     def _forget_step(self) -> None:
@@ -75,11 +76,16 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.at = step
         if step is None:
             return False
-        self.path = step.path
+        self.begin_along(step.path)
+        return True
+
+    def begin_along(self, path: Path) -> None:
+        """A call begins that goes along this way as far as is known."""
+        self.shared.walk = self
+        self.path = path
         self.done, self.boundary = 0, -1  # calls computed; the last step that cannot be run anew
         self.holds = True  # tensors from outside are the recorded ones
         self._forget_step()
-        return True
 
     def let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
@@ -93,6 +99,16 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             number = self.results[row >> 1]
             self._let_one_go(number, self.handed[number])
             row = watch.first_other((row | 1) + 1)
+
+    def free_gradient(self, number: int) -> None:
+        """A recorded gradient of an earlier step that someone has becomes its own."""
+        tensor = self.handed[number]
+        if type(tensor) is not Handed or getrefcount(tensor) != self.counts[number] + 1:
+            self._let_one_go(number, tensor)
+
+    def references_to(self, number: int) -> int:
+        """How often a recorded tensor is referred to by others than the record."""
+        return getrefcount(self.handed[number]) - self.counts[number]
 
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
@@ -553,9 +569,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 return False
             if had and (not isinstance(grad, (Handed, Tensor)) or grad.shape != leaf.shape or grad._requires_grad):
                 return False
-            tensor = handed[number]
-            if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
-                self._let_one_go(number, tensor)
+            self.free_gradient(number)
         return True
 
     def _add(self, added: list[tuple[Any, int]], number: int) -> None:
