@@ -310,6 +310,7 @@ def settle(lazy: Any) -> Any:
     """The tensor itself, with its value: no longer a Lazy. Those that share its memory are settled with it."""
     if type(lazy) is not Lazy:
         return lazy
+    lazy.pending.bucket  # noqa: B018 - of a step of a sequence: its call is in the record from now on
     if getattr(lazy, "origin", None) is not None or getattr(lazy, "views", None) is not None:
         return _settle(lazy)
     return _settle_alone(lazy)
