@@ -37,7 +37,7 @@ class Modes(threading.local):
     plan: Any = None
     """What notes a step for `compile`, or compares it with its record."""
     sequences: Any = None
-    """What recorders on this thread know of the ops that come: the sequences of a compiled function."""
+    """What recorders on this thread ask for the sequences of ops that they know: a compiled function's scopes."""
     running: Any = None
     """The recorder whose groups run on this thread now."""
     task: Any = None

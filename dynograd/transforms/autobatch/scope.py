@@ -70,7 +70,8 @@ class autobatch:
                 _alone[self.place] = left - 1, times, code
                 self.outer = _last[0] = _skipped
                 return _skipped
-        sequences = MODES.sequences if MODES.plan is None else MODES.plan.begin_scope()
+        compiled = MODES.sequences if MODES.plan is None else MODES.plan.scopes()
+        sequences = None if compiled is None else compiled.begin()
         report = _last[0] = Report()
         inplace.guards.append(inplace.ask)
         writing.open_()

@@ -16,6 +16,7 @@ from dynograd.ops.readers import is_read
 from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recorder import OFTEN, Recorder
 from dynograd.transforms.autobatch.record.recording import extend
+from dynograd.transforms.autobatch.record.sequences import MISS, layer
 from dynograd.transforms.autobatch.record.writing import records
 
 
@@ -56,7 +57,9 @@ def _maker(op: Any, names: tuple[str, ...]) -> Any:
         f"            if step.of is op and {' and '.join(same)}:",
         "                recorder.at = step.next",
         "                return step.result",
-        "            raise KeyError",
+        f"            result = layer(recorder, op, {', '.join(['input', *[f'parameters[{name!r}]' for name in names]])})",
+        "            if result is not miss:",
+        "                return result",
         "        if type(input) is not Lazy:",
         "            raise TypeError",
         "        key = quick, MODES.grad, input.pending",
@@ -76,7 +79,7 @@ def _maker(op: Any, names: tuple[str, ...]) -> Any:
         "        return made",
         "    return quick",
     ]
-    known = dict(op=op, entered=_entered, MODES=MODES, Lazy=Lazy, new=object.__new__)
+    known = dict(op=op, entered=_entered, layer=layer, miss=MISS, MODES=MODES, Lazy=Lazy, new=object.__new__)
     return run_source("\n".join(lines) + "\n", f"autobatched layer of {op.name}", known)["made"]
 
 

@@ -34,6 +34,7 @@ from dynograd.transforms.autobatch.record.sequences import (
 
 _TIMES = 4  # that a sequence was met in the scope
 _SHORTEST = 3  # ops: fewer cost more to go through than to record
+_MODULES = "dynograd.nn.module"
 _LOG = 100_000  # ops that are looked at
 _CONSTANT = (int, float, bool, str, type(None))  # of such types one object is one value for ever
 
@@ -77,8 +78,9 @@ class Log:
         frames = []
         user = caller()
         while frame is not None:
-            self.sequences.codes[id(frame.f_code)] = frame.f_code
-            frames.append((id(frame.f_code), frame.f_lasti))
+            if frame.f_globals.get("__name__") != _MODULES:  # calls of modules go several ways there
+                self.sequences.codes[id(frame.f_code)] = frame.f_code
+                frames.append((id(frame.f_code), frame.f_lasti))
             if user is not None and frame.f_code is user[0]:
                 break
             frame = frame.f_back
@@ -141,8 +143,8 @@ def _keys(entries: list[Any]) -> list[Any]:
     return keys
 
 
-def learned(log: Log) -> list[tuple[Any, Sequence]]:
-    """(place where it begins, sequence) of those that a log shows."""
+def learned(log: Log) -> list[Sequence]:
+    """The sequences that a log shows."""
     calls = log.calls
     before: dict[Any, set[Any]] = {}
     after: dict[Any, set[Any]] = {}
@@ -164,7 +166,7 @@ def learned(log: Log) -> list[tuple[Any, Sequence]]:
     result = []
     for described, runs in kinds.items():
         if len(runs) >= _TIMES and runs[0][0].place is not None:
-            result.append((runs[0][0].place, _sequence(log.sequences, described, runs[0])))
+            result.append(_sequence(log.sequences, described, runs[0]))
     return result
 
 
@@ -277,7 +279,7 @@ def _sequence(sequences: Sequences, described: tuple, run: list[Logged]) -> Sequ
         if not single:
             step.pack, step.result = form.pack, [None] * len(form.kinds)
         steps.append(step)
-    return Sequence(sequences, described, steps, kinds, inputs, list(fixed.values()))
+    return Sequence(sequences, described, run[0].place, steps, kinds, inputs, list(fixed.values()))
 
 
 def _nesting(op: Op, this: Any, count: int) -> tuple:

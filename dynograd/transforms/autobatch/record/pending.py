@@ -120,9 +120,10 @@ class Lazy(Tensor):
 
     @property
     def array(self) -> Any:
-        if self.pending.bucket.done:
-            return settle(self).array
-        return PendingArray(self)
+        port = self.pending
+        if port.is_open or not port.bucket.done:
+            return PendingArray(self)
+        return settle(self).array
 
     @array.setter
     def array(self, value: Any) -> None:
@@ -155,7 +156,7 @@ class Lazy(Tensor):
 
     @property
     def _meta(self) -> Any:
-        return None if getattr(self, "origin", None) is None else _VIEW
+        return _VIEW if getattr(self, "origin", None) is not None or self.pending.is_view else None
 
     @_meta.setter
     def _meta(self, value: Any) -> None:

@@ -51,7 +51,7 @@ class PendingArray:
 
     @property
     def is_view(self) -> bool:
-        return getattr(self.owner, "origin", None) is not None
+        return getattr(self.owner, "origin", None) is not None or self.owner.pending.is_view
 
     @property
     def flags(self) -> Any:

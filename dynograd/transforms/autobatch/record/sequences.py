@@ -29,7 +29,8 @@ UNSEEN = object()  # no argument is this
 MISS = object()
 INSIDE, INPUT, AGAIN, FIXED, STATIC = "inside", "input", "again", "fixed", "static"
 _new = object.__new__
-_MOST_AT = 8  # sequences that begin at one place, for operands of other shapes
+_MOST_AT = 32  # sequences that begin with one op
+OFTEN = (1 << 10) - 1  # after so many calls it is looked whether too many wait
 _LONGEST_PAUSE = 63  # scopes, until it is looked again which sequences there are
 _CHANCES = 8  # times that a sequence may be left before its end, beside a quarter of the times that it was gone through
 
@@ -69,10 +70,11 @@ class Step:
 class StepPort:
     """What a tensor of a sequence has for a port until its call is in the record. Whoever asks it for more than the kind has it recorded."""
 
-    __slots__ = ("kind", "lazy", "sequences")
+    __slots__ = ("is_view", "kind", "lazy", "sequences")
+    is_open = True
 
-    def __init__(self, sequences: Sequences, kind: Kind) -> None:
-        self.sequences, self.kind = sequences, kind
+    def __init__(self, sequences: Sequences, kind: Kind, is_view: bool) -> None:
+        self.sequences, self.kind, self.is_view = sequences, kind, is_view
         self.lazy: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -98,9 +100,16 @@ class Sequence:
     """Ops that follow one another, and the tensors that are given back for them."""
 
     def __init__(
-        self, sequences: Sequences, described: tuple, steps: list[Step], kinds: list[Kind], inputs: int, fixed: list[Any]
+        self,
+        sequences: Sequences,
+        described: tuple,
+        place: tuple[Any, int],
+        steps: list[Step],
+        kinds: list[Kind],
+        inputs: int,
+        fixed: list[Any],
     ) -> None:
-        self.sequences, self.described, self.steps = sequences, described, steps
+        self.sequences, self.described, self.place, self.steps = sequences, described, place, steps
         self.inputs, self.fixed = inputs, fixed
         self.form = SequenceForm(self, steps[0].op, tuple(kinds), steps[0].grad)  # type: ignore[arg-type]
         self.times = self.left = 0  # how often it was gone through, and left before its end
@@ -117,14 +126,18 @@ class Sequence:
                 if what == INSIDE:
                     self.uses[content].append((step, field))
         self.base = [self._base_of(number) for number in range(len(kinds))]
-        self.ports = [StepPort(sequences, kind) for kind in kinds]
+        self.ports = [
+            StepPort(sequences, kind, base is not None) for kind, base in zip(kinds, self.base, strict=True)
+        ]
         self.lazies: list[Any] = [None] * len(kinds)
         for number in range(len(kinds)):
             self.renew(number)
-        self.counts = self._references()
-
-    def _references(self) -> list[int]:
-        return list(map(getrefcount, self.lazies))
+        self.given: list[int] = []  # results that somebody had when the next op came
+        self.given_views: list[tuple[int, str, int]] = []  # those that are views, with what of
+        # The others, and how many references they have where nobody has them.
+        self.inner_numbers = list(range(len(kinds)))
+        self._show_inner()
+        self.counts = list(map(getrefcount, self.inner))
 
     def _base_of(self, number: int) -> tuple[str, int] | None:
         """Of a view, what it is a view of: (INSIDE, number) or (INPUT, number)."""
@@ -171,25 +184,40 @@ class Sequence:
         row = next_row()
         recorder.operands = []
         self.times += 1
-        counts = self.counts
-        held = [
-            number
-            for number, references in enumerate(map(getrefcount, lazies))
-            if references != counts[number] or getweakrefcount(lazies[number])
-        ]
-        for number in held:  # grows while it is read: a view holds what it is a view of
-            lazy, base = lazies[number], self.base[number]
+        if list(map(getrefcount, self.inner)) != self.counts or any(map(getweakrefcount, self.inner)):
+            self._note_held()
+        for number in self.given:
+            lazy = lazies[number]
             lazy.pending, lazy.row = ports[number], row
-            if base is not None:
-                what, place = base
-                if what == INSIDE and place not in held:
-                    held.append(place)
-                note_view(lazy, lazies[place] if what == INSIDE else operands[place][0])
-        for number in held:
+        for number, what, place in self.given_views:
+            note_view(lazies[number], lazies[place] if what == INSIDE else operands[place][0])
+        for number in self.given:
             self.renew(number)
         recorder.sequence_calls += 1
-        if not recorder.sequence_calls & 1023:
+        if not recorder.sequence_calls & OFTEN:
             recorder.check_size()
+
+    def _note_held(self) -> None:
+        """Somebody has results that nobody had so far: they are given out from now on."""
+        counts = dict(zip(self.inner_numbers, self.counts, strict=True))
+        given = [
+            number
+            for number, references in zip(self.inner_numbers, map(getrefcount, self.inner), strict=True)
+            if references != counts[number] or getweakrefcount(self.lazies[number])
+        ]
+        for number in given:  # grows while it is read: a view holds what it is a view of
+            base = self.base[number]
+            if base is not None and base[0] == INSIDE and base[1] not in (*given, *self.given):
+                given.append(base[1])
+        self.given += given
+        self.given_views = [(number, *base) for number in self.given if (base := self.base[number]) is not None]
+        for number in given:
+            del counts[number]
+        self.inner_numbers, self.counts = [*counts], [*counts.values()]
+        self._show_inner()
+
+    def _show_inner(self) -> None:
+        self.inner = [self.lazies[number] for number in self.inner_numbers]
 
     def _enter(self, recorder: Any, operands: list[Any]) -> tuple:
         """What the table has for calls with operands of these ports."""
@@ -221,6 +249,7 @@ class Sequence:
             MODES.grad = mode
         for number in renewed:
             self.renew(number)
+        self._show_inner()
         if self.left > _CHANCES and 4 * self.left > self.times:
             self.sequences.drop(self)
 
@@ -263,12 +292,12 @@ class Sequences:
 
     def __init__(self, exact: bool = False) -> None:
         self.exact = exact  # no fused kernels
-        self.starts: dict[tuple[int, int], list[Sequence]] = {}  # by the place in the program where they begin
+        self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
         self.codes: dict[int, Any] = {}  # keeps code, so that ids stay its own
         self.between_steps, self.learning = Step(), Step()
         self.recorder: Any = None
         self.log: Any = None
-        self.waits = self.pause = 0  # scopes until one is learned from again
+        self.waits, self.pause = 1, 0  # scopes until one is learned from again
         self.scopes = self.inside = self.alone = 0  # scopes, and ops in them within a sequence and alone
 
     @property
@@ -276,9 +305,9 @@ class Sequences:
         return [sequence for sequences in self.starts.values() for sequence in sequences]
 
     def drop(self, sequence: Sequence) -> None:
-        for sequences in self.starts.values():
-            if sequence in sequences:
-                sequences.remove(sequence)
+        alike = self.starts[sequence.steps[0].of]
+        if sequence in alike:
+            alike.remove(sequence)
 
     def begin(self, recorder: Any) -> None:
         """A scope begins: in the first one it is seen which sequences there are."""
@@ -299,10 +328,10 @@ class Sequences:
         if learns:
             log, self.log = self.log, None
             known = {sequence.described for sequence in self.all}
-            for (code, place), sequence in self.learned(log):
-                at = self.starts.setdefault((id(code), place), [])
-                if sequence.described not in known and len(at) < _MOST_AT:
-                    at.append(sequence)
+            for sequence in self.learned(log):
+                alike = self.starts.setdefault(sequence.steps[0].of, [])
+                if sequence.described not in known and len(alike) < _MOST_AT:
+                    alike.append(sequence)
             self.waits = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
         elif not self.waits and self.inside >= self.alone:
             self.waits = 1  # what it knows is enough
@@ -329,12 +358,13 @@ class Sequences:
         if recorder.at is self.learning:
             return self.log.record(recorder, op, this, args)
         self.between()
-        place = caller()
-        if place is not None:
-            for sequence in self.starts.get((id(place[0]), place[1]), ()):
+        sequences = self.starts.get(this)
+        if sequences is not None:
+            place = None if len(sequences) == 1 else caller()
+            for sequence in sequences:
                 step = sequence.steps[0]
                 if (
-                    step.of is this
+                    (place is None or sequence.place == place)
                     and step.grad == MODES.grad
                     and recorder.cast is None
                     and not active_vmaps.levels
@@ -347,6 +377,17 @@ class Sequences:
                     recorder.operands = []
         self.alone += 1
         return MISS
+
+
+def layer(recorder: Any, op: Op, *args: Any) -> Any:
+    """A call of a layer that is this op, and not the next one of a sequence.
+
+    Raises:
+        KeyError: it is looked at which sequences there are; the call goes its usual way then.
+    """
+    if recorder.at is recorder.sequences.learning:
+        raise KeyError
+    return recorder.sequences.other(recorder, op, op, args)
 
 
 def flat(args: tuple, this: Any) -> list[Any]:
