@@ -32,6 +32,7 @@ def expanded(recorder: Any, waiting: list[Any], fused: bool = True) -> list[Any]
     for bucket in waiting:
         if type(bucket.form) is SequenceForm:
             alike.setdefault(bucket.form, []).append(bucket)
+            bucket.form.sequence.note(bucket.count())
     cells = {form: _cell_of(form.sequence, buckets) if fused else None for form, buckets in alike.items()}  # and the results that it gives
     instead: dict[Any, list[Any]] = {}
     for bucket in sorted(waiting, key=lambda bucket: bucket.depth):  # what it needs comes first
@@ -146,8 +147,7 @@ def _operands(step: Any) -> list[tuple[bool, Any]]:
 
 def _cell_of(sequence: Sequence, buckets: list[Any]) -> tuple[CellForm, tuple[int, ...]] | None:
     """The form of a cell that stands for a sequence's calls, and which of its results that gives; None where they are to run op by op."""
-    sequence.calls += sum([bucket.count() for bucket in buckets])
-    if sequence.sequences.exact or sequence.calls < HOT:
+    if sequence.sequences.exact or sequence.calls < _HOT:
         return None
     needed: set[int] = set()
     for bucket in buckets:
@@ -170,6 +170,7 @@ def _cell_of(sequence: Sequence, buckets: list[Any]) -> tuple[CellForm, tuple[in
     return (form, numbers) if usable else None
 
 
+_HOT = 1024  # calls of a sequence, from which on it is fused
 _OWN = 2  # references to a port: its bucket's, and that of who counts
 
 

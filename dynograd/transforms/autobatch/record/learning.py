@@ -30,13 +30,13 @@ from dynograd.transforms.autobatch.record.sequences import (
     Sequences,
     Step,
     flat,
+    is_constant,
 )
 
 _TIMES = 4  # that a sequence was met in the scope
 _SHORTEST = 3  # ops: fewer cost more to go through than to record
 _MODULES = "dynograd.nn.module"
 _LOG = 100_000  # ops that are looked at
-_CONSTANT = (int, float, bool, str, type(None))  # of such types one object is one value for ever
 
 
 class Logged:
@@ -268,7 +268,7 @@ def _sequence(sequences: Sequences, described: tuple, run: list[Logged]) -> Sequ
                 fixed[id(content)] = content, kind_of(value)
             elif what == STATIC:
                 content = content, value
-                field = value if type(value) in _CONSTANT else UNSEEN
+                field = value if is_constant(value) else UNSEEN
             inputs += what == INPUT
             full.append((what, content))
             setattr(step, FIELDS[place], field)

@@ -64,7 +64,6 @@ class Recorder:
         self.at: Any = None  # the step of a sequence that comes next; None: there are no sequences
         self.operands: list[Any] = []  # of the sequence that the program is in: (tensor, port, row)
         self.valid: set[Any] = set()  # sequences whose parameters have been looked at
-        self.sequence_calls = 0
         self.reads = 0  # how often waiting calls ran because a value was read
         self.table: dict[Any, Any] = {}
         self.cast = casting()  # what autocast does to the calls in it

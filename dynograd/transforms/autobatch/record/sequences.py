@@ -14,6 +14,7 @@ from weakref import getweakrefcount
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
+from dynograd.base.generated_sources import run_source
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.transforms.autobatch.record.buckets import Port, Shared
@@ -70,16 +71,15 @@ class Step:
 class StepPort:
     """What a tensor of a sequence has for a port until its call is in the record. Whoever asks it for more than the kind has it recorded."""
 
-    __slots__ = ("is_view", "kind", "lazy", "sequences")
+    __slots__ = ("is_view", "kind", "number", "sequence")
     is_open = True
 
-    def __init__(self, sequences: Sequences, kind: Kind, is_view: bool) -> None:
-        self.sequences, self.kind, self.is_view = sequences, kind, is_view
-        self.lazy: Any = None
+    def __init__(self, sequence: Sequence, number: int, kind: Kind, is_view: bool) -> None:
+        self.sequence, self.number, self.kind, self.is_view = sequence, number, kind, is_view
 
     def __getattr__(self, name: str) -> Any:
-        lazy = self.lazy
-        self.sequences.between()
+        lazy = self.sequence.lazies[self.number]
+        self.sequence.sequences.between()
         if type(lazy.pending) is not Port:
             raise RuntimeError(f"autobatch: {name} of a call that is not in the record")
         return getattr(lazy.pending, name)
@@ -112,12 +112,12 @@ class Sequence:
         self.sequences, self.described, self.place, self.steps = sequences, described, place, steps
         self.inputs, self.fixed = inputs, fixed
         self.form = SequenceForm(self, steps[0].op, tuple(kinds), steps[0].grad)  # type: ignore[arg-type]
-        self.times = self.left = 0  # how often it was gone through, and left before its end
+        self.calls = self.left = 0  # how often it was gone through, and left before its end
         self.fused: dict[Any, Any] = {}  # by the results that are needed: the form of a cell, or why there is none
-        self.calls = 0
         end = Step(self, len(steps))
         for step, following in zip(steps, [*steps[1:], end], strict=True):
             step.sequence, step.next = self, following
+        self.finish: Any = None
         self.makers = [step for step in steps for _ in step.results]
         # Where each result is an argument.
         self.uses: list[list[tuple[Step, str]]] = [[] for _ in kinds]
@@ -127,17 +127,16 @@ class Sequence:
                     self.uses[content].append((step, field))
         self.base = [self._base_of(number) for number in range(len(kinds))]
         self.ports = [
-            StepPort(sequences, kind, base is not None) for kind, base in zip(kinds, self.base, strict=True)
+            StepPort(self, number, kind, base is not None)
+            for number, (kind, base) in enumerate(zip(kinds, self.base, strict=True))
         ]
         self.lazies: list[Any] = [None] * len(kinds)
         for number in range(len(kinds)):
             self.renew(number)
+        self.inner: list[Any] = []
         self.given: list[int] = []  # results that somebody had when the next op came
-        self.given_views: list[tuple[int, str, int]] = []  # those that are views, with what of
-        # The others, and how many references they have where nobody has them.
-        self.inner_numbers = list(range(len(kinds)))
-        self._show_inner()
-        self.counts = list(map(getrefcount, self.inner))
+        self.show_inner()
+        self.begin = self.written_begin()
 
     def _base_of(self, number: int) -> tuple[str, int] | None:
         """Of a view, what it is a view of: (INSIDE, number) or (INPUT, number)."""
@@ -161,8 +160,8 @@ class Sequence:
 
     def renew(self, number: int) -> None:
         """The next call gives another tensor for this result."""
-        lazy, port, step = _new(Lazy), self.ports[number], self.makers[number]
-        lazy.pending, lazy.row, port.lazy = port, 0, lazy
+        lazy, step = _new(Lazy), self.makers[number]
+        lazy.pending, lazy.row = self.ports[number], 0
         self.lazies[number] = lazy
         if step.pack is None:
             step.result = lazy
@@ -171,61 +170,137 @@ class Sequence:
         for user, field in self.uses[number]:
             setattr(user, field, lazy)
 
-    def finish(self, recorder: Any) -> None:
-        """The call enters the record; results that somebody has are rows of it."""
-        lazies, operands = self.lazies, recorder.operands
-        key = self.form, *[port for _, port, _ in operands]
-        entry = recorder.table.get(key)
-        if entry is None:
-            entry = recorder.table[key] = self._enter(recorder, operands)
-        columns, next_row, ports = entry
-        for (add, base), (_, _, row) in zip(columns, operands):
-            add(base + row)
-        row = next_row()
-        recorder.operands = []
-        self.times += 1
-        if list(map(getrefcount, self.inner)) != self.counts or any(map(getweakrefcount, self.inner)):
-            self._note_held()
-        for number in self.given:
-            lazy = lazies[number]
-            lazy.pending, lazy.row = ports[number], row
-        for number, what, place in self.given_views:
-            note_view(lazies[number], lazies[place] if what == INSIDE else operands[place][0])
-        for number in self.given:
-            self.renew(number)
-        recorder.sequence_calls += 1
-        if not recorder.sequence_calls & OFTEN:
-            recorder.check_size()
+    def written_begin(self) -> Any:
+        """`begin(recorder, args)`: whether a call of the first op begins the sequence; then its inputs are noted."""
+        step, names = self.steps[0], {f"a{place}": value for place, value in enumerate(self.steps[0].args)}
+        lines = ["def begin(recorder, args):", f"    {', '.join(names)}, = args"]
+        places: dict[int, str] = {}
+        known: dict[str, Any] = dict(Lazy=Lazy, Port=Port, row_of=row_of, is_value=is_value, following=step.next)
+        for name, place in names.items():
+            parts = [f"{name}_{part}" for part in place] if type(place) is list else [name]
+            if type(place) is list:
+                lines.append(f"    {', '.join(parts)}, = {name}")
+            places |= zip(place if type(place) is list else [place], parts)
+        inputs: list[str] = []
+        noted = []
+        for place, (what, content) in enumerate(step.wants):
+            name = places[place]
+            known[f"known_{name}"] = content
+            if what == INPUT:
+                inputs.append(name)
+                noted.append(f"({name}, p_{name}, r_{name})")
+                lines += [
+                    f"    if type({name}) is Lazy and type(p_{name} := {name}.pending) is Port and p_{name}.kind is known_{name} "
+                    f"and p_{name}.bucket.recorder is recorder:",
+                    f"        r_{name} = {name}.row",
+                    f"    elif (entry := row_of(recorder, {name}, known_{name})) is not None:",
+                    f"        p_{name}, r_{name} = entry",
+                    "    else:",
+                    "        return False",
+                ]
+            elif what == STATIC:
+                known[f"known_{name}"], known[f"key_{name}"] = content[1], content[0]
+                is_same = f"{name} is known_{name} or " if is_constant(content[1]) else ""
+                lines += [f"    if not ({is_same}is_value({name}, key_{name})):", "        return False"]
+            else:
+                lines += [f"    if {name} is not {inputs[content] if what == AGAIN else f'known_{name}'}:", "        return False"]
+        lines += [f"    recorder.operands = [{', '.join(noted)}]", "    recorder.at = following", "    return True"]
+        return run_source("\n".join(lines) + "\n", f"beginning of autobatched {self.form.label}", known)["begin"]
 
-    def _note_held(self) -> None:
+    def written(self) -> Any:
+        """`finish(recorder)`: the call enters the record, and the results that are given out are rows of it. Written for what is given out now."""
+        places = range(self.inputs)
+        ports = ", ".join([f"p{place}" for place in places])
+        lines = [
+            "def finish(recorder):",
+            "    operands = recorder.operands",
+            f"    {''.join(f'(_, p{place}, r{place}), ' for place in places)} = operands",
+            f"    entry = recorder.table.get((form, {ports}))",
+            "    if entry is None:",
+            f"        entry = recorder.table[form, {ports}] = enter(recorder, operands)",
+            f"    {''.join(f'add{place}, base{place}, ' for place in places)}next_row, ports = entry",
+            *[f"    add{place}(base{place} + r{place})" for place in places],
+            "    row = next_row()",
+            "    recorder.operands = []",
+            "    if sum(map(getrefcount, inner)) != count or any(map(getweakrefcount, inner)):",
+            "        return sequence.give_more(row, ports, operands)",
+        ]
+        for number in self.given:
+            lines += [f"    lazy = lazies[{number}]", f"    lazy.pending = ports[{number}]", "    lazy.row = row"]
+        for number in self.given:
+            base = self.base[number]
+            if base is not None:
+                what, place = base
+                of = f"lazies[{place}]" if what == INSIDE else f"operands[{place}][0]"
+                lines.append(f"    note_view(lazies[{number}], {of})")
+        names: dict[str, Any] = {}
+        for number in self.given:
+            lines += [f"    lazies[{number}] = lazy = new(Lazy)", f"    lazy.pending = port{number}", "    lazy.row = 0"]
+            names[f"port{number}"] = self.ports[number]
+            step = self.makers[number]
+            names[f"maker{number}"] = step if step.pack is None else step.result
+            target = "result" if step.pack is None else number - step.results[0]
+            lines.append(
+                f"    maker{number}.result = lazy" if step.pack is None else f"    maker{number}[{target}] = lazy"
+            )
+            for use, (user, field) in enumerate(self.uses[number]):
+                names[f"user{number}_{use}"] = user
+                lines.append(f"    user{number}_{use}.{field} = lazy")
+        lines += [f"    if not row & {OFTEN}:", "        recorder.check_size()"]
+        names |= dict(
+            form=self.form,
+            enter=self._enter,
+            sequence=self,
+            inner=self.inner,
+            count=sum(map(getrefcount, self.inner)),
+            lazies=self.lazies,
+            getrefcount=getrefcount,
+            getweakrefcount=getweakrefcount,
+            note_view=note_view,
+            new=_new,
+            Lazy=Lazy,
+        )
+        return run_source("\n".join(lines) + "\n", f"autobatched {self.form.label}", names)["finish"]
+
+    def give_more(self, row: int, ports: tuple, operands: list[Any]) -> None:
         """Somebody has results that nobody had so far: they are given out from now on."""
-        counts = dict(zip(self.inner_numbers, self.counts, strict=True))
         given = [
             number
-            for number, references in zip(self.inner_numbers, map(getrefcount, self.inner), strict=True)
-            if references != counts[number] or getweakrefcount(self.lazies[number])
+            for number, references, count in zip(
+                self.inner_numbers, list(map(getrefcount, self.inner)), self.counts, strict=True
+            )
+            if references != count or getweakrefcount(self.lazies[number])
         ]
         for number in given:  # grows while it is read: a view holds what it is a view of
             base = self.base[number]
             if base is not None and base[0] == INSIDE and base[1] not in (*given, *self.given):
                 given.append(base[1])
-        self.given += given
-        self.given_views = [(number, *base) for number in self.given if (base := self.base[number]) is not None]
-        for number in given:
-            del counts[number]
-        self.inner_numbers, self.counts = [*counts], [*counts.values()]
-        self._show_inner()
+        self.given = sorted([*self.given, *given])
+        for number in self.given:
+            lazy, base = self.lazies[number], self.base[number]
+            lazy.pending, lazy.row = ports[number], row
+        for number in self.given:
+            base = self.base[number]
+            if base is not None:
+                note_view(self.lazies[number], self.lazies[base[1]] if base[0] == INSIDE else operands[base[1]][0])
+        for number in self.given:
+            self.renew(number)
+        self.show_inner()
 
-    def _show_inner(self) -> None:
-        self.inner = [self.lazies[number] for number in self.inner_numbers]
+    def show_inner(self) -> None:
+        """Looks which results nobody is given, and how many references they have."""
+        self.inner_numbers = [number for number in range(len(self.lazies)) if number not in self.given]
+        self.inner[:] = [self.lazies[number] for number in self.inner_numbers]  # the list that `finish` looks at
+        self.counts = list(map(getrefcount, self.inner))
+        self.finish = self.written()
 
     def _enter(self, recorder: Any, operands: list[Any]) -> tuple:
         """What the table has for calls with operands of these ports."""
         bucket = recorder.bucket_for(self.form, [(port, row) for _, port, row in operands])
-        columns = [
-            (column.append, recorder.base_of(port)) for column, (_, port, _) in zip(bucket.columns, operands, strict=True)
-        ]
-        return columns, bucket.next_row, bucket.ports
+        columns = []
+        for column, (_, port, _) in zip(bucket.columns, operands, strict=True):
+            columns += [column.append, recorder.base_of(port)]
+        return *columns, bucket.next_row, bucket.ports
 
     def leave(self, recorder: Any, count: int) -> None:
         """Only the first `count` ops have come: they are recorded one by one."""
@@ -249,8 +324,8 @@ class Sequence:
             MODES.grad = mode
         for number in renewed:
             self.renew(number)
-        self._show_inner()
-        if self.left > _CHANCES and 4 * self.left > self.times:
+        self.show_inner()
+        if self.left > _CHANCES and 4 * self.left > self.calls:
             self.sequences.drop(self)
 
     def _stand_for(self, number: int, recorded: Any) -> None:
@@ -270,6 +345,11 @@ class Sequence:
         if what == AGAIN:
             return operands[content][0]
         return content if what == FIXED else content[1]
+
+    def note(self, calls: int) -> None:
+        """So many calls of it are about to run."""
+        self.calls += calls
+        self.sequences.inside += calls * len(self.steps)
 
     def is_valid(self, recorder: Any) -> bool:
         """Whether its parameters are what they were; the record knows then that it needs them."""
@@ -353,30 +433,40 @@ class Sequences:
         else:
             step.sequence.leave(recorder, step.number)
 
-    def other(self, recorder: Any, op: Op, this: Any, args: tuple) -> Any:
-        """An op that is not the next one of a sequence: it may begin another. MISS: it is recorded by itself."""
-        if recorder.at is self.learning:
-            return self.log.record(recorder, op, this, args)
-        self.between()
-        sequences = self.starts.get(this)
-        if sequences is not None:
-            place = None if len(sequences) == 1 else caller()
-            for sequence in sequences:
+
+def other(recorder: Any, op: Op, this: Any, args: tuple) -> Any:
+    """An op that is not the next one of a sequence: it may begin another. MISS: it is recorded by itself."""
+    sequences, step = recorder.sequences, recorder.at
+    if step is not sequences.between_steps:
+        if step is sequences.learning:
+            return sequences.log.record(recorder, op, this, args)
+        if step.of is None:
+            recorder.at = sequences.between_steps
+            step.sequence.finish(recorder)
+        else:
+            sequences.between()
+    beginning = sequences.starts.get(this)
+    if beginning is not None and recorder.cast is None and not active_vmaps.levels:
+        place = None if len(beginning) == 1 else caller()
+        for sequence in beginning:
+            if (
+                (place is None or sequence.place == place)
+                and sequence.form.grad == MODES.grad
+                and (sequence in recorder.valid or sequence.is_valid(recorder))
+                and sequence.begin(recorder, args)
+            ):
                 step = sequence.steps[0]
-                if (
-                    (place is None or sequence.place == place)
-                    and step.grad == MODES.grad
-                    and recorder.cast is None
-                    and not active_vmaps.levels
-                    and sequence.is_valid(recorder)
-                ):
-                    if all([operand(recorder, step, number, value) for number, value in enumerate(flat(args, this))]):
-                        recorder.at = step.next
-                        self.inside += len(sequence.steps)
-                        return step.result if step.pack is None else step.pack(step.result)
-                    recorder.operands = []
-        self.alone += 1
-        return MISS
+                return step.result if step.pack is None else step.pack(step.result)
+    sequences.alone += 1
+    return MISS
+
+
+_CONSTANT = (int, float, bool, str, type(None))
+
+
+def is_constant(value: Any) -> bool:
+    """Whether an object is one value for ever."""
+    return type(value) in _CONSTANT or (type(value) is tuple and all(map(is_constant, value)))
 
 
 def layer(recorder: Any, op: Op, *args: Any) -> Any:
@@ -387,7 +477,7 @@ def layer(recorder: Any, op: Op, *args: Any) -> Any:
     """
     if recorder.at is recorder.sequences.learning:
         raise KeyError
-    return recorder.sequences.other(recorder, op, op, args)
+    return other(recorder, op, op, args)
 
 
 def flat(args: tuple, this: Any) -> list[Any]:
@@ -398,32 +488,36 @@ def flat(args: tuple, this: Any) -> list[Any]:
     return [*args[:place], *args[place], *args[place + 1 :]]
 
 
-def other(recorder: Any, op: Op, this: Any, args: tuple) -> Any:
-    return recorder.sequences.other(recorder, op, this, args)
-
-
 def operand(recorder: Any, step: Step, place: int, value: Any) -> bool:
     """Whether `value` is what the step has at this place, where it is not the same object; an input is noted."""
     what, content = step.wants[place]
     if what == INPUT:
-        if type(value) is Lazy:
-            port, row = value.pending, value.row
-            if type(port) is not Port or port.kind is not content or port.bucket.recorder is not recorder:
-                return False
-        elif type(value) in TENSORS:
-            entry = recorder.entry_of(value)
-            if type(entry) is not tuple or entry[0].kind is not content:
-                return False
-            port, row = entry
-        else:
+        entry = row_of(recorder, value, content)
+        if entry is None:
             return False
-        recorder.operands.append((value, port, row))
+        recorder.operands.append((value, *entry))
         return True
     if what == AGAIN:
         return recorder.operands[content][0] is value
-    if what == STATIC:
-        try:
-            return bool(frozen(value) == content[0])
-        except TypeError:
-            return False
-    return value is getattr(step, FIELDS[place])
+    return what == STATIC and is_value(value, content[0])
+
+
+def row_of(recorder: Any, value: Any, kind: Kind) -> tuple[Any, int] | None:
+    """(port, row) of a tensor of this kind; None for anything else."""
+    if type(value) is Lazy:
+        port = value.pending
+        if type(port) is Port and port.kind is kind and port.bucket.recorder is recorder:
+            return port, value.row
+    elif type(value) in TENSORS:
+        entry = recorder.entry_of(value)
+        if type(entry) is tuple and entry[0].kind is kind:
+            return entry
+    return None
+
+
+def is_value(value: Any, key: Any) -> bool:
+    """Whether an argument is the one with this key."""
+    try:
+        return bool(frozen(value) == key)
+    except TypeError:
+        return False
