@@ -47,12 +47,16 @@ def expanded(recorder: Any, waiting: list[Any], fused: bool = True) -> list[Any]
             if not instead.keys().isdisjoint(bucket.sources):
                 bucket.sources = _sources(bucket.sources, instead)
         recorder.waiting = [new for bucket in recorder.waiting for new in instead.get(bucket, (bucket,))]
-        _count_generations(recorder.waiting)
+        if len(recorder.waiting) > _MANY:
+            _count_generations(recorder.waiting)
     return [new for bucket in waiting for new in instead.get(bucket, (bucket,))]
 
 
 def _sources(sources: dict[Any, None], instead: dict[Any, list[Any]]) -> dict[Any, None]:
     return dict.fromkeys([new for source in sources for new in instead.get(source, (source,))])
+
+
+_MANY = 128  # buckets: of fewer, generations are counted when they are scheduled
 
 
 def _count_generations(waiting: list[Any]) -> None:
@@ -135,7 +139,7 @@ def _operands(step: Any) -> list[tuple[bool, Any]]:
     """Of each argument whether a tensor may stand there, and what it is; tensors in the order in which a bucket has them."""
     names = step.op.array_names
     listed: list[Any] = []
-    for name, place in zip(step.op.parameter_names, step.args, strict=True):
+    for name, place in zip(step.op.signature.parameters, step.args, strict=True):
         places = place if type(place) is list else [place]
         listed.append((name, [step.wants[part] for part in places]))
     by_name = dict(listed)

@@ -34,7 +34,7 @@ from dynograd.transforms.autobatch.record.sequences import (
 )
 
 _TIMES = 4  # that a sequence was met in the scope
-_SHORTEST = 3  # ops: fewer cost more to go through than to record
+_SHORTEST = 5  # ops: 3 cost as much to go through as to record, and in small groups more to run as a fused one
 _MODULES = "dynograd.nn.module"
 _LOG = 100_000  # ops that are looked at
 

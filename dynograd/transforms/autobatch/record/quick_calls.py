@@ -107,6 +107,7 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
         return enter(recorder, recorder.bucket_for(form, entries), key)
 
     space: dict[str, Any] = dict(
+        __name__=__name__,
         extend=extend,
         Lazy=Lazy,
         TENSORS=TENSORS,

@@ -33,6 +33,7 @@ _new = object.__new__
 _MOST_AT = 32  # sequences that begin with one op
 OFTEN = (1 << 10) - 1  # after so many calls it is looked whether too many wait
 _LONGEST_PAUSE = 63  # scopes, until it is looked again which sequences there are
+_GAIN = 2  # an op in a sequence saves 0.5 us or more, one alone costs 1 us more than without sequences
 _CHANCES = 8  # times that a sequence may be left before its end, beside a quarter of the times that it was gone through
 
 
@@ -175,7 +176,7 @@ class Sequence:
         step, names = self.steps[0], {f"a{place}": value for place, value in enumerate(self.steps[0].args)}
         lines = ["def begin(recorder, args):", f"    {', '.join(names)}, = args"]
         places: dict[int, str] = {}
-        known: dict[str, Any] = dict(Lazy=Lazy, Port=Port, row_of=row_of, is_value=is_value, following=step.next)
+        known: dict[str, Any] = dict(__name__=__name__, Lazy=Lazy, Port=Port, row_of=row_of, is_value=is_value, following=step.next)
         for name, place in names.items():
             parts = [f"{name}_{part}" for part in place] if type(place) is list else [name]
             if type(place) is list:
@@ -248,6 +249,7 @@ class Sequence:
                 lines.append(f"    user{number}_{use}.{field} = lazy")
         lines += [f"    if not row & {OFTEN}:", "        recorder.check_size()"]
         names |= dict(
+            __name__=__name__,
             form=self.form,
             enter=self._enter,
             sequence=self,
@@ -378,6 +380,7 @@ class Sequences:
         self.recorder: Any = None
         self.log: Any = None
         self.waits, self.pause = 1, 0  # scopes until one is learned from again
+        self.pays = False  # whether most ops are in sequences
         self.scopes = self.inside = self.alone = 0  # scopes, and ops in them within a sequence and alone
 
     @property
@@ -390,12 +393,13 @@ class Sequences:
             alike.remove(sequence)
 
     def begin(self, recorder: Any) -> None:
-        """A scope begins: in the first one it is seen which sequences there are."""
+        """A scope begins: it is seen which sequences there are, or those that are known are gone through."""
         self.recorder, self.scopes = recorder, self.scopes + 1
         self.inside = self.alone = 0
         if self.waits:
             self.waits -= 1
-            recorder.at = self.between_steps
+            if self.pays:
+                recorder.at = self.between_steps
         else:
             self.log = self.new_log(self)
             recorder.at = self.learning
@@ -403,9 +407,8 @@ class Sequences:
     def end(self, recorder: Any) -> None:
         """The scope is over."""
         self.between()
-        learns = recorder.at is self.learning
-        recorder.at = self.recorder = None
-        if learns:
+        at, recorder.at, self.recorder = recorder.at, None, None
+        if at is self.learning:
             log, self.log = self.log, None
             known = {sequence.described for sequence in self.all}
             for sequence in self.learned(log):
@@ -413,8 +416,11 @@ class Sequences:
                 if sequence.described not in known and len(alike) < _MOST_AT:
                     alike.append(sequence)
             self.waits = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
-        elif not self.waits and self.inside >= self.alone:
-            self.waits = 1  # what it knows is enough
+            self.pays = bool(self.all)
+        elif at is not None:
+            self.pays = self.inside > _GAIN * self.alone
+            if self.pays:
+                self.waits = max(self.waits, 1)  # what it knows is enough
 
     def between(self) -> None:
         """What comes next is no step of a sequence, or has to find all calls in the record."""

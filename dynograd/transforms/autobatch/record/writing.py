@@ -148,7 +148,7 @@ class _Lengths(dict):
         ]
         text = "\n".join(lines) + "\n"
         place = list(op.signature.parameters).index(op.list_name or "")
-        space = self.space | {"this": (op.name, length, place)}
+        space = self.space | {"this": (op.name, length, place), "__name__": __name__}
         function = self[length] = run_source(text, f"recorder of {op.name} with {length}", space, {})[op.name]
         return function
 
