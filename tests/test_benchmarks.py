@@ -255,6 +255,11 @@ def test_the_compiling_side_takes_part_only_where_a_row_compiles(side):
     assert list(result.samples) == ["dynograd"] and compiling.process is None
 
 
+def test_a_row_may_be_compiled_by_one_library_alone():
+    row = ROWS["dynamic.trees_25"]
+    assert [row.takes(*side) for side in [("dynograd", True), ("torch", True), ("torch", False)]] == [True, False, True]
+
+
 def test_compile_adds_a_side():
     options = program.parser().parse_args(["--compile", "--peer", "dynograd"])
     sides = program.chosen_sides(options)

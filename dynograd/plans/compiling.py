@@ -23,6 +23,7 @@ from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.replaying.functions import Replays
 from dynograd.plans.reports import Report, report_of
+from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.families import Families
 from dynograd.plans.sized.marks import any_dynamic, shape_of
@@ -102,6 +103,7 @@ class Compiled:
     def reset(self) -> None:
         """Forgets all records."""
         self.shared = Shared(Walk)
+        self.scopes = Scopes(self.exact)
         self.walks: dict[tuple, Walk] = {}  # by the sizes of the arguments; those used last stand last
         self.sizes: tuple = ()
         self.families = Families(lambda: Walk(self, self.shared), self.note_left)
@@ -127,6 +129,8 @@ class Compiled:
             if self.paused:
                 self.paused -= 1
                 return self.function(*args, **kwargs)
+            if self.scopes.latest and not self.fullgraph:
+                return self.scopes.call(self.function, args, kwargs)
             if self.shared.is_leased():
                 self.note_left("what it gave before is still to be differentiated")
                 return self.function(*args, **kwargs)
@@ -217,7 +221,7 @@ class Compiled:
 
     def begin_recording(self) -> Recording:
         self.recording = recording = Recording(
-            self.known, names_of_arguments(self.function, *self.arguments) if self.arguments else {}
+            self.known, names_of_arguments(self.function, *self.arguments) if self.arguments else {}, self.scopes
         )
         RECORDER.turn_on()
         recording.noting.__enter__()

@@ -17,6 +17,7 @@ from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.memory import is_part_of_any, same_part
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
+from dynograd.plans.scoped import REASON
 from dynograd.plans.steps import Path, Step, freed
 from dynograd.tensor.tensor import Tensor
 
@@ -42,6 +43,11 @@ class Leaving:
     running: bool
     values: list[Any]
     written: list[tuple[int, Any, Any]]
+
+    def scopes(self) -> Any:
+        """A scope of autobatch begins."""
+        self.leave(REASON)
+        return MODES.plan.scopes()
 
     def leave(self, reason: str, tensor: Any = None) -> Tensor:
         """The program goes its own way: all ops of this call are run anew, as they are written, and recorded."""

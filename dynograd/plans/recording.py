@@ -30,6 +30,7 @@ from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
+from dynograd.plans.scoped import REASON
 from dynograd.plans.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
 
@@ -92,7 +93,8 @@ def _is_mask(value: Any) -> bool:
 class Recording(RecordedVersions, RecordedGradients):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
-    def __init__(self, known: dict[int, Any], arguments: dict[int, str]) -> None:
+    def __init__(self, known: dict[int, Any], arguments: dict[int, str], scopes: Any = None) -> None:
+        self.owner_scopes = scopes
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
         self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
@@ -129,6 +131,11 @@ class Recording(RecordedVersions, RecordedGradients):
         MODES.plan = None
         RECORDER.turn_off()
         self.noting.__exit__()
+
+    def scopes(self) -> Any:
+        """A scope of autobatch begins."""
+        self.refuse(REASON)
+        return self.owner_scopes
 
     def refuse(self, reason: str) -> None:
         if not self.reason:

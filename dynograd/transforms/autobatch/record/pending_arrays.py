@@ -34,10 +34,10 @@ class PendingArray:
 
     def when_known(self, check: Any) -> None:
         """Has `check(array)` called when the value is there; what it raises becomes the value's error."""
-        port = self.owner.pending
-        if port.whole is None:  # a plan computes it
+        if self.owner.pending.whole is None:  # a plan computes it
             check(self.value())
             return
+        port = self.owner.pending
         bucket = port.whole.bucket
         if bucket.done:
             check(self.value())
@@ -51,7 +51,7 @@ class PendingArray:
 
     @property
     def is_view(self) -> bool:
-        return getattr(self.owner, "origin", None) is not None
+        return getattr(self.owner, "origin", None) is not None or self.owner.pending.is_view
 
     @property
     def strides(self) -> Any:
