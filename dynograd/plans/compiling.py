@@ -183,7 +183,9 @@ class Compiled:
         walk = self.walks.get(sizes)
         ways = 0 if walk is None else len(walk.paths)
         if self.dynamic is not False and self.families.concerns(sizes, ways):
-            family, waits = self.families.find(sizes, self._eligible, ways, not (self.dynamic or any_dynamic(self.arguments)))
+            family, waits = self.families.find(
+                sizes, self._eligible, ways, not (self.dynamic or any_dynamic(self.arguments))
+            )
             if family is not None or waits:
                 return None if family is None else family.walk
         if walk is None:

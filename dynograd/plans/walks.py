@@ -561,7 +561,6 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         """Whether the leaves of a backward pass have no gradient; recorded gradients of earlier steps that someone holds become their own."""
         if step.watch is not None and step.watch.holds():
             return True
-        handed, counts = self.handed, self.counts
         for place, number, had in step.subject:
             leaf = self._outside_now(step.path, place)
             grad = leaf._grad

@@ -244,4 +244,4 @@ def _index_put_rule(call: Call) -> Lowered | None:
     if g_values.shape != (*g.shape[:dim], index.size, *g.shape[dim + 1 :]):
         return None
     picked = _Indices(call, index, True).pick(g, dim, g_values)
-    return None if picked is None else Lowered([*launches, *picked], check=picked.check())
+    return None if picked is None else Lowered([*launches, *picked], check=picked.check)

@@ -250,7 +250,11 @@ class Trace:
     def _call_in_c(self, frame: Any, function: Any) -> None:
         owner = getattr(function, "__self__", None)
         if type(owner) is ndarray:
-            if function.__name__ in _READS_OF_ARRAYS and self._is_from_outside(owner) and not self._is_known_use(frame, owner):
+            if (
+                function.__name__ in _READS_OF_ARRAYS
+                and self._is_from_outside(owner)
+                and not self._is_known_use(frame, owner)
+            ):
                 self.refuse("a value of a tensor from outside is read", frame)
             return
         if is_library(frame.f_globals.get("__name__", "")):

@@ -133,7 +133,9 @@ class Families:
         self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
         self.failures: dict[Any, int] = {}
         self.waiting: dict[Any, int] = {}  # so many recorded steps must be there before one is looked for again
-        self.looked: dict[tuple, int] = {}  # how many ways were recorded at some sizes when a family was looked for last
+        self.looked: dict[
+            tuple, int
+        ] = {}  # how many ways were recorded at some sizes when a family was looked for last
 
     def concerns(self, sizes: tuple, ways: int) -> bool:
         """Whether there may be a family for sizes at which so many ways are recorded."""

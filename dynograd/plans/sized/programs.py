@@ -51,7 +51,12 @@ class SizedProgram(Program):
             for number in sorted(self.lone)
         ]
         self.checked = [
-            CheckedCall([program.calls[number] for program in programs], number, common, [program.forms[number].check for program in programs])
+            CheckedCall(
+                [program.calls[number] for program in programs],
+                number,
+                common,
+                [program.forms[number].check for program in programs],
+            )
             for number in sorted(self.checks)
         ]
         end = len(self.calls)
@@ -90,9 +95,7 @@ class SizedProgram(Program):
         """The tables, and the calls that are not in them."""
         count = len(self.calls)
         lone = {
-            number
-            for number in range(count)
-            if not all([_is_sizable(program.forms[number]) for program in programs])
+            number for number in range(count) if not all([_is_sizable(program.forms[number]) for program in programs])
         }
         groups = [[group for group in program.groups if _is_in_all(group, programs)] for program in programs]
         while True:
@@ -109,7 +112,9 @@ class SizedProgram(Program):
             lone |= odd
         self.lone = lone
         self.checks = {
-            number for number in range(count) if number not in lone and getattr(programs[0].forms[number], "check", None)
+            number
+            for number in range(count)
+            if number not in lone and getattr(programs[0].forms[number], "check", None)
         }
         while True:
             members = [{member for group in of for member in group.members} for of in groups]
@@ -131,7 +136,9 @@ class SizedProgram(Program):
             groups = left
         self.groups = groups[0]
         self.plain: Any = SizedBound(plain, self.memory, lone, self.checks)
-        self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0], self.checks)
+        self.mixed: Any = (
+            self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0], self.checks)
+        )
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The least and most of each size that it can have."""

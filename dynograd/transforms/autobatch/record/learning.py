@@ -42,7 +42,20 @@ _LOG = 100_000  # ops that are looked at
 class Logged:
     """A call that was recorded while it was looked at."""
 
-    __slots__ = ("alone", "entries", "form", "grad", "key", "kind", "op", "place", "results", "single", "this", "values")
+    __slots__ = (
+        "alone",
+        "entries",
+        "form",
+        "grad",
+        "key",
+        "kind",
+        "op",
+        "place",
+        "results",
+        "single",
+        "this",
+        "values",
+    )
 
 
 class Log:
@@ -117,7 +130,9 @@ def _entry_of(recorder: Any, value: Any) -> Any:
             return None
         return INPUT, value.pending
     if type(value) in TENSORS:
-        if value.node is not None and value.node.op is not None and value.node.op.view:  # `weight.t()`, another one in each call
+        if (
+            value.node is not None and value.node.op is not None and value.node.op.view
+        ):  # `weight.t()`, another one in each call
             return None
         entry = recorder.entry_of(value)
         if type(entry) is tuple:

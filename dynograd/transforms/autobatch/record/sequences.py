@@ -176,7 +176,9 @@ class Sequence:
         step, names = self.steps[0], {f"a{place}": value for place, value in enumerate(self.steps[0].args)}
         lines = ["def begin(recorder, args):", f"    {', '.join(names)}, = args"]
         places: dict[int, str] = {}
-        known: dict[str, Any] = dict(__name__=__name__, Lazy=Lazy, Port=Port, row_of=row_of, is_value=is_value, following=step.next)
+        known: dict[str, Any] = dict(
+            __name__=__name__, Lazy=Lazy, Port=Port, row_of=row_of, is_value=is_value, following=step.next
+        )
         for name, place in names.items():
             parts = [f"{name}_{part}" for part in place] if type(place) is list else [name]
             if type(place) is list:
@@ -204,7 +206,10 @@ class Sequence:
                 is_same = f"{name} is known_{name} or " if is_constant(content[1]) else ""
                 lines += [f"    if not ({is_same}is_value({name}, key_{name})):", "        return False"]
             else:
-                lines += [f"    if {name} is not {inputs[content] if what == AGAIN else f'known_{name}'}:", "        return False"]
+                lines += [
+                    f"    if {name} is not {inputs[content] if what == AGAIN else f'known_{name}'}:",
+                    "        return False",
+                ]
         lines += [f"    recorder.operands = [{', '.join(noted)}]", "    recorder.at = following", "    return True"]
         return run_source("\n".join(lines) + "\n", f"beginning of autobatched {self.form.label}", known)["begin"]
 
@@ -236,7 +241,11 @@ class Sequence:
                 lines.append(f"    note_view(lazies[{number}], {of})")
         names: dict[str, Any] = {}
         for number in self.given:
-            lines += [f"    lazies[{number}] = lazy = new(Lazy)", f"    lazy.pending = port{number}", "    lazy.row = 0"]
+            lines += [
+                f"    lazies[{number}] = lazy = new(Lazy)",
+                f"    lazy.pending = port{number}",
+                "    lazy.row = 0",
+            ]
             names[f"port{number}"] = self.ports[number]
             step = self.makers[number]
             names[f"maker{number}"] = step if step.pack is None else step.result

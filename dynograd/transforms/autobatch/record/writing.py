@@ -223,7 +223,8 @@ def _lines(op: Op, length: int) -> list[str]:
 def _comparing_lines(op: Op, names: list[str]) -> list[str]:
     """Lines for a call while sequences are gone through: it may be the next op of one."""
     same = [
-        f"({name} is ab_step.a{place} or $compare(recorder, ab_step, {place}, {name}))" for place, name in enumerate(names)
+        f"({name} is ab_step.a{place} or $compare(recorder, ab_step, {place}, {name}))"
+        for place, name in enumerate(names)
     ]
     single = op.outputs is None
     return [
