@@ -211,7 +211,7 @@ def _in_parts(call: Call, run: Callable[[_Lowering], list[Any]], exact: bool, ch
         kept = [part.memory for part in parts if type(part) is Part]
         looked: list[Callable[[], None]] = []
         for lowered in LOWERS[0](lowering.calls, kept):
-            if lowered is None or lowered.place is not None:
+            if lowered is None or lowered.draw is not None:
                 return None
             launches += lowered
             launches.exact &= lowered.exact
