@@ -27,6 +27,7 @@ from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.families import Families
 from dynograd.plans.sized.marks import any_dynamic, shape_of
+from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
 from dynograd.tensor import inplace
@@ -189,10 +190,17 @@ class Compiled:
             if family is not None or waits:
                 return None if family is None else family.walk
         if walk is None:
+            if self.dynamic is None and self._awaits_backward() and not self.families.meet(sizes):
+                return None
             return self._own_walk(sizes)
         if ways and walk is not self.walk:
             self.walks[sizes] = self.walks.pop(sizes)
         return walk
+
+    def _awaits_backward(self) -> bool:
+        """Whether enough sizes are recorded of which the backward is learnt when they come again: then others follow from these."""
+        waiting = [walk for walk in self.walks.values() if walk.paths and walk.paths[-1].awaits_backward()]
+        return len(waiting) >= FEWEST
 
     def _eligible(self) -> Iterator[tuple[tuple, Path]]:
         """The ways that may stand for other sizes, with the sizes of the arguments."""

@@ -404,7 +404,7 @@ def copy_of(node: Node) -> Node:
 def _as_arrays(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.array
-    return [_as_arrays(element) for element in value] if type(value) in (list, tuple) else value
+    return type(value)([_as_arrays(element) for element in value]) if type(value) in (list, tuple) else value
 
 
 class _Recorder(Reader):

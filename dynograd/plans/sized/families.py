@@ -202,12 +202,21 @@ class Families:
 
     def _waits(self, family: Family, numbers: tuple[int, ...]) -> bool:
         """Whether a size waits until it comes again: what is made for it then pays only if it comes more often."""
-        if family.fetched or family.program.is_cheap() or numbers in family.program.states or numbers in self.met:
+        if family.fetched or family.program.is_cheap() or numbers in family.program.states:
             return False
+        return not self._meet(numbers)
+
+    def meet(self, sizes: tuple) -> bool:
+        """Whether arguments of these sizes have come before; from now on they have."""
+        return self._meet(flat_sizes(sizes)[0])
+
+    def _meet(self, numbers: tuple[int, ...]) -> bool:
+        if numbers in self.met:
+            return True
         while len(self.met) >= _MOST_MET:
             del self.met[next(iter(self.met))]
         self.met[numbers] = None
-        return True
+        return False
 
     def _new(
         self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]
