@@ -225,3 +225,24 @@ def test_what_a_compiled_function_had_is_gone_with_it():
     del gradient, results
     gc.collect()
     assert [thing() for thing in gone] == [None] * 3
+
+
+def test_models_in_training_wait_until_enough_sizes_know_their_backward():
+    """A size is learnt in two calls, the second of which is long after: meanwhile others run as they are written."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    compiled = torch.compile(model)._compiled
+    lengths = [16, 12, 20, 14, 17, 15, 13, 18, 19]
+    for epoch in range(3):
+        for n in lengths:
+            x = torch.randn(3, n, 4)
+            grads = []
+            for function in (model, compiled):
+                model.zero_grad()
+                function(x).square().mean().backward()
+                grads.append([parameter.grad.numpy().copy() for parameter in model.parameters()])
+            for expected, given in zip(*grads):
+                numpy.testing.assert_allclose(given, expected, rtol=2e-4, atol=1e-6)
+        if not epoch:
+            assert compiled.ways == 3 and not compiled.walked, compiled.report()
+    assert compiled.families.all and compiled.walked >= len(lengths), compiled.report()
