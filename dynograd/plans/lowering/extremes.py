@@ -119,5 +119,7 @@ def _truth(call: Call) -> Lowered | None:
 def _count(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
     source, dims = arguments["input"], reductions.dims_of(arguments["dim"], arguments["input"].ndim)
-    launches = reductions.reduced("sum", "same" if source.dtype == numpy.bool_ else "nonzero", source, dims, call.outputs[0])
+    launches = reductions.reduced(
+        "sum", "same" if source.dtype == numpy.bool_ else "nonzero", source, dims, call.outputs[0]
+    )
     return None if launches is None else Lowered(launches)

@@ -61,7 +61,9 @@ def _group_norm(call: Call) -> Lowered | None:
     weight, bias = of.vector(arguments["weight"], 1), of.vector(arguments["bias"], 0)
     statistics = [getattr(node, name, None) for name in ("mean", "rstd")]
     mean, rstd = [layouts.scratch(of.shape[:1], of.dtype) if value is None else value for value in statistics]
-    if not of.fits or not (mean.dtype == rstd.dtype == of.dtype and mean.flags.c_contiguous and rstd.flags.c_contiguous):
+    if not of.fits or not (
+        mean.dtype == rstd.dtype == of.dtype and mean.flags.c_contiguous and rstd.flags.c_contiguous
+    ):
         return None
     eps = float(arguments["eps"])
     vectors = weight, bias, eps, y, layouts.flat(mean), layouts.flat(rstd)
@@ -81,7 +83,11 @@ def _group_norm_rule(call: Call) -> Lowered | None:
         return None
     sums = [layouts.scratch((of.shape[0], of.channels // groups), of.dtype) for _ in range(2)]
     statistics = layouts.flat(node.mean), layouts.flat(node.rstd)
-    launches = [*of.before, of.launch(group_norm_gradients, g, x, of.places, weight, *statistics, g_x, *sums), *of.behind]
+    launches = [
+        *of.before,
+        of.launch(group_norm_gradients, g, x, of.places, weight, *statistics, g_x, *sums),
+        *of.behind,
+    ]
     for target, parts in zip(g_vectors, sums):
         if target is not None:
             put = reductions.reduced("sum", "same", parts.reshape(-1, of.channels), (0,), target)
