@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks import fresh, machine
 from benchmarks.compare import compare_fresh, compare_steps
 from benchmarks.limits import measure_limits
-from benchmarks.report import quantity, report
+from benchmarks.report import TITLES, quantity, report
 from benchmarks.rows import ROWS
 from benchmarks.sides import RowFailed, Side
 from dynograd.utils import programs
@@ -76,7 +76,7 @@ def parser():
     made.add_argument(
         "rows",
         nargs="*",
-        help="names, groups (overhead, training, data, kernels, fresh, cold, warm) or patterns (lstm*); all when none is given",
+        help=f"names, groups ({', '.join(TITLES)}) or patterns (lstm*); all when none is given",
     )
     made.add_argument("--list", action="store_true", help="print the rows and stop")
     made.add_argument(
@@ -116,7 +116,7 @@ def chosen_rows(patterns, everything):
     for pattern in patterns:
         if not any(picks(pattern, row) for row in everything.values()):
             raise ValueError(
-                f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: overhead, training, data, kernels, fresh, cold, warm."
+                f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: {', '.join(TITLES)}."
             )
     return [row for row in everything.values() if not patterns or any(picks(pattern, row) for pattern in patterns)]
 
@@ -133,15 +133,14 @@ def chosen_sides(options):
         return [first, Side(f"{options.library} before", options.library, *shared, checkout=options.against.resolve())]
     if options.aa:
         return [first, Side(f"{options.library} again", options.library, *shared)]
-    if options.peer == "none":
-        return [first]
-    if importlib.util.find_spec(options.peer) is None:
+    peers = [] if options.peer == "none" else [options.peer]
+    if peers and importlib.util.find_spec(options.peer) is None:
         print(f"{options.peer} cannot be imported by {sys.executable}: timing {options.library} alone", file=sys.stderr)
-        return [first]
-    label = options.peer if options.peer != options.library else f"{options.peer} again"
-    names = dict.fromkeys([options.library, options.peer]) if options.compile else ()
+        peers = []
+    names = dict.fromkeys([options.library, *peers]) if options.compile else ()
     compiling = [Side(f"{name}.compile", name, *shared, compiles=True) for name in names]
-    return [first, Side(label, options.peer, *shared), *compiling]
+    label = f"{options.peer} again" if options.peer == options.library else options.peer
+    return [first, *[Side(label, peer, *shared) for peer in peers], *compiling]
 
 
 def timed(row, sides, options, limits):

@@ -68,7 +68,7 @@ class Result:
 def compare_steps(row, sides: list[Side], rounds: int, seconds: float, limits: Limits | None = None) -> Result:
     """Times one row. The floor runs in the first side's process, in the same turns."""
     result = Result(row.name, row.group, operations=row.operations, budget=row.budget, tolerance=row.tolerance)
-    sides = [side for side in sides if row.compiles or not side.compiles]
+    sides = [side for side in sides if row.takes(side.library, side.compiles)]
     checksums = {}
     for side in sides:
         try:

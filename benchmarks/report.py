@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from benchmarks.compare import Result, geometric_mean
 
-__all__ = ["quantity", "report"]
+__all__ = ["TITLES", "quantity", "report"]
 
 TITLES = {
     "overhead": "Overhead: small tensors, where the library costs more than the arithmetic",
     "training": "Training steps",
+    "batches": "A training step at several batch sizes",
     "data": "Loading data",
     "kernels": "Kernels beside the machine's limits",
     "fresh": "Fresh processes: import, memory",

@@ -64,11 +64,15 @@ class Row:
     """Ops in a step: what the time over NumPy is divided by."""
     floor: Callable[[], Workload] | None = None
     budget: float | None = None
-    compiles: bool = True
-    """Whether the side `torch.compile` takes part."""
+    compiles: bool | str = True
+    """Whether the sides whose models go through `compile` take part; the name of a library: only that library's."""
     tolerance: float = TOLERANCE
     small: Callable[[object], Workload] | None = None
     """The same at a size for the tests, where `build` takes long."""
+
+    def takes(self, library: str, compiles: bool) -> bool:
+        """Whether a library is measured here, as it is or compiled."""
+        return not compiles or self.compiles in (True, library)
 
 
 ROWS: dict[str, Row] = {}
@@ -81,7 +85,7 @@ def row(
     operations: int = 1,
     floor=None,
     budget: float | None = None,
-    compiles: bool = True,
+    compiles: bool | str = True,
     tolerance: float = TOLERANCE,
     small=None,
 ):
@@ -91,7 +95,7 @@ def row(
         if name in ROWS:
             raise ValueError(f"row: {name!r} is registered already. Give the second one another name.")
         ROWS[name] = Row(
-            name, group, build, operations, floor, budget, compiles and group != "overhead", tolerance, small
+            name, group, build, operations, floor, budget, group != "overhead" and compiles, tolerance, small
         )
         return build
 
@@ -178,6 +182,9 @@ def use_compiler(compiler: Callable, whole_steps: bool) -> None:
     _whole[:] = [compiler] * whole_steps
 
 
-def compiled(function: Callable) -> Callable:
-    """What a row calls for its model's output or its loss: the function itself, or on the side `torch.compile` its compiled form."""
-    return _compilers[0](function) if _compilers and not _whole else function
+def compiled(function: Callable, alone: bool = False) -> Callable:
+    """What a row calls for its model's output or its loss: the function itself, or on a side that compiles its compiled form.
+
+    `alone` says that it is no part of a step which a compiler takes as a whole.
+    """
+    return _compilers[0](function) if _compilers and (alone or not _whole) else function

@@ -255,11 +255,19 @@ def test_the_compiling_side_takes_part_only_where_a_row_compiles(side):
     assert list(result.samples) == ["dynograd"] and compiling.process is None
 
 
+def test_a_row_may_be_compiled_by_one_library_alone():
+    row = ROWS["dynamic.trees_25"]
+    assert [row.takes(*side) for side in [("dynograd", True), ("torch", True), ("torch", False)]] == [True, False, True]
+
+
 def test_compile_adds_a_side():
     options = program.parser().parse_args(["--compile", "--peer", "dynograd"])
     sides = program.chosen_sides(options)
     assert [side.label for side in sides] == ["dynograd", "dynograd again", "dynograd.compile"]
     assert [side.compiles for side in sides] == [False, False, True]
+    options = program.parser().parse_args(["--compile", "--peer", "none"])
+    sides = program.chosen_sides(options)
+    assert [(side.label, side.compiles) for side in sides] == [("dynograd", False), ("dynograd.compile", True)]
 
 
 def test_another_checkout_is_timed_with_the_rows_of_this_one(tmp_path, capfd):

@@ -10,6 +10,7 @@ from benchmarks.rows import (
     ragged,
     ragged_operations,
     recurrent,
+    second_order,
     sentiment,
     tagging,
     vae,

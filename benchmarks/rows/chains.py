@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy
 
-from benchmarks.workload import BACKWARD_BUDGET, FORWARD_BUDGET, Workload, fingerprint, generator, normal, row
+from benchmarks.workload import (
+    BACKWARD_BUDGET,
+    FORWARD_BUDGET,
+    Workload,
+    compiled,
+    fingerprint,
+    generator,
+    normal,
+    row,
+    train,
+)
 
 REPEATS = 5
 OPERATIONS = 4 * REPEATS
@@ -117,3 +127,22 @@ def register(shape):
 
 for shape in SHAPES:
     register(shape)
+
+
+@row("chain.256k")
+def large_chain(torch):
+    """Seven elementwise ops on 256 K elements, forward and backward: what a loop over all of them at once saves."""
+    x = torch.from_numpy(normal(generator(), 1 << 18)).requires_grad_()
+
+    def loss_of():
+        return (x * torch.sigmoid(1.702 * x) + 0.1 * torch.tanh(x) ** 2 - 0.5 * x).sum()
+
+    forward = compiled(loss_of)
+
+    def step():
+        x.grad = None
+        loss = forward()
+        loss.backward()
+        return loss
+
+    return train(step, [x])

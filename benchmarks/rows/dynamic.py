@@ -9,7 +9,7 @@ import contextlib
 
 import numpy
 
-from benchmarks.workload import Workload, fill, fingerprint, generator, row
+from benchmarks.workload import fill, generator, row, train
 
 VOCABULARY, WIDTH, CLASSES = 2_000, 128, 5
 
@@ -119,7 +119,7 @@ def batching(torch):
 
 
 def workload(torch, model, loss_of, scope=True):
-    """Forward and backward; the checksum is the loss and the gradients."""
+    """Forward and backward."""
     parameters = list(model.parameters())
 
     def step():
@@ -129,7 +129,7 @@ def workload(torch, model, loss_of, scope=True):
         loss.backward()
         return loss
 
-    return Workload(step, lambda: fingerprint(step(), *[one.grad for one in parameters]))
+    return train(step, parameters)
 
 
 def trees(torch, count, cells=True, by_hand=False, scope=True):
@@ -142,43 +142,43 @@ def trees(torch, count, cells=True, by_hand=False, scope=True):
     return workload(torch, model, lambda: sum(cross_entropy(model(tree), label) for tree in examples), scope)
 
 
-@row("dynamic.one_tree", compiles=False)
+@row("dynamic.one_tree", compiles="dynograd")
 def one_tree(torch):
     """One tree."""
     return trees(torch, 1)
 
 
-@row("dynamic.one_tree.plain", compiles=False)
+@row("dynamic.one_tree.plain", compiles="dynograd")
 def one_tree_plain(torch):
     """One tree, in dynograd too without autobatch: beside `dynamic.one_tree`, what the scope costs or gains."""
     return trees(torch, 1, scope=False)
 
 
-@row("dynamic.trees_25", compiles=False)
+@row("dynamic.trees_25", compiles="dynograd")
 def trees_25(torch):
     """25 trees, one after the other."""
     return trees(torch, 25)
 
 
-@row("dynamic.trees_256", compiles=False, small=lambda torch: trees(torch, 6))
+@row("dynamic.trees_256", compiles="dynograd", small=lambda torch: trees(torch, 6))
 def trees_256(torch):
     """256 trees, one after the other."""
     return trees(torch, 256)
 
 
-@row("dynamic.trees_25_ops", compiles=False)
+@row("dynamic.trees_25_ops", compiles="dynograd")
 def trees_25_ops(torch):
     """25 trees whose modules are no cells: each op is recorded."""
     return trees(torch, 25, cells=False)
 
 
-@row("dynamic.trees_25_by_hand", compiles=False)
+@row("dynamic.trees_25_by_hand", compiles="dynograd")
 def trees_25_by_hand(torch):
     """25 trees; PyTorch batched by hand, level by level."""
     return trees(torch, 25, by_hand=True)
 
 
-@row("dynamic.trees_256_by_hand", compiles=False, small=lambda torch: trees(torch, 6, by_hand=True))
+@row("dynamic.trees_256_by_hand", compiles="dynograd", small=lambda torch: trees(torch, 6, by_hand=True))
 def trees_256_by_hand(torch):
     """256 trees; PyTorch batched by hand, level by level."""
     return trees(torch, 256, by_hand=True)
@@ -225,22 +225,28 @@ def sequences(torch, count, packed):
     return workload(torch, model, by_pack if packed and not ours else by_token)
 
 
-@row("dynamic.lstm_tokens", compiles=False, small=lambda torch: sequences(torch, 3, False))
+@row("dynamic.lstm_tokens", compiles="dynograd", small=lambda torch: sequences(torch, 3, False))
 def lstm_tokens(torch):
     """An LSTM cell, token by token, over 64 lists."""
     return sequences(torch, 64, False)
 
 
-@row("dynamic.lstm_packed", compiles=False, small=lambda torch: sequences(torch, 3, True))
+@row("dynamic.lstm_packed", compiles="dynograd", small=lambda torch: sequences(torch, 3, True))
 def lstm_packed(torch):
     """The same 64 lists token by token; PyTorch's nn.LSTM on them packed."""
     return sequences(torch, 64, True)
 
 
-@row("dynamic.shift_reduce", compiles=False)
+@row("dynamic.shift_reduce", compiles="dynograd")
 def shift_reduce(torch):
     """A parser over 64 sentences whose transitions depend on the argmax of its scores."""
     return parsing(torch, 64)
+
+
+@row("dynamic.shift_reduce_25", compiles="dynograd")
+def shift_reduce_25(torch):
+    """The same over 25 sentences."""
+    return parsing(torch, 25)
 
 
 def parsing(torch, count):
@@ -285,4 +291,4 @@ def parsed(torch, model, states):
         loss.backward()
         return loss
 
-    return Workload(step, lambda: fingerprint(step(), *[one.grad for one in parameters]))
+    return train(step, parameters)

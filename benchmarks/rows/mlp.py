@@ -34,6 +34,10 @@ def training(torch, batch, *sizes):
 
 row("mlp")(lambda torch: training(torch, BATCH, 784, 256, 128, CLASSES))
 row("mlp.small")(lambda torch: training(torch, 16, 64, 64, 64, CLASSES))
+for _batch in (1, 4, 16, 64, 256, 1024):
+    row(f"mlp.batch{_batch}", group="batches")(
+        lambda torch, _batch=_batch: training(torch, _batch, 784, 256, 128, CLASSES)
+    )
 
 
 @row("mlp.forward")
@@ -41,7 +45,7 @@ def mlp_forward(torch):
     """The larger network answering: no gradients, eval mode."""
     x = torch.from_numpy(normal(generator(3), BATCH, 784))
     model = network(torch, 784, 256, 128, CLASSES).eval()
-    answer = compiled(model)
+    answer = compiled(model, alone=True)
 
     def step():
         with torch.no_grad():

@@ -160,4 +160,4 @@ def program(make, torch):
 
 
 for make in (attention, graphs, tensor_trees, stacks, words_of_letters):
-    row(f"dynamic.{make.__name__}", compiles=False)(functools.partial(program, make))
+    row(f"dynamic.{make.__name__}", compiles="dynograd")(functools.partial(program, make))

@@ -90,7 +90,7 @@ def sentiment(torch, batch, batches):
     return train(step, parameters, batches)
 
 
-@row("dynamic.treebank", compiles=False, small=lambda torch: sentiment(torch, 3, 2))
+@row("dynamic.treebank", compiles="dynograd", small=lambda torch: sentiment(torch, 3, 2))
 def treebank(torch):
     """Training on the treebank, 25 trees a step, end to end."""
     return sentiment(torch, BATCH, BATCHES)

@@ -187,7 +187,11 @@ def empty_like(array: Any) -> Array:
 def zeros(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Array:
     if device.type == "cuda":
         return full(shape, 0, dtype, device)
-    return buffers.zeros(shape, dtype.numpy) if device.type == "cpu" else meta_arrays.empty(shape, dtype.numpy)
+    if device.type == "cpu":
+        return buffers.zeros(shape, dtype.numpy)
+    filled = meta_arrays.empty(shape, dtype.numpy)
+    filled.fill(0)
+    return filled
 
 
 def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:

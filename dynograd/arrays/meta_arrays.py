@@ -50,12 +50,14 @@ class MetaArray(numpy.ndarray):
     """An array without values. What would write is silently nothing, what would read is an error, elementwise functions give shapes."""
 
     device = meta  # type: ignore[assignment]
+    number: Any = None
+    """What all elements would be; None: not known. Only of an array that was made so, and none that is made of it."""
 
     def fill(self, value: Any) -> None:
-        """Nothing."""
+        self.number = value
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Nothing."""
+        self.number = None
 
     def item(self, *index: Any) -> Any:
         raise no_values("item")
@@ -86,7 +88,10 @@ class MetaArray(numpy.ndarray):
         if function in _SIZED_BY_VALUES:
             raise no_values(function.__name__)
         _refuse_values(function, (*args, kwargs.get("out")))
-        return outlined(function)(*args, **kwargs)
+        result = outlined(function)(*args, **kwargs)
+        if function in _FILLED:
+            result.fill(_FILLED[function])
+        return result
 
 
 def _refuse_values(function: Any, values: Any) -> None:
@@ -97,6 +102,7 @@ def _refuse_values(function: Any, values: Any) -> None:
                 raise no_values(function.__name__)
 
 
+_FILLED = {numpy.zeros_like: 0, numpy.ones_like: 1}
 _SIZED_BY_VALUES = (numpy.nonzero, numpy.flatnonzero, numpy.argwhere, numpy.unique, numpy.compress, numpy.extract)
 
 

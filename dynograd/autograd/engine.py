@@ -82,7 +82,7 @@ def run_backward(
                         leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
                     g = None
             if notes is not None:
-                notes.end(roots[0][0], retain_graph)
+                notes.end(roots, retain_graph)
             return None
         results: dict[Any, Any] = {}
         needed = _leading_to(order, targets)

@@ -36,6 +36,8 @@ class Modes(threading.local):
     """What takes calls of ops down instead of running them: an `autobatch` scope of this thread."""
     plan: Any = None
     """What notes a step for `compile`, or compares it with its record."""
+    sequences: Any = None
+    """What recorders on this thread ask for the sequences of ops that they know: a compiled function's scopes."""
     running: Any = None
     """The recorder whose groups run on this thread now."""
     task: Any = None

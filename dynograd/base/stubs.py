@@ -56,7 +56,6 @@ _UNTRANSLATED = "nothing is translated: what it gets comes back as it is and run
 _UNTRACED = "nothing is traced: what it gets comes back as it is, and is not called with the example. Leave the call out."
 _UNCOMPILED = "nothing is translated: what it gets comes back and runs eagerly, as it is written; kernels are compiled one by one, unasked."
 _SAID = f"{_UNCOMPILED} Leave the call out, or say so with disable=True."
-_ANY_SIZE = "every size may change from call to call."
 _UNUSED = "Options of PyTorch 2.13 are known, and change nothing here: leave the line out."
 _TF32 = "allow_tf32 acts; the others are remembered, and change nothing: leave the line out."
 _ALONE = "a group has one process here, and there is nobody to send to or to receive from."
@@ -98,9 +97,6 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "_dynamo.is_compiling": (CONSTANT, lambda: False, _EAGER),
     "_dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex": (CONSTANT, lambda: _Nothing(), "indices that vmap batches need no help."),
     "_dynamo.mark_static_address": (CONSTANT, lambda t, guard=True: None, "no address is remembered."),
-    "_dynamo.mark_dynamic": (CONSTANT, lambda t, index, **options: None, _ANY_SIZE),
-    "_dynamo.mark_static": (CONSTANT, lambda t, index=None: None, _ANY_SIZE),
-    "_dynamo.maybe_mark_dynamic": (CONSTANT, lambda t, index: None, _ANY_SIZE),
     "_dynamo.utils.is_compile_supported": (CONSTANT, lambda device_type: False, _EAGER),
     "_dynamo.optimize": (WARNS, lambda *args, **kwargs: lambda fn: fn, _UNCOMPILED),
     "_inductor.config": (SETTINGS, None, _UNUSED),

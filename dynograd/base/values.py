@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["TENSORS", "differs_by_example", "has_values", "read_values"]
+__all__ = ["TENSORS", "differs_by_example", "has_own_values", "has_values", "makers", "read_values"]
 
 TENSORS: set[type] = set()
 """Types of tensors that are what they show: an array, and its history. `Tensor`, and subclasses of it that take no ops over."""
@@ -18,6 +18,15 @@ TENSORS: set[type] = set()
 def has_values(tensor: Any) -> bool:
     """Whether it is a tensor, array or number whose values are there, and not of a type that takes ops over."""
     return not hasattr(type(tensor), "__dynograd_op__")
+
+
+makers: list[Callable[[Any], bool]] = []
+"""Say of a tensor whether a step that is being noted has made it."""
+
+
+def has_own_values(tensor: Any) -> bool:
+    """`has_values`, and no step that `compile` notes has made it: what is computed of such an array beside ops would be no part of the record."""
+    return has_values(tensor) and not any([has_made(tensor) for has_made in makers])
 
 
 def differs_by_example(tensor: Any) -> bool:

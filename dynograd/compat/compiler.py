@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.base import stubs
@@ -16,12 +16,25 @@ from dynograd.nn.module import Module
 from dynograd.plans.compiling import STANCES, Compiled, forget_all, set_stance_to
 from dynograd.plans.graphs import Graph
 from dynograd.plans.reports import Report
+from dynograd.plans.sized.marks import mark
+from dynograd.tensor.tensor import Tensor
 
 globals().update(stubs.names("compiler"))
 
-__all__ = ["Graph", "OptimizedModule", "Report", "compile", "reset", "set_stance", *stubs.names("compiler")]
+__all__ = [
+    "Graph",
+    "OptimizedModule",
+    "Report",
+    "compile",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
+    "reset",
+    "set_stance",
+    *stubs.names("compiler"),
+]
 
-MODES = ("default", "checked", "exact", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+MODES = ("default", "checked", "exact", "replay", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BACKENDS = ("inductor", "dynograd", "cudagraphs")
 _EAGER_BACKENDS = ("eager", "aot_eager")
 
@@ -48,15 +61,19 @@ def compile(
     that way is recorded as well: other shapes, another branch. So nothing that Python does is skipped, and nothing is guessed. `report()` of the
     result says what became of the calls.
 
+    In mode "replay" Python is skipped where a watched call has shown that it does nothing but tensors: see `docs/compile.md`.
+
     A whole training step may be compiled, with its backward and optimizer, or a module.
 
     Args:
         model: a function or module; without it a decorator comes back. The bound `step` of an optimizer comes back as it is.
-        fullgraph: what cannot be recorded is an error that says where.
-        dynamic: accepted; each size is a way of its own, and 64 of them are kept.
+        fullgraph: what cannot be recorded (in mode "replay": or replayed) is an error that says where.
+        dynamic: None: sizes between those of three recorded calls are walked by formulas, where that is likely to be faster. True: always,
+            also where much is made anew for each size. False: each size is recorded by itself, and 64 of them are kept.
         backend: "inductor", "dynograd" or "cudagraphs" for this one; "eager" or "aot_eager" give `model` back.
         mode: None, "default", "checked", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" are one: results may differ from
-            those of the program as it is written in the last bits, as sums are added in another order. "exact": they have the same bits.
+            those of the program as it is written in the last bits, as sums are added in another order. "exact": they have the same bits. "replay":
+            as "default", and the program's Python is not run again for a pure step, behind guards on all that it has looked at.
         options: accepted where it is None or empty.
         disable: `model` comes back.
         name: in the report.
@@ -109,10 +126,11 @@ def compile(
         return model
     settings: dict[str, Any] = dict(
         exact=mode == "exact",
+        replay=mode == "replay",
         fullgraph=fullgraph,
         name=name or "",
         most_ways=recompile_limit or 0,
-        dynamic=dynamic is not False,
+        dynamic=dynamic,
     )
     if isinstance(model, Module):
         return model if isinstance(model, OptimizedModule) else OptimizedModule(model, settings)
@@ -250,6 +268,61 @@ class set_stance:
                 return function(*args, **kwargs)
 
         return call
+
+
+def mark_dynamic(
+    t: Tensor,
+    index: int | Sequence[int],
+    *,
+    hint_override: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
+    specialize_on: object = None,
+) -> None:
+    """Says that the size of a tensor's dim is another one in many calls: compiled functions then take up a size when it first comes.
+
+    All sizes may change without it. A call whose step would have much to be made anew for a size is run as it is written when that comes for
+    the first time, and with it is not; `compile(dynamic=True)` is the same for all calls.
+
+    Args:
+        t: an argument of the next calls of compiled functions.
+        index: the dim, or several.
+        hint_override, min, max, specialize_on: accepted.
+    Raises:
+        TypeError: `t` is no tensor.
+        IndexError: there is no such dim.
+
+    >>> x = dynograd.ones(3, 5)
+    >>> dynograd.compiler.mark_dynamic(x, 1)
+    """
+    mark("mark_dynamic", t, index, True)
+
+
+def maybe_mark_dynamic(t: Tensor, index: int | Sequence[int]) -> None:
+    """`mark_dynamic` here, where that is a wish and no promise.
+
+    Args:
+        t: an argument of the next calls of compiled functions.
+        index: the dim, or several.
+
+    >>> dynograd.compiler.maybe_mark_dynamic(dynograd.ones(3, 5), [0, 1])
+    """
+    mark("maybe_mark_dynamic", t, index, True)
+
+
+def mark_static(t: Tensor, index: int | Sequence[int] | None = None) -> None:
+    """Says that calls with another size of a tensor's dim are recorded by themselves: no formula holds from one to the other.
+
+    Args:
+        t: an argument of the next calls of compiled functions.
+        index: the dim, or several; None: all of them.
+    Raises:
+        TypeError: `t` is no tensor.
+        IndexError: there is no such dim.
+
+    >>> dynograd.compiler.mark_static(dynograd.ones(3, 5), 0)
+    """
+    mark("mark_static", t, index, False)
 
 
 class TensorifyScalarRestartAnalysis(Exception):

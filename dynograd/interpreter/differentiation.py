@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.autograd.engine import run_backward
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node
 from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
@@ -46,24 +47,27 @@ def backward(
     tensor([3., 3.])
     """
     seeds = grad_tensors if grad_tensors is not None else grad_variables
-    _settle(tensors)
+    if MODES.plan is None:
+        _settle(tensors)
     if any([_has_rows(tensor) for tensor in _listed(tensors)]):
         tensors, seeds = _inner(_listed(tensors)), None if seeds is None else _inner(_listed(seeds))
-    create_graph = create_graph or _others(tensors, seeds)
-    roots = _roots("backward", tensors, seeds, create_graph)
-    keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
-        run_backward(roots, retain_graph=keep, create_graph=create_graph)
+        if MODES.plan is not None:
+            listed = tuple(_listed(tensors)), None if seeds is None else tuple(_listed(seeds))
+            if MODES.plan.backward(*listed, _keeps(retain_graph, create_graph), create_graph):
+                return
+            _settle(tensors)
+        create_graph = create_graph or _others(tensors, seeds)
+        roots = _roots("backward", tensors, seeds, create_graph)
+        run_backward(roots, retain_graph=_keeps(retain_graph, create_graph), create_graph=create_graph)
         return
     chosen = _inner(_listed(inputs))
     if not chosen:
         raise GradientError("backward: 'inputs' argument to backward() cannot be empty.")
-    edges = [_target("backward", x) for x in chosen]
-    gradients = _gradients(roots, edges, keep, create_graph)
+    gradients = differentiated("backward", tensors, chosen, seeds, retain_graph, create_graph)
     for x, g in zip(chosen, gradients, strict=True):
         if g is not None and is_tensor(x):
-            tensor = g if is_tensor(g) else _wrap(_copied(g))
-            x._grad = tensor if x._grad is None else x._grad + tensor
+            x._grad = g if x._grad is None else x._grad + g
 
 
 def grad(
@@ -109,27 +113,52 @@ def grad(
         return _batched_grad(outputs, chosen, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not chosen:
         raise ValueError("grad: grad requires non-empty inputs.")
-    _settle(outputs)
-    asked, create_graph = create_graph, create_graph or _others(outputs, grad_outputs)
-    roots = _roots("grad", outputs, grad_outputs, create_graph)
-    keep = create_graph if retain_graph is None else retain_graph
-    edges = [_target("grad", x) for x in chosen]
-    parts = _gradients(roots, edges, keep, create_graph)
-    results: list[Any] = []
-    for position, (x, g) in enumerate(zip(chosen, parts, strict=True)):
-        if g is None:
-            if materialize_grads:
-                results.append(_wrap(arrays.zeros_like(_like(x).array)))
-                continue
-            if not allow_unused:
-                raise GradientError(
-                    f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position} of shape "
-                    f"{tuple(_like(x).shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
-                )
-            results.append(None)
-        else:
-            results.append((g if asked else _without_history(g)) if is_tensor(g) else _wrap(_own(g)))
+    results = differentiated("grad", outputs, chosen, grad_outputs, retain_graph, create_graph)
+    for position, (x, g) in enumerate(zip(chosen, results, strict=True)):
+        if g is not None:
+            continue
+        if materialize_grads:
+            like = _like(x)
+            results[position] = _wrap(arrays.zeros(tuple(like.shape), like.dtype, like.device))
+        elif not allow_unused:
+            raise GradientError(
+                f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position} of shape "
+                f"{tuple(_like(x).shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
+            )
     return tuple(results)
+
+
+def differentiated(
+    who: str, outputs: Any, inputs: list[Any], seeds: Any, retain: bool | None, create_graph: bool
+) -> list[Any]:
+    """A tensor for each input, or None where no path leads."""
+    own = _copied if who == "backward" else _own
+
+    def run(outputs: Any, inputs: Any, seeds: Any, own: Any) -> list[Any]:
+        _settle(outputs)
+        through_ops = create_graph or _others(outputs, seeds)
+        roots = _roots(who, outputs, seeds, through_ops)
+        edges = [_target(who, x) for x in inputs]
+        return [
+            None
+            if g is None
+            else _wrap(own(g))
+            if not is_tensor(g)
+            else g
+            if create_graph or who == "backward"
+            else _without_history(g)
+            for g in _gradients(roots, edges, _keeps(retain, through_ops), through_ops)
+        ]
+
+    if MODES.plan is None:
+        return run(outputs, inputs, seeds, own)
+    listed = tuple(_listed(outputs)), tuple(inputs), None if seeds is None else tuple(_listed(seeds))
+    return MODES.plan.gradients(run, *listed, own, (_keeps(retain, create_graph), bool(create_graph), who))
+
+
+def _keeps(retain_graph: bool | None, create_graph: bool) -> bool:
+    """Whether what ops saved is kept."""
+    return bool(create_graph if retain_graph is None else retain_graph)
 
 
 def _batched_grad(

@@ -114,6 +114,21 @@ def alias_of(edge: Any) -> Node:
     return node
 
 
+def in_its_own_place(tensor: Any) -> Any:
+    """The same value with a place of its own on the tape, joined to the history that it has."""
+    if MODES.plan is not None:
+        return MODES.plan.in_its_own_place(tensor, _in_its_own_place)
+    return _in_its_own_place(tensor)
+
+
+def _in_its_own_place(tensor: Any) -> Any:
+    result = tensor_class[0].wrap(tensor.array)
+    result._requires_grad = True
+    if tensor.requires_grad:
+        result.node = alias_of(tensor if tensor.node is None else tensor.node)
+    return result
+
+
 def through_decomposition(node: Any, g: Any, create_graph: bool) -> Any:
     """Gradients of a fused op through the same function written with other ops."""
     op = node.op

@@ -11,6 +11,8 @@ from dynograd.arrays import ndarray
 from dynograd.interpreter.shared import tensor_class
 from dynograd.kernels.small.object_fields import FIELDS
 
+__all__ = ["place_of", "tensor_fields"]
+
 _held: list[numpy.ndarray] = []
 
 
@@ -24,14 +26,14 @@ def tensor_fields() -> int:
         return 0
     if not _held:
         cls = tensor_class[0]
-        places = [_place_of(cls, name) for name in ("array", "_requires_grad", "_meta")]
+        places = [place_of(cls, name) for name in ("array", "_requires_grad", "_meta")]
         array, wants, meta = places
         words = [id(cls), array, wants, id(ndarray), id(False), id(tuple), tuple.__basicsize__, meta, id(None)]
         _held.append(numpy.array(words, numpy.int64))
     return _held[0].ctypes.data if _held[0].all() else 0
 
 
-def _place_of(cls: Any, name: str) -> int:
+def place_of(cls: Any, name: str) -> int:
     """The offset of a slot; 0 where it is not found."""
     probe, value = object.__new__(cls), object()
     setattr(probe, name, value)

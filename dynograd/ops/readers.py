@@ -28,6 +28,7 @@ __all__ = [
     "ORDER",
     "Entry",
     "Reader",
+    "end_rest",
     "entry_of",
     "is_read",
     "join",
@@ -57,6 +58,9 @@ _entries: dict[types.FunctionType, Entry] = {}
 _listed: list[Entry] = []  # in the order in which they came
 _with_ways: dict[str, list[Entry]] = {}  # by the name of an op whose quick way an entry takes; "": all of them
 _on: list[tuple[Reader, ...]] = [()]  # innermost first
+_resting: list[Reader | None] = [
+    None
+]  # one that is turned off, whose functions have its code for the sake of the next time
 _versions = [0]  # grows when a function gets other code than readers gave it
 
 
@@ -108,6 +112,12 @@ class Reader:
 
     def turn_on(self) -> None:
         with _lock:
+            resting = _resting[0]
+            if resting is not None:
+                _resting[0] = None
+                if resting is self:
+                    return
+                resting.turn_off()
             self.times += 1
             if self.times > 1:
                 return
@@ -145,6 +155,14 @@ class Reader:
                     _aside[name] -= 1
                 return
             self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
+
+    def rest(self) -> None:
+        """`turn_off`, but functions keep their code until another reader is turned on or `end_rest` is called, which that code is to do."""
+        with _lock:
+            if self.times == 1 and _on[0] == (self,):
+                _resting[0] = self
+            else:
+                self.turn_off()
 
     def _functions(self) -> list[Any]:
         """All whose code changes when the reader comes or goes."""
@@ -301,7 +319,7 @@ def entry_of(function: Any) -> Entry | None:
 def is_read(function: Any) -> bool:
     """Whether a reader that is on sees the function."""
     entry = _entries.get(function)
-    return entry is not None and any([reader.sees(entry) for reader in _on[0]])
+    return entry is not None and any([reader.sees(entry) for reader in turned_on()])
 
 
 _aside: Counter[str] = Counter()  # op, or "" for all
@@ -309,7 +327,16 @@ _aside: Counter[str] = Counter()  # op, or "" for all
 
 def turned_on() -> tuple[Reader, ...]:
     """The readers that are on, innermost first."""
-    return _on[0]
+    return _on[0] if _resting[0] is None else ()
+
+
+def end_rest() -> None:
+    """Functions get the code back that they have without a reader that rests."""
+    if _resting[0] is not None:
+        with _lock:
+            resting, _resting[0] = _resting[0], None
+            if resting is not None:
+                resting.turn_off()
 
 
 def with_quick_ways(names: Iterable[str]) -> set[str]:

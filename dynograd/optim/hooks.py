@@ -178,6 +178,16 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     return RemovableHandle(_global_post_hooks, hook)
 
 
+def are_there(optimizer: Any) -> bool:
+    """Whether a step of the optimizer runs hooks."""
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or _global_pre_hooks
+        or _global_post_hooks
+    )
+
+
 _Step = TypeVar("_Step", bound=Callable[..., Any])
 
 
@@ -190,9 +200,7 @@ def with_step_hooks(function: _Step) -> _Step:
         plan = MODES.plan
         if plan is not None and not self._in_step:
             return plan.step(self, lambda: step(self, *args, **kwargs), bool(args or kwargs))
-        if self._in_step or not (
-            self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_pre_hooks or _global_post_hooks
-        ):
+        if self._in_step or not are_there(self):
             return function(self, *args, **kwargs)
         self._in_step = True
         try:

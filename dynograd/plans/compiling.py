@@ -14,14 +14,19 @@ from typing import Any
 from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
+from dynograd.base import values
 from dynograd.ops import readers
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
+from dynograd.plans.inputs import pointers_of
 from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
+from dynograd.plans.replaying.functions import Replays
 from dynograd.plans.reports import Report, report_of
+from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.families import Families
+from dynograd.plans.sized.marks import any_dynamic, shape_of
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
 from dynograd.tensor import inplace
@@ -38,6 +43,14 @@ _LONGEST_PAUSE = 63  # calls
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 _stance = ["default"]
+
+
+def _has_made(tensor: Any) -> bool:
+    """Whether the step that this thread notes has made a tensor."""
+    return MODES.plan is not None and bool(MODES.plan.has_made(tensor))
+
+
+values.makers.append(_has_made)
 
 
 def forget_all() -> None:
@@ -62,7 +75,8 @@ class Compiled:
         name: for the report.
         most_ways: how many ways through the function are kept; 0: the usual number.
         always: also where a step is likely to be slower so.
-        dynamic: whether sizes between recorded ones are walked without a record of their own.
+        dynamic: whether sizes between recorded ones are walked without a record of their own; None: where that is likely to be faster.
+        replay: whether the function's Python is not run again where it is known to be pure.
     """
 
     def __init__(
@@ -74,11 +88,12 @@ class Compiled:
         name: str = "",
         most_ways: int = 0,
         always: bool = False,
-        dynamic: bool = True,
+        dynamic: bool | None = None,
+        replay: bool = False,
     ) -> None:
         self.function = function
         self.exact, self.fullgraph, self.most_ways = exact, fullgraph, most_ways or _MOST_WAYS
-        self.always, self.dynamic = always, dynamic
+        self.always, self.dynamic, self.replay = always, dynamic, replay
         functools.update_wrapper(self, function, updated=())
         self.name = name or getattr(function, "__qualname__", type(function).__name__)
         _all.add(self)
@@ -88,12 +103,14 @@ class Compiled:
     def reset(self) -> None:
         """Forgets all records."""
         self.shared = Shared(Walk)
+        self.scopes = Scopes(self.exact)
         self.walks: dict[tuple, Walk] = {}  # by the sizes of the arguments; those used last stand last
         self.sizes: tuple = ()
         self.families = Families(lambda: Walk(self, self.shared), self.note_left)
         self.walk = self._own_walk(self.sizes)
         self.known: dict[int, Any] = {}
         self.calls = self.walked = 0
+        self.replays = Replays(self) if self.replay else None
         self.reasons: dict[
             tuple[str, str], int
         ] = {}  # (why a call was left or not recorded, the user's line) -> how often
@@ -112,6 +129,8 @@ class Compiled:
             if self.paused:
                 self.paused -= 1
                 return self.function(*args, **kwargs)
+            if self.scopes.latest and not self.fullgraph:
+                return self.scopes.call(self.function, args, kwargs)
             if self.shared.is_leased():
                 self.note_left("what it gave before is still to be differentiated")
                 return self.function(*args, **kwargs)
@@ -122,6 +141,10 @@ class Compiled:
                 self.note_left("its sizes came for the first time: what is made for them pays when they come again")
                 return self.function(*args, **kwargs)
             self.walk = walk
+            if self.replays is not None and (box := self.replays.call(walk, self.sizes, args, kwargs)) is not None:
+                self.walked += 1
+                self._learn(True)
+                return box[0]
             if _stance[0] != "default" and self.walk.root.next is None:
                 self._may_record()
                 return self.function(*args, **kwargs)
@@ -158,21 +181,25 @@ class Compiled:
     def _walk_of(self, sizes: tuple) -> Walk | None:
         """The walk for arguments of these sizes: their own, or one of several sizes; else a new one. None: this call is left as it is written."""
         walk = self.walks.get(sizes)
-        if walk is not None and walk.paths:
-            if walk is not self.walk:
-                self.walks[sizes] = self.walks.pop(sizes)
-            return walk
-        if self.dynamic:
-            family, waits = self.families.find(sizes, self._eligible)
+        ways = 0 if walk is None else len(walk.paths)
+        if self.dynamic is not False and self.families.concerns(sizes, ways):
+            family, waits = self.families.find(
+                sizes, self._eligible, ways, not (self.dynamic or any_dynamic(self.arguments))
+            )
             if family is not None or waits:
                 return None if family is None else family.walk
-        return self._own_walk(sizes) if walk is None else walk
+        if walk is None:
+            return self._own_walk(sizes)
+        if ways and walk is not self.walk:
+            self.walks[sizes] = self.walks.pop(sizes)
+        return walk
 
-    def _eligible(self) -> dict[tuple, Path]:
-        """The ways that may stand for other sizes."""
-        return {
-            sizes: walk.paths[0] for sizes, walk in self.walks.items() if walk.paths and walk.paths[0].is_eligible()
-        }
+    def _eligible(self) -> Iterator[tuple[tuple, Path]]:
+        """The ways that may stand for other sizes, with the sizes of the arguments."""
+        for sizes, walk in self.walks.items():
+            for path in walk.paths:
+                if path.is_eligible():
+                    yield sizes, path
 
     def _own_walk(self, sizes: tuple) -> Walk:
         """A new walk, in the place of the one that was used longest ago."""
@@ -196,7 +223,7 @@ class Compiled:
 
     def begin_recording(self) -> Recording:
         self.recording = recording = Recording(
-            self.known, names_of_arguments(self.function, *self.arguments) if self.arguments else {}
+            self.known, names_of_arguments(self.function, *self.arguments) if self.arguments else {}, self.scopes
         )
         RECORDER.turn_on()
         recording.noting.__enter__()
@@ -236,13 +263,17 @@ class Compiled:
                 gain = program.gain()
                 if gain < 0 and not self.always:
                     python = sorted({call.name for call, form in zip(program.calls, program.forms) if form is None})
-                    self.stop(
-                        f"it would be slower by some {-gain:.0f} us a call: there are no kernels of a plan for {', '.join(python)}"
+                    why = (
+                        f"there are no kernels of a plan for {', '.join(python)}"
+                        if python
+                        else "what is copied costs more"
                     )
+                    self.stop(f"it would be slower by some {-gain:.0f} us a call: {why}")
                     return
-                if self.walk.is_sized:
+                program.pointers = pointers_of(program, recording)
+                if self.walk.family is not None:
                     self.families.missed(self.walk)
-                    self.walk = self._own_walk(self.sizes)
+                    self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
                 if len(self.walk.paths) < self.most_ways:
                     self.walk.add(recording, program)
                 else:
@@ -287,20 +318,24 @@ class Compiled:
         walk.running = True
         MODES.plan = walk
         walk.reader.turn_on()
+        trace = None if self.replays is None else self.replays.trace(walk, self.sizes)
         start = perf_counter()
         try:
-            result = self.function(*args, **kwargs)
+            box = [self.function(*args, **kwargs)] if trace is None else trace.run(self.function, args, kwargs)
             if walk.running:
                 walk.finish()
                 if walk.running:
                     self.walked += 1
                     path = walk.path
-                    path.walked += 1
-                    path.seconds += perf_counter() - start
-                    return result
+                    if trace is None:  # else it took longer
+                        path.walked += 1
+                        path.seconds += perf_counter() - start
+                    if self.replays is not None:
+                        self.replays.walked(walk, self.sizes, trace, args, kwargs, box)
+                    return box[0]
             if self.recording is not None:
-                self.recording.result = described_result(result, self.recording)
-            return result
+                self.recording.result = described_result(box[0], self.recording)
+            return box[0]
         except BaseException:
             if walk.running:
                 walk.catch_up()
@@ -310,7 +345,9 @@ class Compiled:
         finally:
             if walk.running:
                 walk.running = False
-                walk.reader.turn_off()
+                walk.reader.rest()
+            if walk.pointed:
+                walk.let_inputs_go()
             MODES.plan = None
             if self.recording is not None:
                 self._end_recording()
@@ -342,7 +379,7 @@ def sizes_of(values: Any) -> tuple:
     sizes: list[Any] = []
     for value in values.values() if isinstance(values, dict) else values:
         if type(value) is Tensor:
-            sizes.append(value.array.shape)
+            sizes.append(shape_of(value))
         elif isinstance(value, (tuple, list, dict)):
             if value:
                 sizes.append(sizes_of(value))

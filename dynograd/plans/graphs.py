@@ -30,7 +30,17 @@ __all__ = [
     "walks_of",
 ]
 
-_NAMES = {"detach": ("input",), "write": ("tensor", "value")}  # of the arguments of what is no op
+_OF_GRAD = ("outputs", "inputs", "grad_outputs")
+# Of the arguments of what is no op.
+_NAMES = {
+    "detach": ("input",),
+    "write": ("tensor", "value"),
+    "place": ("input",),
+    "flag": ("input",),
+    "ask": ("outputs", "inputs"),
+    "grad": _OF_GRAD,
+    "differentiate": _OF_GRAD,
+}
 _MOST_SHOWN = 3  # tensors of a backward pass or an optimizer, in its line
 
 
@@ -311,7 +321,10 @@ class _Reader:
             leaves.append(leaf)
             added += [leaf] * had
             results.append(self.new_value(number, _unique(f"{leaf.name}.grad", self.names), "gradient"))
-        arguments = {"tensor": self.actual(event.args[0])}
+        outputs, _, seeds = [self.actual(described) for described in event.args]
+        arguments = {"tensor": outputs[0]} if len(outputs) == 1 else {"tensors": outputs}
+        if seeds is not None:
+            arguments["gradient"] = seeds[0] if len(outputs) == 1 else seeds
         return Node("backward", "backward", None, arguments, tuple(results), line, tuple(leaves), tuple(added), rules)
 
     def step(self, event: Any, line: str) -> Node:

@@ -27,7 +27,7 @@ class Group:
 
     def __init__(self, members: list[int], fused: Fused, gone: list[int]) -> None:
         self.first, self.last = members[0], members[-1]
-        self.members, self.fused, self.gone = members, fused, gone
+        self.members, self.fused, self.gone, self.name = members, fused, gone, fused.name
         self.form: Any = None
 
     def arrays(self) -> list[Any]:
@@ -48,6 +48,9 @@ class Group:
             before=[moved(launch, at) for launch in computed.before],
         )
         self.form = lower(self.fused)
+
+    def take(self, forms: list[Any]) -> None:
+        """The forms of all calls are there."""
 
     def outputs(self) -> list[Any]:
         return [result.array for result in self.fused.computed.results]

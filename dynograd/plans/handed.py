@@ -13,6 +13,7 @@ from dynograd.autograd.nodes import Node
 from dynograd.autograd.writes import count_on
 from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
+from dynograd.interpreter import differentiation
 from dynograd.interpreter.tensor_parts import Meta
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
@@ -29,6 +30,7 @@ class Value:
         "contiguous",
         "dtype",
         "grad",
+        "is_leaf",
         "is_view",
         "number",
         "shape",
@@ -46,6 +48,7 @@ class Value:
         self.walk, self.number, self.grad, self.is_view = walk, number, grad, is_view
         self.shape, self.dtype, self.strides, self.size = array.shape, array.dtype, array.strides, array.size
         self.shown, self.contiguous = Size(array.shape), array.flags.c_contiguous
+        self.is_leaf = False  # though it requires grad
         self.version = 0  # how often the step has written into it in place
 
 
@@ -82,15 +85,17 @@ class Handed(Tensor):
     dtype = property(lambda self: dtypes.BY_NUM[self.value.dtype.num])
     itemsize = property(lambda self: self.value.dtype.itemsize)
     nbytes = property(lambda self: self.value.size * self.value.dtype.itemsize)
-    is_leaf = property(lambda self: not self.value.grad)
-    requires_grad = property(
-        lambda self: self.value.grad,
-        lambda self, value: setattr(self.value.walk.leave("requires_grad was set", self), "requires_grad", value),
-    )
+    is_leaf = property(lambda self: not self.value.grad or self.value.is_leaf)
+    requires_grad = property(lambda self: self.value.grad, lambda self, value: self.value.walk.flag(self, value))
     device = property(lambda self: devices.cpu)
     is_cpu = property(lambda self: True)
     _version = property(lambda self: self.value.version)
     is_cuda = is_meta = property(lambda self: False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        if not (requires_grad and self.value.grad):
+            self.requires_grad = requires_grad
+        return self
 
     def dim(self) -> int:
         return len(self.value.shape)
@@ -117,7 +122,7 @@ class Handed(Tensor):
     def backward(
         self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
-        self.value.walk.backward(self, gradient, retain_graph, create_graph, inputs)
+        differentiation.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         if memory_format is None:

@@ -11,10 +11,13 @@ import numpy
 from dynograd.amp.autocasting import STATE
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
+from dynograd.interpreter import differentiation
+from dynograd.plans.gradients import run_again
 from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.memory import is_part_of_any, same_part
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
+from dynograd.plans.scoped import REASON
 from dynograd.plans.steps import Path, Step, freed
 from dynograd.tensor.tensor import Tensor
 
@@ -41,6 +44,11 @@ class Leaving:
     values: list[Any]
     written: list[tuple[int, Any, Any]]
 
+    def scopes(self) -> Any:
+        """A scope of autobatch begins."""
+        self.leave(REASON)
+        return MODES.plan.scopes()
+
     def leave(self, reason: str, tensor: Any = None) -> Tensor:
         """The program goes its own way: all ops of this call are run anew, as they are written, and recorded."""
         if not self.running:  # long after
@@ -51,9 +59,11 @@ class Leaving:
         done, number = self.done, self.at.number
         boundary = self.boundary
         self.running = False
+        self.settle_inputs()  # type: ignore[attr-defined]
         MODES.plan = None
         self.reader.turn_off()
         recording = owner.begin_recording()
+        recording.bound = tuple(self.bound.values())
         if boundary >= 0 or self.written:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
         steps = self._steps_to(number)
@@ -108,16 +118,17 @@ class Leaving:
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if type(tensor) is Handed:
-                become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
+                become(tensor, self.own(number), freed(self.path, value), value.grad)
             elif type(tensor) is Read:
-                become(tensor, tensor.array, freed(self.path), True)
+                become(tensor, tensor.array, freed(self.path, value), True)
 
     def _run_anew(self, step: Step, recording: Recording, done: int) -> None:
         event = step.event
         assert event is not None
         before = MODES.grad
         if event.kind == "backward":
-            self.handed[step.args[0][1]].backward(retain_graph=step.args[1][1])
+            outputs, keeps, seeds = [self._actual(described, step.path) for described in step.args]
+            differentiation.backward(outputs, seeds, keeps)
             for place, number in [(place, number) for place, number, had in step.subject if not had]:
                 leaf = self._outside_now(step.path, place)
                 self._take_over(number, leaf._grad, recording, event.calls <= done)
@@ -126,10 +137,24 @@ class Leaving:
         if event.kind == "step":
             return
         if event.kind in ("write", "rename"):
-            recording.note_again(event, *[self.handed[number] for _, number in step.args])
+            recording.note_write(event, *[self.handed[number] for _, number in step.args])
+            return
+        if event.kind in ("differentiate", "ask"):  # the ops of the one are run anew one by one
+            recording.note_again(event)
+            return
+        if event.kind == "flag":
+            before, tensor = self.handed[step.args[0][1]], self.handed[step.results[0]]
+            become(tensor, before.array, None, True, before._meta)
+            recording.note_flag(before, tensor)
             return
         if event.kind == "detach":
             results = [self.handed[step.args[0][1]].detach()]
+        elif event.kind in ("place", "grad"):
+            MODES.grad = event.grad
+            try:
+                results = run_again(event.kind, [self._actual(described, step.path) for described in step.args])
+            finally:
+                MODES.grad = before
         else:
             MODES.grad = event.grad
             restored = self._as_it_was(step)
@@ -141,7 +166,7 @@ class Leaving:
                     tensor.array = array
             results = [result] if event.shape is None else list(result)
         for number, tensor in zip(step.results, results):
-            self._take_over(number, tensor, recording, event.calls <= done and event.kind == "op")
+            self._take_over(number, tensor, recording, event.calls <= done and event.kind in ("op", "grad"))
 
     def _take_over(self, number: int, tensor: Any, recording: Recording, computed: bool) -> None:
         """The recorded tensor that the user has becomes what its op has given now."""
@@ -215,7 +240,7 @@ class Leaving:
         if type(tensor) is Handed:
             self.read(tensor)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(self.path), True)
+            become(tensor, tensor.array, freed(self.path, tensor.value), True)
         return tensor
 
 

@@ -6,10 +6,14 @@ from typing import Any
 
 from dynograd.autograd.writes import stamp_marks
 from dynograd.kernels import kernel
+from dynograd.optim import hooks
 from dynograd.optim.optimizer import Optimizer
 from dynograd.plans.handed import Handed
+from dynograd.plans.watches import Watch
 
 __all__ = ["OptimizerStep"]
+
+_PLAIN = (float, int, bool, str, type(None))
 
 
 class OptimizerStep:
@@ -18,47 +22,94 @@ class OptimizerStep:
     Args:
         optimizer: has taken its step in the recorded way before.
         gradients: of the path: (leaf, number of its gradient in the tree, the plan's array).
+        handed: the tensors of the tree by number.
         line: of the program.
     """
 
-    def __init__(self, optimizer: Any, gradients: list[tuple[Any, int, Any]], line: Any) -> None:
+    def __init__(self, optimizer: Any, gradients: list[tuple[Any, int, Any]], handed: list[Any], line: Any) -> None:
         self.optimizer, self.line = optimizer, line
+        self.batches: list[_Batch] = []
+        self.watch = Watch()
+        self.usual = type(optimizer).step.__wrapped__ is Optimizer.step.__wrapped__
+        if not self.usual:
+            return
+        self.together, self.state, self.groups = optimizer._together(), optimizer.state, optimizer.param_groups
         by_leaf = {id(leaf): (number, array) for leaf, number, array in gradients}
-        self.batches: list[tuple[Any, ...]] = []
-        self.leaves: list[tuple[Any, int]] = []
-        self.usual = (
-            type(optimizer).step.__wrapped__ is Optimizer.step.__wrapped__ and not optimizer._optimizer_step_pre_hooks
-        )
-        for group in optimizer.param_groups:
-            plan = optimizer._together().plans.get(id(group)) if self.usual else None
-            if plan is None or plan.others or plan.waiting or group.get("differentiable"):
-                self.usual = False
-                return
-            for batch in plan.batches:
-                self.usual = self.usual and all([id(p) in by_leaf for p in batch.members])
-                if self.usual:
-                    self.leaves += [(p, by_leaf[id(p)][0]) for p in batch.members]
-                    self.batches.append((group, plan, batch, [by_leaf[id(p)][1] for p in batch.members]))
+        try:
+            self.watch.items(self.groups)
+            for group in self.groups:
+                self._add(group, by_leaf, handed)
+        except LookupError:  # what is not updated together, or has no gradient
+            self.usual = False
+        self.watch.close()
 
-    def run(self, handed: list[Any]) -> bool:
+    def _add(self, group: dict[str, Any], by_leaf: dict[int, tuple[int, Any]], handed: list[Any]) -> None:
+        watch, plan = self.watch, self.together.plans[id(group)]
+        if plan.others or plan.waiting or group.get("differentiable") or group["params"] != plan.params:
+            raise LookupError("parameters that are updated by themselves")
+        watch.entry(group, "params")
+        watch.items(group["params"])
+        for batch in plan.batches:
+            gradients = []
+            for parameter, array in zip(batch.members, batch.arrays):
+                number, gradient = by_leaf[id(parameter)]
+                gradients.append(gradient)
+                watch.field(parameter, "array", array)
+                watch.field(parameter, "_grad", handed[number], number)
+                watch.kind(number, handed[number], Handed)
+                for name in plan.names:
+                    states = self.state[parameter]
+                    watch.entry(self.state, parameter)
+                    watch.entry(states, name)
+                    watch.field(states[name], "array", states[name].array)
+            self.batches.append(_Batch(self.optimizer, group, plan, batch, gradients))
+
+    def run(self) -> bool:
         """Takes the step; False, and nothing is done, where something is not as it was."""
         optimizer = self.optimizer
-        if not self.usual or "found_inf" in optimizer.__dict__ or optimizer._optimizer_step_pre_hooks:
+        if not self.usual or not self.watch.holds() or "found_inf" in optimizer.__dict__ or hooks.are_there(optimizer):
             return False
-        if len(optimizer.param_groups) != len(self.batches) or optimizer._optimizer_step_post_hooks:
+        if optimizer.param_groups is not self.groups or optimizer.state is not self.state:
             return False
-        for leaf, number in self.leaves:
-            grad = leaf._grad
-            if grad is not handed[number] or type(grad) is not Handed:
-                return False
-        plans, ready = optimizer._together().plans, []
-        for group, plan, batch, arrays in self.batches:
-            rule = optimizer.rule(group)
-            if plans.get(id(group)) is not plan or batch.new or not plan.is_current(optimizer, group, rule):
-                return False
-            ready.append((batch, arrays, rule))
-        for batch, arrays, rule in ready:
-            if kernel("optimizers", rule.kernel, arrays[0])(batch.table, arrays, *rule.numbers) >= 0:
-                raise AssertionError(f"{type(optimizer).__name__}: a gradient of a plan does not fit")
-            stamp_marks(batch.marks, arrays, self.line)
+        plans = self.together.plans
+        if optimizer._together() is not self.together or not all([batch.is_current(plans) for batch in self.batches]):
+            return False
+        for batch in self.batches:
+            batch.run(self.line)
         return True
+
+
+class _Batch:
+    """Parameters that one kernel updates."""
+
+    def __init__(self, optimizer: Any, group: dict[str, Any], plan: Any, batch: Any, gradients: list[Any]) -> None:
+        self.optimizer, self.group, self.plan, self.batch, self.gradients = optimizer, group, plan, batch, gradients
+        self.options: list[Any] = []
+        self.numbers: tuple[Any, ...] = ()
+        self.kernel: Any = None
+
+    def is_current(self, plans: dict[int, Any]) -> bool:
+        """Whether it can be updated; reads the group's options."""
+        options = [*self.group.values()]
+        if options != self.options:
+            rule = self.optimizer.rule(self.group)
+            if rule is None or rule.names != self.plan.names or self.group.get("differentiable"):
+                return False
+            self.kernel, self.numbers = kernel("optimizers", rule.kernel, self.gradients[0]), rule.numbers
+            self.options = options if all(map(_is_plain, self.group.items())) else []
+        return plans.get(id(self.group)) is self.plan and not self.batch.new
+
+    def run(self, line: Any) -> None:
+        if self.kernel(self.batch.table, self.gradients, *self.numbers) >= 0:
+            raise AssertionError(f"{type(self.optimizer).__name__}: a gradient of a plan does not fit")
+        stamp_marks(self.batch.marks, self.gradients, line)
+
+
+def _is_plain(option: tuple[str, Any]) -> bool:
+    """Whether an option cannot change while it is the same object; the list of parameters is watched."""
+    name, value = option
+    return (
+        name == "params"
+        or type(value) in _PLAIN
+        or (type(value) is tuple and all([type(part) in _PLAIN for part in value]))
+    )

@@ -9,6 +9,7 @@ from dynograd.arrays import SCALARS, Array, as_result, ndarray
 from dynograd.autograd import engine
 from dynograd.autograd.nodes import FREED, OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
+from dynograd.interpreter.history import AliasBackward
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.plans.calls import Call
@@ -55,7 +56,7 @@ class Pass:
             gradients = tuple([as_result(part) if isinstance(part, SCALARS) else part for part in node.apply(g)])
         recording = self.recording
         self.nodes.append(node)
-        if recording.reason or type(node) is OutputNode:
+        if recording.reason or type(node) in (OutputNode, AliasBackward):
             return gradients
         if shadow is None:
             recording.refuse(f"{node.op_name()} was not recorded")
@@ -90,6 +91,10 @@ class Pass:
 
     def add(self, total: Any, part: Any) -> Any:
         """The sum of two gradients of one node or leaf."""
+        if type(total) is Partial and type(part) is Partial:
+            for number, g in part.parts.items():
+                total.parts[number] = self.add(total.parts[number], g) if number in total.parts else g
+            return total
         with noting() as launches:
             result = engine._sum(total, part)
         recording = self.recording
@@ -117,7 +122,9 @@ class Pass:
     def _look_at(self, leaf: Any) -> None:
         recording = self.recording
         if not recording.reason:
-            if not isinstance(leaf, Tensor) or leaf._meta is not None:
+            if id(leaf) in recording.numbers:
+                recording.refuse("a leaf that the step has made gets a gradient")
+            elif not isinstance(leaf, Tensor) or leaf._meta is not None:
                 recording.refuse("a hook on a leaf, or a leaf that is a view")
             elif leaf._grad is not None and not _takes(leaf._grad, leaf):
                 recording.refuse("gradients are added to one of another kind")
@@ -158,21 +165,28 @@ class Pass:
             recording.calls.append(Call("deferred", "deferred", None, operands, (result,), (), compute, list(launches)))
         return result
 
-    def end(self, root: Any, retain: bool) -> None:
+    def end(self, roots: list[tuple[Any, Any]], retain: bool) -> None:
         recording = self.recording
+        seeds, recording.seeds = recording.seeds, ("same", None)
         if recording.reason:
             return
-        number = recording.node_of(root)
-        if number is None:
+        numbers = [recording.node_of(root) for root, _ in roots]
+        if None in numbers:
             recording.refuse("a backward pass from a tensor that the step did not make")
             return
-        event = Event("backward", None, (("value", number), ("same", bool(retain))), 0, caller(2))
+        described = "list", (tuple, tuple([("value", number) for number in numbers]))
+        event = Event("backward", None, (described, ("same", bool(retain)), seeds), 0, caller(2))
         event.subject, event.results = self.leaves, [number for _, number, _ in self.leaves]
+        self.note_used()
+        recording._over(event)
+
+    def note_used(self) -> None:
+        """The event that is to come has used up what nodes had saved."""
+        recording = self.recording
         for node in self.nodes:
             if node.attrs is FREED:
                 recording.used.setdefault(id(node), len(recording.events))
         recording.visited += self.nodes
-        recording._over(event)
 
 
 def _takes(grad: Any, leaf: Any) -> bool:

@@ -11,8 +11,9 @@ from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
+from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.passes import saved_of
-from dynograd.plans.programs import Program, write
+from dynograd.plans.programs import Program, nobody, write
 from dynograd.plans.recording import Recording, call_with
 
 __all__ = ["PlanNode"]
@@ -61,7 +62,7 @@ class PlanNode(Node):
             return self._learn(parts)
         for (place, _), number in zip(path.program.seeds, path.parts):
             write(place, parts[number])
-        path.program.run(path.forward, len(path.program.calls), lambda number: False)
+        path.program.run(path.forward, len(path.program.calls), nobody)
         return tuple(path.program.gradients)
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
@@ -93,10 +94,16 @@ class PlanNode(Node):
                 elif event.kind == "op":
                     result = call_with(event.entry.function, event.entry.op, self._arguments(step, tensors))
                     results = [result] if event.shape is None else list(result)
+                elif event.kind in ("place", "grad"):
+                    results = run_again(event.kind, self._arguments(step, tensors))
+                elif event.kind == "flag":
+                    results = [leaf_of(self._arguments(step, tensors)[0])]
                 else:
                     results = []
-                    if event.kind in ("write", "rename") and type(MODES.plan) is Recording:
-                        MODES.plan.note_again(event, *[tensors[number] for _, number in step.args])
+                    if type(MODES.plan) is Recording and event.kind in ("differentiate", "ask"):
+                        MODES.plan.note_again(event)
+                    elif type(MODES.plan) is Recording and event.kind in ("write", "rename"):
+                        MODES.plan.note_write(event, *[tensors[number] for _, number in step.args])
             finally:
                 MODES.grad, STATE.inside_op = before, inside
             tensors.update(zip(step.results, results))
@@ -132,7 +139,7 @@ class PlanNode(Node):
             MODES.grad, MODES.task = mode
             owner.recording = None
             recording.end()
-        if self.walk.is_sized:
+        if self.walk.family is not None:
             return gradients
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
@@ -166,7 +173,7 @@ def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], lis
                 note(*part)
 
     for step in reversed(path.steps[:stop]):
-        if step.event.kind in ("op", "detach") and not needed.isdisjoint(step.results):
+        if step.event.kind in ("op", "detach", "place", "flag", "grad") and not needed.isdisjoint(step.results):
             steps.append(step)
             for described in step.args:
                 note(*described)

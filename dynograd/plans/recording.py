@@ -16,7 +16,6 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import ndarray
-from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
 from dynograd.interpreter import TENSORS
@@ -26,10 +25,12 @@ from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
+from dynograd.plans.gradients import RecordedGradients, stays
 from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
-from dynograd.plans.passes import Event, Pass, is_constant, saved_of
+from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
+from dynograd.plans.scoped import REASON
 from dynograd.plans.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
 
@@ -45,6 +46,14 @@ class Outside:
         self.number, self.tensor, self.array, self.fresh, self.first = number, tensor, tensor.array, fresh, first
         self.grad, self.meta, self.name = tensor._requires_grad, tensor._meta, name
         self.kind = kind_of(tensor)
+
+    def apart(self, place: Any) -> Outside:
+        """Of a tensor that is another one in each step, with `place` instead of its memory: that of the recorded step is the caller's alone."""
+        if not self.fresh:
+            return self
+        result = copy.copy(self)
+        result.tensor, result.array, result.meta = Tensor.wrap(place), place, None
+        return result
 
     def is_as(self, other: Outside) -> bool:
         """Whether another record has the same tensor, in the same state."""
@@ -81,12 +90,14 @@ def _is_mask(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.name == "bool"
 
 
-class Recording(RecordedVersions):
+class Recording(RecordedVersions, RecordedGradients):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
-    def __init__(self, known: dict[int, Any], arguments: dict[int, str]) -> None:
+    def __init__(self, known: dict[int, Any], arguments: dict[int, str], scopes: Any = None) -> None:
+        self.owner_scopes = scopes
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
+        self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
         self.noting = noting()  # open throughout, so that those of single calls cost little
         self.events: list[Event] = []
         self.calls: list[Call] = []
@@ -112,6 +123,7 @@ class Recording(RecordedVersions):
         self.snapshots: list[tuple[int, int, Any]] = []
         self.current: set[int] = set()  # those whose latest values are there
         self.lent, self.renewed, self.apart = [], [], {}
+        self.begin_gradients()
 
     def end(self) -> None:
         """The step is over."""
@@ -119,6 +131,11 @@ class Recording(RecordedVersions):
         MODES.plan = None
         RECORDER.turn_off()
         self.noting.__exit__()
+
+    def scopes(self) -> Any:
+        """A scope of autobatch begins."""
+        self.refuse(REASON)
+        return self.owner_scopes
 
     def refuse(self, reason: str) -> None:
         if not self.reason:
@@ -133,6 +150,8 @@ class Recording(RecordedVersions):
         tensors = [value for value in operands if isinstance(value, Tensor)]
         if writes_in_place(entry.op, args):
             return call_in_place(entry.op, args)
+        if self.without_values:
+            return self.tell(entry, below, args)
         if self.inside or self.reason or not tensors or not all([type(tensor) in TENSORS for tensor in tensors]):
             return call_with(below, entry.op, args)
         if not all([type(tensor.array) is ndarray for tensor in tensors]):
@@ -148,7 +167,7 @@ class Recording(RecordedVersions):
         args = tuple([frozen(value, self.constants) for value in args])
         described = tuple(
             [
-                self._described(value) if name != entry.op.row["by_row"] else ("key", None)
+                self._described(value) if name != entry.op.row["by_row"] else ("key", self.source_of(value))
                 for name, value in zip(entry.op.parameter_names, args)
             ]
         )
@@ -174,6 +193,8 @@ class Recording(RecordedVersions):
             event.results.append(self._new_value(tensor))
         self._note_op(event, entry, below, args, results, launches)
         self._over(event)
+        if self.listening:
+            self.told(entry, args, results, described)
         return result
 
     def _over(self, event: Event) -> None:
@@ -183,6 +204,7 @@ class Recording(RecordedVersions):
     def _new_value(self, tensor: Any) -> int:
         number = self.numbers[id(tensor)] = len(self.values)
         self.values.append(tensor)
+        self.by_array.setdefault(id(tensor.array), []).append(number)
         return number
 
     def _described(self, value: Any) -> tuple[str, Any]:
@@ -190,7 +212,8 @@ class Recording(RecordedVersions):
             number = self.numbers.get(id(value))
             if number is not None:
                 return "value", number
-            return "outside", self._place_of(value)
+            described = self.saved(value) if self.differentiating and id(value) not in self.places else None
+            return ("outside", self._place_of(value)) if described is None else described
         if type(value) in (list, tuple) and any([isinstance(element, Tensor) for element in flat(value)]):
             return "list", (type(value), tuple([self._described(element) for element in value]))
         return "same", value
@@ -201,6 +224,8 @@ class Recording(RecordedVersions):
             place = self.places[id(tensor)] = len(self.outside)
             known = self.known.get(id(tensor))
             fresh = known is None or known() is not tensor or id(tensor) in self.arguments or not _is_its_own(tensor)
+            fresh = fresh or any([other is tensor for other in self.bound])
+            fresh = fresh and not stays(tensor)
             if tensor.node is not None:
                 self.refuse("a tensor from outside has a history")
             name = self.arguments.get(id(tensor), "")
@@ -246,18 +271,6 @@ class Recording(RecordedVersions):
         )
 
     # --- backward ---------------------------------------------------------------------------------------------------------------
-
-    def notes_of_backward(self, create_graph: bool, targets: Any) -> Pass | None:
-        """What the engine tells of the pass that it begins; None if it need not."""
-        if self.inside or self.reason:
-            return None
-        if create_graph or (targets is not None and not self.from_outside):
-            self.refuse("a backward pass that gives gradients back, or is differentiated")
-            return None
-        if MODES.anomaly or observers:
-            self.refuse("anomaly mode, or a profiler that looks on at backward")
-            return None
-        return Pass(self)
 
     def kept(self) -> list[int]:
         """The values that somebody has now."""
@@ -313,10 +326,9 @@ class Recording(RecordedVersions):
         """NumPy gets a tensor's memory: what it writes there is found when the plan is compared with the step."""
         self.lent.append(tensor.array)
 
-    def before_flag(self, tensor: Any) -> None:
-        """`requires_grad` of a tensor is about to change."""
-        if id(tensor) in self.places or id(tensor) in self.numbers:
-            self.refuse("requires_grad of a tensor changes within the step")
+    def has_made(self, tensor: Any) -> bool:
+        """Whether the step has made it."""
+        return id(tensor) in self.numbers
 
     def settled(self, args: tuple) -> tuple:
         """Operands of a write in place."""

@@ -62,6 +62,8 @@ class Way:
         sizes: of a way that is walked at several sizes of the arguments, the least and the most of each size that differs.
         walked: how many calls went along it.
         seconds: that these took together, with the program's own Python.
+        replayed: in mode "replay", how many calls went along it without the program's Python.
+        replay_seconds: that these took together.
         steps: what the program does on it: ops, backward passes and steps of optimizers.
         calls: what is computed in these: ops, backward rules, sums and copies of gradients.
         in_kernels: so many of them are computed by kernels alone; the rest are views, which need no computing, or stand in `groups` or `in_python`.
@@ -77,6 +79,8 @@ class Way:
     sizes: tuple[tuple[int, int], ...]
     walked: int
     seconds: float
+    replayed: int
+    replay_seconds: float
     steps: int
     calls: int
     in_kernels: int
@@ -99,13 +103,18 @@ class Way:
         return 1e6 * self.seconds / self.walked if self.walked else 0.0
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join([*self.head(), *self.details()])
 
-    def _lines(self) -> Iterator[str]:
+    def head(self) -> Iterator[str]:
+        """The first two lines of the text."""
         inputs = ", ".join([f"{name} {kind}" for name, kind in self.inputs])
         time = f", {self.microseconds:,.1f} us each" if self.walked else ""
         spans = ", ".join([f"{least} to {most}" for least, most in self.sizes])
         sizes = f" and its like, sizes {spans}" if spans else ""
+        if self.replayed:
+            time += (
+                f"; {counted(self.replayed, 'call')} replayed, {1e6 * self.replay_seconds / self.replayed:,.1f} us each"
+            )
         yield f"way of {inputs or 'no tensors that change'}{sizes}: {counted(self.walked, 'call')} along it{time}"
         in_python = sum([row.times for row in self.in_python])
         grouped = sum([len(group.members) for group in self.groups])
@@ -114,6 +123,9 @@ class Way:
         parts += [counted(self.views, "view")] * bool(self.views) + [f"{in_python} in Python"] * bool(in_python)
         steps, calls = counted(self.steps, "step"), counted(self.calls, "call")
         yield f"  {steps} of the program, {calls}: {', '.join(parts)}; {counted(self.launches, 'launch')}, {_bytes(self.bytes)}"
+
+    def details(self) -> Iterator[str]:
+        """The other lines."""
         for group in self.groups[:_MOST_LISTED]:
             yield f"  one loop: {', '.join(group.members)}{_span(group.lines)}"
         yield from _more(self.groups, "group")
@@ -137,6 +149,7 @@ class Report:
         name: of the function.
         calls: of the function.
         walked: so many of them went along the record; the others ran as they are written.
+        replayed: so many of those went along it without the program's Python (mode "replay").
         ways: that are on record.
         breaks: why calls left the record or were not recorded, with the line of the program.
         pauses: whether most calls run as they are written, since each goes a way of its own.
@@ -153,6 +166,7 @@ class Report:
     name: str
     calls: int
     walked: int
+    replayed: int
     ways: tuple[Way, ...]
     breaks: tuple[Break, ...]
     pauses: bool
@@ -163,11 +177,17 @@ class Report:
         lines = [self._first_line()]
         lines += [f"  {row.times} x {row.reason}{_at(row.line)}" for row in self.breaks]
         lines += [f"  {told}" for told in self._states()]
-        return "\n".join([*lines, *[str(way) for way in self.ways]])
+        told: list[list[str]] = []
+        for way in self.ways:  # of several sizes, say, that differ in their numbers alone
+            details = list(way.details())
+            lines += [*way.head(), *(["  all else as of a way above"] if details and details in told else details)]
+            told.append(details)
+        return "\n".join(lines)
 
     def _first_line(self) -> str:
         memory = f", {_bytes(self.arena)} of memory" if self.ways else ""
-        return f"{self.name}: {counted(self.calls, 'call')}, {self.walked} along the record, {counted(len(self.ways), 'way')}{memory}"
+        replayed = f" ({self.replayed} replayed)" if self.replayed else ""
+        return f"{self.name}: {counted(self.calls, 'call')}, {self.walked} along the record{replayed}, {counted(len(self.ways), 'way')}{memory}"
 
     def _states(self) -> list[str]:
         states = ["runs mostly as it is written: each call goes another way"] * self.pauses
@@ -203,6 +223,7 @@ def report_of(compiled: Any) -> Report:
         compiled.name,
         compiled.calls,
         compiled.walked,
+        0 if compiled.replays is None else compiled.replays.times,
         ways,
         breaks,
         bool(compiled.pause),
@@ -226,6 +247,8 @@ def _way(path: Path, inputs: list[Value]) -> Way:
         program.spans(),
         path.walked,
         path.seconds,
+        path.replayed,
+        path.replay_seconds,
         len(path.events),
         len(program.calls),
         len([number for number, form in enumerate(program.forms) if form and number not in grouped]),

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import FREED, Node
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
+from dynograd.plans.watches import Watch
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
+__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "told"]
 
 MOST = 8  # operands that the code of an op compares itself
 FIELDS = tuple(f"a{place}" for place in range(MOST))
 UNSEEN = object()  # no operand is this
 
 
-_MOST_BYTES = 1 << 12  # of an array among the arguments that is compared by value
+_OF_ONE_SIZE = ("grad", "differentiate", "place", "flag", "ask")  # events that no other size takes over
 
 
 class Step:
@@ -27,8 +27,10 @@ class Step:
         *FIELDS,
         "args",
         "event",
+        "fresh",
         "grad",
         "key",
+        "leaves",
         "next",
         "number",
         "of",
@@ -37,6 +39,7 @@ class Step:
         "result",
         "results",
         "subject",
+        "watch",
     )
 
     def __init__(self, event: Event | None, number: int, path: Any) -> None:
@@ -51,6 +54,15 @@ class Step:
         self.others: list[Step] = []  # what the program did instead, at another time
         self.result: Any = None
         self.key: Any = None
+        self.fresh: Any = (
+            None  # (place, number) of the one operand that is another tensor in each step, if there is one
+        )
+        self.leaves: list[
+            tuple[Any, int]
+        ] = []  # of a backward pass with a watch: those, with the numbers of their gradients
+        self.watch: Any = (
+            None  # of a backward pass: that its leaves are free and nobody has its gradients of an earlier step
+        )
         for field in FIELDS:
             setattr(self, field, UNSEEN)
 
@@ -60,12 +72,19 @@ class Path:
 
     def __init__(self, recording: Recording, program: Program, tree: Any) -> None:
         self.events, self.program, self.tree = recording.events, program, tree
-        self.outside = recording.outside
-        self.staying = [outside for outside in recording.outside if not outside.fresh]
+        self.outside = [outside.apart(place) for outside, place in zip(recording.outside, program.outside)]
+        self.staying = [outside for outside in self.outside if not outside.fresh]
+        self.watch = Watch()  # that they are as they were
+        for outside in self.staying:
+            self.watch.field(outside.tensor, "array", outside.array)
+            self.watch.field(outside.tensor, "_requires_grad", outside.grad)
+            self.watch.field(outside.tensor, "_meta", outside.meta)
+        self.watch.close()
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
         self.open: list[int] = []  # values with a gradient that no backward pass of the record has used up
+        self.made_leaves: list[int] = []  # values that are leaves with a gradient
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
         self.keyed: list[Step] = []  # those that draw random numbers
@@ -76,6 +95,7 @@ class Path:
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
         self.result = recording.result
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
+        self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""
@@ -85,6 +105,7 @@ class Path:
         # Values whose memory is used again: (after so many calls, number), in the order of time.
         self.lasts = dict(zip(self.numbers, program.ends))
         self.ends = sorted([(end, number) for number, end in zip(self.numbers, program.ends) if end < calls])
+        self.watches: tuple[Watch, Watch] | None = None  # of those two
         # Values that a group does not write, unless somebody has them.
         self.gone = {self.numbers[number] for group in program.groups for number in group.gone}
         self.kin = {number: kin for number, kin in zip(self.numbers, program.kin) if kin is not None}
@@ -98,8 +119,8 @@ class Path:
         ]
 
     def is_eligible(self) -> bool:
-        """Whether it may stand for other sizes: it writes nothing in place, and nothing that it gives has a history, or the backward of that is learnt."""
-        if any([event.kind in ("write", "rename") for event in self.events]):
+        """Whether it may stand for other sizes: nothing that it gives has a history, or the backward of that is learnt."""
+        if any([event.kind in _OF_ONE_SIZE for event in self.events]):
             return False
         return self.parts is not None or {self.numbers[number] for number in self.program.keeps}.isdisjoint(self.open)
 
@@ -112,8 +133,10 @@ class Freed(Node):
     op = None
 
 
-def freed(path: Path) -> Freed:
-    """Leads to all leaves, so that whoever asks for their gradients is told."""
+def freed(path: Path, value: Any) -> Freed | None:
+    """The history of a recorded tensor from now on: it leads to all leaves, so that whoever asks for their gradients is told."""
+    if not value.grad or value.is_leaf:
+        return None
     node = Freed()
     node.edges, node.seq, node.hooks, node.attrs = path.leaves, 1, None, FREED
     return node
@@ -126,29 +149,6 @@ class Listed:
 
     def __init__(self, path: Any, args: Any) -> None:
         self.path, self.args, self.event = path, args, self
-
-
-def same(left: Any, right: Any) -> bool:
-    """Whether two arguments that are no tensors are equal, and of one type."""
-    if left is right:
-        return True
-    if type(left) is not type(right):
-        return False
-    if type(left) in (tuple, list):
-        return len(left) == len(right) and all([same(first, second) for first, second in zip(left, right)])
-    if isinstance(left, Tensor):
-        return False
-    if type(left) is ndarray:  # an index, say, that the program has made of a list
-        return (
-            left.dtype == right.dtype
-            and left.shape == right.shape
-            and left.nbytes <= _MOST_BYTES
-            and left.tobytes() == right.tobytes()
-        )
-    try:
-        return bool(left == right) or bool(left != left and right != right)
-    except (RuntimeError, TypeError, ValueError):  # what has no order is not the same
-        return False
 
 
 def told(step: Step) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
-from dynograd.ops.readers import with_quick_ways
-from dynograd.plans.handed import Value, new_handed
+from dynograd.ops.readers import end_rest, with_quick_ways
+from dynograd.plans.comparing import same
+from dynograd.plans.handed import Handed, Value, new_handed
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
-from dynograd.plans.steps import MOST, UNSEEN, Path, Step, same
+from dynograd.plans.steps import MOST, UNSEEN, Path, Step
+from dynograd.plans.watches import Watch, compiled
 
 __all__ = ["Tree"]
 
@@ -18,6 +20,7 @@ class Tree:
     """All ways through one function, and the recorded tensors that its ops hand out."""
 
     reader: Any
+    copied_alike: Any
 
     def __init__(self) -> None:
         self.root = Step(None, -1, None)
@@ -29,6 +32,9 @@ class Tree:
         self.makers: list[list[Step]] = []  # steps that give it, by number of value
         self.results: list[int] = []  # the values that ops give
         self.first: list[int] = []  # the number of the step that gives a value
+        self.watch = Watch().close()  # that nobody has the tensors of `results`, two rows each
+        self.of_optimizers: list[Watch] = []
+        self.watches: list[Watch] = []  # those, and of steps
 
     def add(self, recording: Recording, program: Program) -> None:
         """A new way through the program."""
@@ -36,8 +42,9 @@ class Tree:
         self.paths.append(path)
         before = self.root
         shared = True
-        for number, event in enumerate(recording.events):
-            step = self._step_like(before, event, path) if shared else None
+        events = recording.events
+        for number, event in enumerate(events):
+            step = self._step_like(before, events, number, path) if shared else None
             if step is None:
                 shared = False
                 step = Step(event, number, path)
@@ -51,23 +58,73 @@ class Tree:
             before = step
         if not any([other.event is None for other in self._choices(before)]):
             self._follow(before, Step(None, len(recording.events), path))
+        for step in path.steps:
+            if step.event.kind == "differentiate" and step.path is path:
+                count, numbers = step.event.subject
+                its_own = [None if number is None else path.numbers[number] for number in numbers]
+                inner = path.steps[step.number + 1 : step.number + 1 + count]
+                keyed = [(other, path.steps[source]) for other in inner if (source := source_of(other)) is not None]
+                step.subject = path.steps[step.number + count], its_own, keyed
         path.take(program)
         entries = {event.entry for event in recording.events if event.entry is not None}
         aside = {entry.key for entry in entries} | with_quick_ways(recording.through)
         if not (entries <= self.reader.seen and aside <= self.reader.sets_aside):
+            end_rest()
             self.reader.seen |= entries
             self.reader.sets_aside |= aside
             self.reader._looked = 0
             self.reader.entries = {}
         for number in range(len(self.handed)):
             self.counts[number] = getrefcount(self.handed[number])
+        self._watch_all()
         path.open = [
             number
             for step in path.steps
             if step.event is not None and step.event.kind != "backward"
             for number in step.results
-            if self.values[number].grad and number not in path.consumed
+            if self.values[number].grad and not self.values[number].is_leaf and number not in path.consumed
         ]
+        path.made_leaves = [number for number in path.numbers if self.values[number].is_leaf]
+
+    def _watch_all(self) -> None:
+        """Watches know how many references tensors of the record have when nobody else has them."""
+        self.watch = Watch()
+        for number in self.results:
+            self.watch.kind(number, self.handed[number], Handed)
+            self.watch.holders(number, self.handed[number], self.counts[number])
+        self.watch.close()
+        self.copied_alike = compiled().copied_alike
+        for path in self.paths:
+            path.watches = None
+        steps = [step for path in self.paths for step in path.steps if step.event and step.event.kind == "backward"]
+        for step in dict.fromkeys(steps):
+            step.watch = self._watch_of(step)
+        self.watches = [self.watch, *[step.watch for step in steps if step.watch is not None], *self.of_optimizers]
+
+    def watches_of(self, path: Path) -> tuple[Watch, Watch]:
+        """That nobody has the tensors of `path.ends`, one row each, and of `path.gone`."""
+        if path.watches is None:
+            path.watches = Watch(), Watch()
+            for watch, numbers in zip(path.watches, ([number for _, number in path.ends], path.gone)):
+                for number in numbers:
+                    watch.holders(number, self.handed[number], self.counts[number])
+                self.watches.append(watch.close())
+        return path.watches
+
+    def _watch_of(self, step: Step) -> Watch | None:
+        """That all leaves are free, and the gradients as well. None: some are tensors of one step, or get what is added to their gradients."""
+        watch, step.leaves = Watch(), []
+        for place, number, had in step.subject:
+            outside = step.path.outside[place]
+            if had or outside.fresh:
+                return None
+            step.leaves.append((outside.tensor, number))
+            watch.field(outside.tensor, "_grad", None)
+            watch.field(outside.tensor, "_meta", None)
+            watch.field(outside.tensor, "_requires_grad", True)
+            watch.kind(number, self.handed[number], Handed)
+            watch.holders(number, self.handed[number], self.counts[number])
+        return watch.close()
 
     def _follow(self, before: Step, step: Step) -> None:
         if before.next is None:
@@ -78,21 +135,34 @@ class Tree:
     def _choices(self, before: Step) -> list[Step]:
         return [] if before.next is None else [before.next, *before.next.others]
 
-    def _step_like(self, before: Step, event: Event, path: Path) -> Step | None:
-        args = translated(event.args, path.numbers)
+    def _step_like(self, before: Step, events: list[Event], number: int, path: Path) -> Step | None:
         for step in self._choices(before):
-            other = step.event
-            if (
-                other is not None
-                and other.kind == event.kind
-                and other.entry is event.entry
-                and other.grad == event.grad
-                and len(other.results) == len(event.results)
-                and other.subject == event.subject
-                and self._alike(step.args, args, step.path, path)
-            ):
-                return step
+            if self._is_like(step, events[number], path.numbers, path):
+                if events[number].kind != "differentiate" or self._leads_over(step, events[number + 1 :], path):
+                    return step
         return None
+
+    def _leads_over(self, step: Step, events: list[Event], path: Path) -> bool:
+        """Whether the events that a walk goes over are those behind `step`."""
+        numbers, count = list(path.numbers), step.event.subject[0]  # type: ignore[union-attr]
+        for event in events[:count]:
+            step = step.next
+            if not self._is_like(step, event, numbers, path):
+                return False
+            numbers += step.results
+        return True
+
+    def _is_like(self, step: Step, event: Event, numbers: list[int], path: Path) -> bool:
+        other = step.event
+        return (
+            other is not None
+            and other.kind == event.kind
+            and other.entry is event.entry
+            and other.grad == event.grad
+            and len(other.results) == len(event.results)
+            and other.subject == event.subject
+            and self._alike(step.args, translated(event.args, numbers), step.path, path)
+        )
 
     def _alike(self, left: Any, right: Any, left_path: Path, right_path: Path) -> bool:
         if len(left) != len(right):
@@ -129,6 +199,7 @@ class Tree:
             step.results.append(place)
             value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None)
             value.version = recording.writes_into(tensor.array)
+            value.is_leaf = value.grad and tensor.node is None
             self.values.append(value)
             self.handed.append(new_handed(value))
             self.counts.append(0)
@@ -137,19 +208,32 @@ class Tree:
             self.first.append(step.number)
             if event.kind != "backward":
                 self.results.append(place)
-        if event.kind == "backward":
+        if event.kind == "grad":
+            numbers = iter(step.results)
+            step.subject = step, [None if number is None else next(numbers) for number in event.subject], []
+        elif event.kind == "backward":
             step.subject = [(place, number, had) for (place, _, had), number in zip(event.subject, step.results)]
         else:
             step.subject = event.subject
         self._set_result(step)
         if event.kind == "op":
+            step.fresh = self._fresh_operand(path, step)
             for place, described in enumerate(step.args[:MOST]):
                 setattr(step, f"a{place}", self._operand(described, path, step, place))
+
+    def _fresh_operand(self, path: Path, step: Step) -> tuple[int, int] | None:
+        kinds = [kind for kind, _ in step.args]
+        fresh = [
+            (place, content)
+            for place, (kind, content) in enumerate(step.args)
+            if kind == "outside" and path.outside[content].fresh
+        ]
+        return fresh[0] if len(fresh) == 1 and {*kinds} <= {"outside", "value", "same"} else None
 
     def _set_result(self, step: Step) -> None:
         event = step.event
         assert event is not None
-        if event.kind in ("op", "detach"):
+        if event.kind in ("op", "detach", "place"):
             results = [self.handed[number] for number in step.results]
             step.result = results[0] if event.shape is None else event.shape(results)
 
@@ -164,6 +248,11 @@ class Tree:
                 return UNSEEN  # what it is in this step is found out by `other`
             return outside.tensor
         return content if kind == "same" else UNSEEN
+
+
+def source_of(step: Step) -> int | None:
+    """The number of the step that draws at the same place of the random stream."""
+    return next((content for kind, content in step.args if kind == "key"), None)
 
 
 def translated(args: Any, numbers: list[int]) -> tuple[Any, ...]:

@@ -174,7 +174,7 @@ class RecordedVersions:
     def _note(self: Any, kind: str, old: int, new: int) -> None:
         self._over(Event(kind, None, (("value", old), ("value", new)), MODES.grad, caller(3)))
 
-    def note_again(self: Any, event: Event, target: Any, result: Any) -> None:
+    def note_write(self: Any, event: Event, target: Any, result: Any) -> None:
         """An event "write" or "rename" of a record that is run anew: the two values are apart there."""
         if not self.reason:
             self._note(event.kind, self.numbers[id(target)], self.numbers[id(result)])

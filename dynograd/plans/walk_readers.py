@@ -7,8 +7,9 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter.shared import signature_of
-from dynograd.ops.readers import Entry, Reader
-from dynograd.plans.steps import MOST, same
+from dynograd.ops.readers import Entry, Reader, end_rest
+from dynograd.plans.comparing import same
+from dynograd.plans.steps import MOST
 
 __all__ = ["WalkReader"]
 
@@ -32,7 +33,7 @@ class WalkReader(Reader):
         op = entry.op
         parameters, _, call = signature_of(op)
         taken = list(op.parameter_names)
-        names |= dict(below=below, this=entry, MODES=MODES, Walk=self.walk_class, same=same)
+        names |= dict(below=below, this=entry, MODES=MODES, Walk=self.walk_class, same=same, end_rest=end_rest)
         tests = []
         for place, name in enumerate(taken):
             if place >= MOST:
@@ -44,7 +45,8 @@ class WalkReader(Reader):
             else:
                 tests.append(f"(_step.a{place} is {name} or $same(_step.a{place}, {name}))")
         simple = len(taken) <= MOST and not op.list_name and op.row["by_row"] is None
-        lines = ["_walk = $MODES.plan", "if type(_walk) is not $Walk:", f"    return $below({', '.join(call)})"]
+        lines = ["_walk = $MODES.plan", "if type(_walk) is not $Walk:", "    $end_rest()"]
+        lines.append(f"    return $below({', '.join(call)})")
         if simple:
             lines += [
                 "_step = _walk.at",

@@ -13,29 +13,33 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Read, become, new_handed
+from dynograd.plans.inputs import is_alone
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
+from dynograd.plans.programs import nobody
 from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
-from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, same, told
+from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.versions import WalkedVersions
+from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -45,53 +49,79 @@ class Walk(Tree, WalkedVersions, Leaving):
         self.reader, self.arena = self.shared.reader, self.shared.arena
         self.at: Any = None
         self.path: Any = None
-        self.copies: dict[int, Any] = {}
+        self.replays: dict[tuple, Any] = {}  # what is replayed, by the sizes of the arguments
+        self._forget_step()
+
+    def _forget_step(self) -> None:
+        """What is noted in a step of the program."""
+        self.bound: dict[int, Any] = {}  # tensors from outside that are others in each step, by number
+        self.read_numbers: dict[int, Any] = {}  # values that were read in this step, with the copy
+        self.written: list[tuple[int, Any, Any]] = []
+        self.stale: set[int] = set()  # of those, the ones that were written since they were copied
+        # Parts of the plan's memory that were copied whole, and how many calls were computed then.
         self.released: dict[int, Any] = {}
+        self.assigned: set[int] = set()  # gradients that this step has given to leaves
+        self.lent: list[Any] = []  # arrays that NumPy was given
+        self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
+        self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
     def begin(self) -> bool:
         """The function is called. False: its tensors from outside are not as any way has them."""
         self.shared.walk = self
-        ways = (self.root.next, *self.root.next.others)
-        self.at = next((step for step in ways if self._still_holds(step.path)), None)
-        if self.at is None:
+        step = self.root.next
+        if not step.path.watch.holds():
+            step = next((other for other in step.others if other.path.watch.holds()), None)
+        self.at = step
+        if step is None:
             return False
-        self.path = self.at.path
-        self.done = 0  # calls computed
-        self.bound: dict[int, Any] = {}  # tensors from outside that are others in each step, by number
-        self.read_numbers: dict[int, Any] = {}  # values that were read in this step, with the copy
-        self.written: list[tuple[int, Any, Any]] = []
-        self.stale: set[int] = set()  # of those, the ones that were written since they were copied
-        self.released = {}  # parts of the plan's memory that were copied whole, and how many calls were computed then
-        self.assigned: set[int] = set()  # gradients that this step has given to leaves
-        self.lent: list[Any] = []  # arrays that NumPy was given
-        self.boundary = -1
-        self.holds = True  # tensors from outside are the recorded ones
-        self.copies = {}  # values of this step whose memory the plan has used again
+        self.begin_along(step.path)
         return True
+
+    def begin_along(self, path: Path) -> None:
+        """A call begins that goes along this way as far as is known."""
+        self.shared.walk = self
+        self.path = path
+        self.done, self.boundary = 0, -1  # calls computed; the last step that cannot be run anew
+        self.holds = True  # tensors from outside are the recorded ones
+        self._forget_step()
 
     def let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
         if self.path is None:
             return
-        counts, handed = self.counts, self.handed
-        self._show_mates()
-        for number in self.results:
-            tensor = handed[number]
-            if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
-                self._let_one_go(number, tensor)
+        if self.read_numbers:
+            self._show_mates()
+        watch = self.watch
+        row = watch.first_other()
+        while row < watch.count:  # two rows for each of `results`
+            number = self.results[row >> 1]
+            self._let_one_go(number, self.handed[number])
+            row = watch.first_other((row | 1) + 1)
+
+    def free_gradient(self, number: int) -> None:
+        """A recorded gradient of an earlier step that someone has becomes its own."""
+        tensor = self.handed[number]
+        if type(tensor) is not Handed or getrefcount(tensor) != self.counts[number] + 1:
+            self._let_one_go(number, tensor)
+
+    def references_to(self, number: int) -> int:
+        """How often a recorded tensor is referred to by others than the record."""
+        return getrefcount(self.handed[number]) - self.counts[number]
 
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
             value = self.values[number]
-            become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
+            become(tensor, self.own(number), freed(self.path, value), value.grad)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(self.path), True)
+            become(tensor, tensor.array, freed(self.path, self.values[number]), True)
         self.put_in_place(number, new_handed(self.values[number]))
 
     def put_in_place(self, number: int, new: Any) -> None:
         self.handed[number] = new
+        for watch in self.watches:
+            watch.put(number, new)
         for step, place in self.uses[number]:
             setattr(step, FIELDS[place], new)
         for step in self.makers[number]:
@@ -102,9 +132,11 @@ class Walk(Tree, WalkedVersions, Leaving):
 
     def other(self, entry: Entry, below: Any, args: tuple) -> Any:
         """An op whose code has not found what the record has here."""
+        step = self.at
+        if step.fresh is not None and step.of is entry and step.grad == MODES.grad and self._takes(step, args):
+            return step.result if type(step.result) is not list else list(step.result)
         if writes_in_place(entry.op, args):
             return call_in_place(entry.op, args)
-        step = self.at
         if step.of is entry and step.grad == MODES.grad and (new := self._matches(step, args)) is not None:
             self._go_to(step, new)
             if not self.running:
@@ -127,11 +159,56 @@ class Walk(Tree, WalkedVersions, Leaving):
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
                 return choice.result if type(choice.result) is not list else list(choice.result)
+        if self.family is not None and self.family.adapt(entry, args):
+            return self.other(entry, below, args)
         self.leave(f"{entry.key} came where the record has {told(step)}")
         return call_with(entry.function, entry.op, args)
 
+    def _takes(self, step: Step, args: tuple) -> bool:
+        """The usual case: a tensor that is another one in each step comes for the first time in this one, where the record has it. Else False."""
+        place, number = step.fresh
+        value, bound, handed, path = args[place], self.bound, self.handed, step.path
+        if type(value) not in TENSORS or value._meta is not None or value._requires_grad or value.node is not None:
+            return False
+        if number in bound or self.read_numbers or self.shared.path is not path or path.outside[number].grad:
+            return False
+        for (kind, content), other in zip(step.args, args):
+            if kind == "value":
+                if other is not handed[content]:
+                    return False
+            elif kind == "same":
+                if other is not content:
+                    return False
+            elif content != number and other is not path.outside[content].tensor:
+                return False
+        array = value.array
+        if type(array) is not ndarray:
+            return False
+        pointer = path.program.pointers.get(number)
+        if pointer is not None and not path.open and is_alone(array):
+            if not pointer.point(array):
+                return False
+            self.pointed.append((pointer, array))
+        elif not self.copied_alike(id(array), id(path.program.outside[number])):
+            return False
+        bound[number] = value
+        self.at = step.next
+        return True
+
+    def settle_inputs(self) -> None:
+        """What kernels read where the caller has it is copied: somebody may write there."""
+        for pointer, array in self.pointed:
+            pointer.place[...] = array
+        self.let_inputs_go()
+
+    def let_inputs_go(self) -> None:
+        for pointer, _ in self.pointed:
+            pointer.home()
+        self.pointed = []
+
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
+        self.settle_inputs()
         if self.written or self.boundary >= 0:
             return False
         path = choice.path
@@ -196,6 +273,7 @@ class Walk(Tree, WalkedVersions, Leaving):
             for content, value in new:
                 place = arrays[content]
                 if content in self.bound:  # copied before in this step
+                    self.settle_inputs()
                     if place.tobytes() == value.array.tobytes():
                         self.stale.discard(content)
                         continue
@@ -229,7 +307,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         stop = self.path.events[number - 1].calls
         if stop > self.done:
             if not self.holds:
-                if not self._still_holds(self.path):
+                if not self.path.watch.holds():
                     self.leave("a tensor from outside has become another one")
                     return
                 self.holds = True
@@ -254,16 +332,25 @@ class Walk(Tree, WalkedVersions, Leaving):
 
     def _run(self, program: Any, start: int, stop: int) -> None:
         """Computes calls; what someone has and the plan does not keep is copied in time."""
-        for end, number in self.path.ends:
-            if start <= end < stop and number not in self.copies and self._is_held(number):
-                program.run(start, end, self._is_held_there)
+        path = self.path
+        kept, gone = self.watches_of(path)
+        is_held = nobody if gone.holds() else self._is_held_there
+        row = kept.first_other()
+        while row < kept.count:
+            end, number = path.ends[row]
+            if start <= end < stop and number not in self.copies:
+                program.run(start, end, is_held)
                 self.copies[number] = self.own(number)
                 start = end
-        program.run(start, stop, self._is_held_there)
+            row = kept.first_other(row + 1)
+        program.run(start, stop, is_held)
 
     def _is_held(self, number: int) -> bool:
         """Whether somebody else has the recorded tensor."""
-        return getrefcount(self.handed[number]) != self.counts[number]
+        expected = self.counts[number]
+        if number in self.read_numbers:  # steps do not have it then: see `_note_read`
+            expected -= sum([getattr(step, FIELDS[place]) is UNSEEN for step, place in self.uses[number]])
+        return getrefcount(self.handed[number]) != expected
 
     def _is_held_there(self, number: int) -> bool:
         """The same, by the number that the path's own record has."""
@@ -304,17 +391,6 @@ class Walk(Tree, WalkedVersions, Leaving):
             result[...] = array
         return result
 
-    def _still_holds(self, path: Path) -> bool:
-        for outside in path.staying:
-            tensor = outside.tensor
-            if (
-                tensor.array is not outside.array
-                or tensor._requires_grad is not outside.grad
-                or tensor._meta is not outside.meta
-            ):
-                return False
-        return True
-
     def number_of(self, tensor: Any) -> Array:
         """The plan's own array of a recorded tensor, which nobody may keep."""
         value = tensor.value
@@ -340,7 +416,7 @@ class Walk(Tree, WalkedVersions, Leaving):
             if value.grad:
                 become(tensor, copied, None, True, kind=Read)
                 return copied
-        become(tensor, copied, freed(self.path) if value.grad else None, value.grad)
+        become(tensor, copied, freed(self.path, value), value.grad)
         return copied
 
     def _note_read(self, number: int, copied: Any) -> None:
@@ -357,7 +433,7 @@ class Walk(Tree, WalkedVersions, Leaving):
                 setattr(step, f"a{place}", UNSEEN)
 
     running = False
-    is_sized = False  # a family's
+    family: Any = None  # whose ways it has, at many sizes
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
@@ -366,21 +442,27 @@ class Walk(Tree, WalkedVersions, Leaving):
             return
         self.catch_up()
         self.holds = False
+        self.settle_inputs()
         if self.running:
             self.written.append((self.at.number, tensor, tensor.array.copy(order="K")))
             for number, value in self.bound.items():
                 if numpy.may_share_memory(value.array, tensor.array):
                     self.stale.add(number)
 
+    def has_made(self, tensor: Any) -> bool:
+        """Whether a tensor that is plain now is one of the record that was read in this step."""
+        return self.running and any([self.handed[number] is tensor for number in self.read_numbers])
+
     def before_flag(self, tensor: Any) -> None:
-        if any([outside.tensor is tensor for outside in self.path.staying]) or any(
-            [value is tensor for value in self.bound.values()]
-        ):
+        met = [outside.tensor for outside in self.path.staying]
+        met += [*self.bound.values(), *[self.handed[number] for number in self.read_numbers]]
+        if any([other is tensor for other in met]):
             self.leave("requires_grad of a tensor changes within the step")
 
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):
             self.catch_up()
+            self.settle_inputs()
         if type(tensor) is not Handed:
             self.lent.append(tensor.array)
 
@@ -404,14 +486,18 @@ class Walk(Tree, WalkedVersions, Leaving):
         """An op that the record does not have takes recorded tensors."""
         values = flat(arguments.values() if isinstance(arguments, dict) else arguments)
         recorded = [value for value in values if isinstance(value, Handed)]
-        if MODES.grad and any([tensor.value.grad for tensor in recorded]):
+        if not self.running:  # long after
+            for tensor in recorded:
+                if isinstance(tensor, Handed):
+                    tensor.value.walk._outlive(tensor)
+        elif MODES.grad and any([tensor.value.grad for tensor in recorded]):
             self.leave(f"{op.name}, which the record does not have")
         else:
             for tensor in recorded:
                 if isinstance(tensor, Handed):  # reading one may have made others plain
                     tensor.value.walk.read(tensor)
                 if isinstance(tensor, Handed):
-                    become(tensor, tensor.array, freed(self.path), True)
+                    become(tensor, tensor.array, freed(self.path, tensor.value), True)
 
     def detach(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Handed):
@@ -432,20 +518,27 @@ class Walk(Tree, WalkedVersions, Leaving):
     def notes_of_backward(self, create_graph: bool, targets: Any) -> None:
         return None
 
-    def backward(self, tensor: Any, gradient: Any, retain_graph: Any, create_graph: bool, inputs: Any) -> None:
-        step = self.at if self.running else self.root
+    def backward(self, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
+        """A backward pass is to come. Gives whether that is done: the record has it here."""
+        if not self.running or not any([isinstance(output, Handed) for output in outputs]):
+            return False
+        step = self.at
         for choice in (step, *step.others):
             event = choice.event
-            if (
-                event is not None
-                and event.kind == "backward"
-                and tensor is self.handed[choice.args[0][1]]
-                and (gradient, create_graph, inputs) == (None, False, None)
-                and bool(retain_graph) is choice.args[1][1]
-                and self._leaves_are_free(choice)
-            ):
+            if event is None or event.kind != "backward" or through_ops:
+                continue
+            new = self._matches(choice, (outputs, keeps, seeds))
+            if new is not None and self._leaves_are_free(choice):
                 if choice is not step and not self._go_over(choice):
                     break
+                self._go_to(choice, new)
+                if not self.running:
+                    return False
+                if choice.watch is not None:
+                    for leaf, number in choice.leaves:
+                        leaf._grad = self.handed[number]
+                    self.assigned.update(choice.results)
+                    return True
                 added = []
                 for place, number, had in choice.subject:
                     leaf = self._outside_now(choice.path, place)
@@ -454,12 +547,11 @@ class Walk(Tree, WalkedVersions, Leaving):
                     else:
                         leaf._grad = self.handed[number]
                         self.assigned.add(number)
-                self.at = choice.next
                 if added:
                     self._add(added, choice.number)
-                return
-        self.leave("a backward pass that the record does not have here", tensor)
-        tensor.backward(gradient, retain_graph, create_graph, inputs)
+                return True
+        self.leave("a backward pass that the record does not have here")
+        return False
 
     def _outside_now(self, path: Path, place: int) -> Tensor:
         outside = path.outside[place]
@@ -467,7 +559,8 @@ class Walk(Tree, WalkedVersions, Leaving):
 
     def _leaves_are_free(self, step: Step) -> bool:
         """Whether the leaves of a backward pass have no gradient; recorded gradients of earlier steps that someone holds become their own."""
-        handed, counts = self.handed, self.counts
+        if step.watch is not None and step.watch.holds():
+            return True
         for place, number, had in step.subject:
             leaf = self._outside_now(step.path, place)
             grad = leaf._grad
@@ -475,9 +568,7 @@ class Walk(Tree, WalkedVersions, Leaving):
                 return False
             if had and (not isinstance(grad, (Handed, Tensor)) or grad.shape != leaf.shape or grad._requires_grad):
                 return False
-            tensor = handed[number]
-            if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
-                self._let_one_go(number, tensor)
+            self.free_gradient(number)
         return True
 
     def _add(self, added: list[tuple[Any, int]], number: int) -> None:
@@ -507,12 +598,15 @@ class Walk(Tree, WalkedVersions, Leaving):
                 self.holds = False
                 self.stale.update(self.bound)
                 taken = self.path.optimizers.get(choice.number)
-                if taken is not None and not with_closure and taken.run(self.handed):
+                if taken is not None and not with_closure and taken.run():
                     return None
                 result = self._with_gradients(run)
                 if taken is None:
                     gradients = [(leaf, number, tensor.array) for leaf, number, tensor in self.path.gradients]
-                    self.path.optimizers[choice.number] = OptimizerStep(optimizer, gradients, choice.event.line)
+                    taken = OptimizerStep(optimizer, gradients, self.handed, choice.event.line)
+                    self.path.optimizers[choice.number] = taken
+                    self.of_optimizers.append(taken.watch)
+                    self.watches.append(taken.watch)
                 return result
         if MODES.plan is self:
             self.leave("the step of an optimizer that the record does not have here")
@@ -545,10 +639,22 @@ class Walk(Tree, WalkedVersions, Leaving):
                     break
                 self.at = choice
                 self.catch_up()
+                if self.running and self.path.made_leaves and self._keeps_made_leaves():
+                    break
                 if self.path.open and self.running:
                     self._open()
                 return
-        self.leave("the program ended earlier than the record")
+        if self.running:
+            self.leave("the program ended earlier than the record, or keeps a leaf that it has made")
+
+    def _keeps_made_leaves(self) -> bool:
+        """Whether the program has a leaf of its own, and what is still to be differentiated."""
+        handed, counts, path = self.handed, self.counts, self.path
+        leaves, others = [
+            any([getrefcount(handed[number]) != counts[number] for number in numbers])
+            for numbers in (path.made_leaves, path.open)
+        ]
+        return leaves and others
 
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""

@@ -333,15 +333,22 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         whole = ready == (Ellipsis,)  # of what is overwritten throughout the history ends
         if MODES.grad == 1 and MODES.recorder is None and not whole and _write_region(self, ready, source):
             return
-        target = self if whole else indexing.get_basic(self, ready)
+        if MODES.plan is not None and type(self.array) is ndarray and not _has_history(self, source):
+            target = Tensor.wrap(self.array[ready])  # a view that nobody gets is no part of a compiled step
+        else:
+            target = self if whole else indexing.get_basic(self, ready)
         _assign(target, source, "setitem")
         return
-    recording = MODES.grad and (self._requires_grad or source.requires_grad)
-    if recording or type(self) not in TENSORS or type(source) not in TENSORS:
+    if _has_history(self, source) or type(self) not in TENSORS or type(source) not in TENSORS:
         write_result(self, indexing.put_at(self, convert(source, self.dtype), ready), "setitem")
         return
     indexing.assign_at(self.array, ready, arrays.cast(source.array, self.dtype))
     _stamp(self)
+
+
+def _has_history(target: Tensor, source: Tensor) -> bool:
+    """Whether a write is a part of the graph of gradients."""
+    return bool(MODES.grad and (target._requires_grad or source._requires_grad))
 
 
 def _write_region(self: Tensor, index: Any, source: Tensor) -> bool:

@@ -544,7 +544,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             follow_base(self)
         if gradient is None and inputs is None and not create_graph and self._requires_grad and type(self) in TENSORS:
             array = self.array
-            if type(array) is ndarray and not array.ndim and array.dtype.kind in "fV":
+            if type(array) is ndarray and not array.ndim and array.dtype.kind in "fV" and MODES.plan is None:
                 run_backward([(self.node or self, _ONE.astype(array.dtype))], retain_graph=bool(retain_graph))
                 return
         differentiation.backward(self, gradient, retain_graph, create_graph, inputs=inputs)

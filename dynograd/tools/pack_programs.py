@@ -49,20 +49,28 @@ _OPTIMIZERS: dict[str, dict[str, Any]] = {
 def _train(
     model: Any, batches: Iterable[Any], loss_of: Callable[..., Any], optimizer: str = "AdamW", clip: bool = True
 ) -> None:
-    """Two steps with each batch, in the pool's threads and in one."""
+    """Steps with each batch, in the pool's threads and in one, and compiled."""
     stepper = getattr(optim, optimizer)(model.parameters(), **_OPTIMIZERS[optimizer])
+
+    def step(*batch: Any) -> Tensor:
+        stepper.zero_grad()
+        loss = loss_of(model, *batch)
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        stepper.step()
+        return loss
+
     for batch in batches:
         for count in (2, 1):
             before = dynograd.get_num_threads()
             dynograd.set_num_threads(count)
             try:
-                stepper.zero_grad()
-                loss = loss_of(model, *batch)
-                loss.backward()
-                if clip:
-                    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                stepper.step()
-                float(loss)
+                float(step(*batch))
+                if count > 1:
+                    compiled = dynograd.compile(step)
+                    for _ in range(3):
+                        float(compiled(*batch))
             finally:
                 dynograd.set_num_threads(before)
 

@@ -118,7 +118,7 @@ def grad_and_value(
                 f"grad: expected func to return a scalar tensor, got a tensor with {loss.array.ndim} dims (shape {tuple(loss.shape)}). "
                 f"Reduce it, e.g. with .sum(), or use jacrev."
             )
-        parts = rebuild(record.chosen, record.pull([wrap(arrays.ones_like(loss.array))], False, None))
+        parts = rebuild(record.chosen, record.pull([_one_like(loss)], False, None))
         slopes = parts[0] if isinstance(argnums, int) else parts
         value = record.result()
         return slopes, ((value, record.aux) if has_aux else value)
@@ -370,8 +370,7 @@ class _Recorded:
                     f"{who}: expected func to return only tensors, got {type(leaf).__name__} ({leaf!r})."
                 )
         reached = [*flatten(result), *_tensors(self.aux)]
-        own = {id(_leaf(leaf)) for leaf in self.inner}
-        self.outside = self.recording and any(_reaches_others(tensor, own) for tensor in reached)
+        self.outside = self.recording and _reach_others(reached, self.inner)
         self.moving = any(is_moving(tensor) for tensor in reached)
         if self.aux is not None:
             self.aux = map_tree(self._settled, self.aux)
@@ -420,6 +419,10 @@ def _without_history(tensor: Any) -> Any:
     return tensor.detach() if tensor.requires_grad else tensor
 
 
+def _one_like(loss: Any) -> Any:
+    return wrap(arrays.full((), 1, loss.dtype, loss.device))
+
+
 def _tensors(tree: Any) -> list[Any]:
     return [] if tree is None else [tensor for tensor in flatten(tree) if isinstance(tensor, Tensor)]
 
@@ -433,20 +436,32 @@ def _leaf(tensor: Any) -> Any:
     return tensor
 
 
-def _reaches_others(output: Any, own: set[int]) -> bool:
-    """Whether the history of `output`, or of how it moves, leads to leaves other than `own`."""
+def _reach_others(outputs: list[Any], inner: list[Any]) -> bool:
+    """Whether the history of outputs, or of how they move, leads to leaves other than those of `inner`."""
+    tensors = tuple([tensor for output in outputs for tensor in _parts(output) if tensor.requires_grad])
+    own = tuple([_leaf(tensor) for tensor in inner])
+    if MODES.plan is not None and tensors:
+        return MODES.plan.ask(_lead_to_others, tensors, own)
+    return _lead_to_others(tensors, own)
+
+
+def _parts(output: Any) -> list[Any]:
+    """The tensors that it is made of."""
     if type(output) is Batched:
-        return _reaches_others(output.inner, own)
-    if type(output) is Dual:
-        return _reaches_others(output.primal, own) or _reaches_others(output.tangent, own)
-    pending: list[Any] = [output.node if output.node is not None else output] if output.requires_grad else []
+        return _parts(output.inner)
+    return [*_parts(output.primal), *_parts(output.tangent)] if type(output) is Dual else [output]
+
+
+def _lead_to_others(tensors: tuple[Any, ...], own: tuple[Any, ...]) -> bool:
+    places = set(map(id, own))
+    pending: list[Any] = [tensor if tensor.node is None else tensor.node for tensor in tensors]
     seen = set()
     while pending:
         edge = pending.pop()
         if edge is None or id(edge) in seen:
             continue
         seen.add(id(edge))
-        if not edge.seq and id(edge) not in own:
+        if not edge.seq and id(edge) not in places:
             return True
         pending += edge.edges
     return False

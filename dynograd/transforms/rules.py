@@ -8,7 +8,8 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, enable_grad
 from dynograd.base.generated_sources import run_source
-from dynograd.interpreter import alias_of, named_outputs
+from dynograd.interpreter import named_outputs
+from dynograd.interpreter.history import in_its_own_place
 from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.op import Op, registry
 from dynograd.tensor import honest
@@ -215,8 +216,4 @@ def fresh(tensor: Tensor) -> Any:
         return result
     if hasattr(type(tensor), "__dynograd_rows__"):  # ragged: its packed elements have a place
         return tensor.with_packed(fresh(tensor.packed))
-    result = wrap(tensor.array)
-    result._requires_grad = True
-    if tensor.requires_grad:
-        result.node = alias_of(tensor if tensor.node is None else tensor.node)
-    return result
+    return in_its_own_place(tensor)

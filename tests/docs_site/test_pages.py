@@ -162,6 +162,14 @@ def test_rows_of_a_table():
         list(plots.rows_below(text, "C"))
 
 
+def test_times_at_several_batch_sizes():
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    times = plots.times_below(text, plots.BATCHES)
+    assert list(times) == ["dynograd", "torch", "dynograd.compile", "torch.compile"]
+    for line in times.values():
+        assert len(line) > 4 and list(line) == sorted(line) and all(1e-5 < seconds < 1 for seconds in line.values())
+
+
 # ---------------------------------------------------------------- README and citation
 
 

@@ -109,7 +109,7 @@ FAMILIES = {
     "rows of cross entropy": (
         lambda x, t: F.cross_entropy(x, t, reduction="none"),
         lambda n: [floats(64 * n, 100), integers(100, 64 * n)],
-        "losses_numba.label_range cross_entropy",
+        "cross_entropy",
     ),
     "sum of few": (lambda x: x.sum(), lambda n: [floats(8, 16)], "few_numba.total"),
 }

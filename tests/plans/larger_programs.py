@@ -379,3 +379,39 @@ def mixtures_of_experts(compile: Any) -> Any:
         return loss
 
     return lambda n: step(batch(n, 6, 4)), watching(model)
+
+
+@program
+def seq2seq(compile: Any) -> Any:
+    """Labels shifted to the right in a tensor of the step's own, learned biases of places, heads joined by `contiguous`."""
+    words, places = nn.Embedding(11, 8), nn.Embedding(7, 2)
+    queries, out = nn.Linear(8, 24), nn.Linear(8, 11)
+    parameters = [*words.parameters(), *places.parameters(), *queries.parameters(), *out.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=1e-2)
+
+    def attended(x: Any, mask: Any) -> Any:
+        count, length, _ = x.shape
+        parts = [part.view(count, length, 2, -1).transpose(1, 2) for part in queries(x).chunk(3, -1)]
+        mixed = F.scaled_dot_product_attention(*parts, attn_mask=mask)
+        return mixed.transpose(1, 2).contiguous().view(count, length, -1)
+
+    @compile
+    def step(labels: Any) -> Any:
+        shifted = labels.new_zeros(labels.shape)
+        shifted[..., 1:] = labels[..., :-1].clone()
+        shifted[..., 0] = 3
+        shifted.masked_fill_(shifted == 5, 0)
+        length = labels.shape[1]
+        distance = torch.arange(length)[:, None] - torch.arange(length)[None]
+        bias = places(distance.clamp(-3, 3) + 3).permute(2, 0, 1)[None]
+        hidden = distance < 0
+        bias = bias.masked_fill(hidden, float("-inf"))
+        x = attended(words(shifted), bias)
+        x = x + attended(x, None)
+        loss = F.cross_entropy(out(x).flatten(0, 1), labels.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return lambda n: step(batch(n, 3, 6, classes=11)), watching(words, places, queries, out, optimizer)

@@ -196,9 +196,9 @@ def run(lowered: Lowered) -> None:
     """Runs the launches as a plan does, and asks for errors."""
     table = Table(lowered, threads.get_num_threads())
     assert all([lowered[number].count < 0 for number in table.called])  # no kernel over items is called from Python
-    table.run()
     if lowered.check is not None:
         lowered.check()
+    table.run()
 
 
 def close(array: Any, expected: Any, exact: bool) -> None:

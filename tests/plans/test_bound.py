@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 
 import dynograd
@@ -32,6 +33,19 @@ def _norm(x, training=True):
     return lambda r, d: (x(r, d), tensor(r, d, 16), tensor(r, d, 16), None, None, training, 1e-5)
 
 
+def _sequences(lengths=None):
+    """Queries, keys and values of sequences behind one another; the lengths are others in each call unless they are given."""
+
+    def make(random, dtype):
+        cuts = numpy.sort(random.integers(0, 41, 4))
+        own = numpy.diff(cuts, prepend=0, append=40) if lengths is None else numpy.array(lengths)
+        offsets = dynograd.tensor(numpy.concatenate([[0], numpy.cumsum(own)]))
+        operands = [tensor(random, dtype, 40, heads, 16) for heads in (4, 2, 2)]
+        return (*operands, offsets, offsets, None, (-1, 0), False, 0.25, 0.0, (0, 0), (int(own.max()),) * 2)
+
+    return make
+
+
 PLAIN, TURNED = lambda r, d: tensor(r, d, 8, 16, 20, 20), _last((8, 16, 20, 20))
 WINDOW = ((1, 1), (1, 1), (1, 1), 1)
 STATES = [(5, 64), (5, 64)]
@@ -45,6 +59,8 @@ ROWS = [
     Row("moved_statistics", _of((16,), (16,), numbers=(0.1,)), dtypes=F, rule=False),
     Row("adaptive_avg_pool", _of((8, 16, 20, 20), numbers=((1, 1),)), dtypes=F),
     Row("scaled_dot_product_attention", _of(*[(2, 4, 64, 32)] * 3, numbers=(None, True, 0.2, 0.0, (0, 0))), dtypes=F),
+    Row("varlen_attention", _sequences(), dtypes=F, rule=False),
+    Row("varlen_attention", _sequences([7, 0, 3, 20, 10]), "same lengths", F),
     Row("lstm_layer", _of((20, 5, 32), *STATES, (256, 32), (256, 64), (256,), (256,)), dtypes=F),
     Row("lstm_layer", _of((20, 5, 32), *STATES, (256, 32), (256, 64)), "no bias", dtypes=F),
     Row("gru_layer", _of((20, 5, 32), (5, 64), (192, 32), (192, 64), (192,), (192,)), dtypes=F),
@@ -87,9 +103,9 @@ def test_arrays_that_kernels_take_by_address_are_kept():
 # What training rows of the benchmarks record, and which of it stays in Python: ops whose shapes or steps follow from whole numbers.
 TRAINING = """add basic_index batch_norm cat clone convolution cross_entropy div embedding exp gelu index index_put_at layer_norm linear lstm_layer
 gru_layer matmul max_pool_values mean moved_statistics mul neg permute relu scaled_dot_product_attention sigmoid split_with_sizes stack sub sum
-tanh to_copy unbind view where dropout dropout_add adaptive_avg_pool binary_cross_entropy_with_logits_in_one_pass softmax expand lt gt eq clamp sqrt""".split()
-IN_PYTHON = """segment_sum segment_softmax segment_places segment_gather segment_scatter varlen_attention chain_likelihoods sparse_product
-lstm_step gru_step""".split()
+tanh to_copy unbind view where dropout dropout_add varlen_attention adaptive_avg_pool binary_cross_entropy_with_logits_in_one_pass softmax expand
+lt gt eq clamp sqrt""".split()
+IN_PYTHON = "chain_likelihoods sparse_product lstm_step gru_step".split()
 
 
 def test_ops_of_training_rows_have_a_form():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from functools import partial
 from typing import Any
@@ -44,8 +45,9 @@ def values_of(array: Any, call: int, rng: Any) -> Any:
 class Case:
     """A row as a function of its tensors, which runs as it is written and compiled."""
 
-    def __init__(self, row: Any, backward: bool) -> None:
+    def __init__(self, row: Any, backward: bool, turn: Any = None) -> None:
         self.row, self.backward, self.subject = row, backward, Subject(row)
+        self.turn = turn  # makes of a tensor from outside one that the step has made
         name = next((one for one in ("float32", "float64") if one in row.dtypes), row.dtypes[0])
         self.arguments = draw(row).map(lambda array: converted(array, name))
         self.rng = numpy.random.default_rng(3)
@@ -61,7 +63,8 @@ class Case:
         return leaves
 
     def run(self, *leaves: Any) -> Any:
-        results = as_tuple(self.subject.run(self.arguments.with_leaves(leaves)))
+        operands = leaves if self.turn is None else [self.turn(leaf) for leaf in leaves]
+        results = as_tuple(self.subject.run(self.arguments.with_leaves(operands)))
         if self.backward:
             totals = [
                 result.sum()
@@ -85,8 +88,11 @@ class Case:
         return outcome, [outcome.seen(), seen(leaves), seen(torch.get_rng_state())]
 
 
-def check_row(row: Any, backward: bool, tolerance: float) -> Compiled | None:
-    case = Case(row, backward)
+def check_row(row: Any, backward: bool, tolerance: float, turn: Any = None) -> Compiled | None:
+    return check_case(Case(row, backward, turn), tolerance)
+
+
+def check_case(case: Case, tolerance: float) -> Compiled | None:
     arrays = case.arguments.leaves()
     if not arrays:
         return None
@@ -140,7 +146,41 @@ def _cases(family: str, check: Any) -> list[tuple[str, Any]]:
     return cases
 
 
-def main() -> None:
+def turned(tensor: Any) -> Any:
+    """A view of a copy, whose dims lie in memory the other way round."""
+    dims = tuple(reversed(range(tensor.ndim)))
+    return tensor.permute(dims).clone(memory_format=torch.contiguous_format).permute(dims)
+
+
+TURNS = {"none": None, "copied": lambda tensor: tensor.clone(), "turned": turned}
+# Besides: rows that a view of memory in another order cannot have.
+REFUSED_TURNED = set(
+    "view_as_complex|view_as_complex_copy|view_copy|view_copy backward|view|view backward|view_as|view_as backward".split(
+        "|"
+    )
+)
+
+
+@pytest.mark.parametrize("turn", ["copied", "turned"])
+@pytest.mark.parametrize("family", families())
+def test_rows_of_what_the_step_has_made(family: str, turn: str) -> None:
+    """Ops ask their operands for layouts and values; of recorded ones they must hear what they heard when the step was recorded."""
+
+    def check(row: Any, backward: bool) -> None:
+        with in_python_form(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = check_row(row, backward, 0.0, TURNS[turn])
+        title = f"{title_of(row)}{' backward' if backward else ''}"
+        left = title in LEFT or (turn == "turned" and title in REFUSED_TURNED)
+        if compiled is not None and compiled.reasons and not left:
+            assert compiled.walked or "still to be differentiated" in str(compiled.report()), (
+                f"{title}: {compiled.report()}"
+            )
+
+    run_all(family, _cases(family, check))
+
+
+def main(turn: str = "none") -> None:
     """Prints the rows that are not walked, with the reasons, and what fails."""
     counts = {"walked": 0, "left": 0, "failed": 0}
     for family in families():
@@ -152,7 +192,7 @@ def main() -> None:
                 try:
                     with in_python_form(), warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        compiled = check_row(row, backward, 0.0)
+                        compiled = check_row(row, backward, 0.0, TURNS[turn])
                 except Exception as error:
                     counts["failed"] += 1
                     print(
@@ -172,4 +212,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

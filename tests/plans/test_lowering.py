@@ -216,10 +216,10 @@ def test_a_draw_begins_at_the_place_that_the_step_says(name, shapes):
     numbers = [(shapes[0], 0.3, key) if name == "dropout" else (0.3, key) for key in (first, second)]
     made, other = (Made(Row(name, _of(*shapes, numbers=rest)), F, 1) for rest in numbers)
     lowered = lower(made.call)
-    lowered.place[...] = second
+    lowered.draw[...] = second
     run(lowered)
     numpy.testing.assert_array_equal(made.call.outputs[0], other.call.outputs[0])
     numpy.testing.assert_array_equal(made.node.mask, other.node.mask)
-    lowered.place[...] = first
+    lowered.draw[...] = first
     run(lowered)
     assert (made.call.outputs[0] != other.call.outputs[0]).any()

@@ -54,9 +54,7 @@ def compile_all(made: list[Compiled]) -> Any:
 # Programs of which no step goes along a record, and why.
 LEFT = {
     "hooks": "a hook on a gradient",
-    "inner_loop": "a backward pass that gives gradients back, or is differentiated",
-    "gradient_penalty": "requires_grad of a tensor changes within the step",
-    "functional_transforms": "a backward pass that gives gradients back, or is differentiated",
+    "functional_transforms": "SharedProduct was not recorded",
     "checkpointed": "nodes are watched",
 }
 

@@ -16,6 +16,7 @@ from tests.plans.random_programs import compare, program_of, shortened
 from tests.plans.twins import in_python_form
 
 TOGETHER = 20
+REPLAYED_STEPS = 16
 
 
 @pytest.mark.parametrize("first", range(0, 200, TOGETHER))
@@ -56,16 +57,22 @@ def failure(text: str, *options: Any) -> str:
 
 
 def main(count: int, first: int = 0, way: str = "python") -> int:
-    """`way` is "python" (all calls in their Python form), "exact" (the mode), or "bound" (compared up to rounding); behind it "-writes": in place."""
-    walked = calls = never = failed = 0
+    """`way` is "python" (all calls in their Python form), "exact" (the mode), or "bound" (compared up to rounding), "replay" (the mode, with exact kernels); behind it "-writes": in place."""
+    walked = calls = never = failed = replayed = 0
     way, _, writes = way.partition("-")
-    options = {"python": (0.0, False), "exact": (0.0, True), "bound": (1e-3, False)}[way]
+    options: tuple[Any, ...] = {
+        "python": (0.0, False),
+        "exact": (0.0, True),
+        "bound": (1e-3, False),
+        "replay": (0.0, True, REPLAYED_STEPS, (), True),
+    }[way]
     with in_python_form() if way == "python" else contextlib.nullcontext():
         for seed in range(first, first + count):
             program = program_of(seed, bool(writes))
             try:
                 result = compare(program.text(), *options)
                 walked, calls, never = walked + result.walked, calls + result.calls, never + (not result.walked)
+                replayed += result.replayed
                 if not result.difference:
                     continue
             except Exception as error:
@@ -75,7 +82,9 @@ def main(count: int, first: int = 0, way: str = "python") -> int:
             print(f"--- seed {seed} differs: {result.difference[:500]}", flush=True)
             short = shortened(program, lambda text: bool(failure(text, *options)))
             print(f"--- seed {seed}: {failure(short.text(), *options)[:1500]}\n{short.text()}", flush=True)
-    print(f"{count} programs, {failed} failed; {walked} of {calls} calls along the record, {never} programs never")
+    print(
+        f"{count} programs, {failed} failed; {walked} of {calls} calls along the record, {replayed} replayed, {never} programs never"
+    )
     return min(failed, 1)
 
 

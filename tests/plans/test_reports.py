@@ -74,6 +74,20 @@ def test_a_training_step_in_segments():
     assert sum([segment.calls for segment in way.segments]) == way.calls and way.steps == 5
 
 
+def test_ways_that_differ_in_numbers_alone_are_told_once():
+    model = nn.Linear(3, 3)
+
+    def step(x):
+        loss = model(x).sin().mean()
+        loss.backward()
+        return loss
+
+    report = report_of(step, *[(torch.randn(n, 3),) for n in (4, 5) for _ in range(3)], dynamic=False)
+    first, second = str(report).split("way of ")[1:]
+    assert "in Python: 1 x sin" in first and "x sin" not in second and "all else as of a way above" in second
+    assert "in Python: 1 x sin" in str(report.ways[1])
+
+
 def draws(x):
     return nn.functional.dropout1d(x, 0.5) * 2
 

@@ -105,6 +105,7 @@ class Side:
 
 class Steps(RuleBasedStateMachine):
     exact = False  # the mode; else all calls have their Python form
+    replay = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +113,7 @@ class Steps(RuleBasedStateMachine):
         self.scope.__enter__()
         self.sides = [
             Side(lambda function: function),
-            Side(lambda function: Compiled(function, exact=self.exact, always=True)),
+            Side(lambda function: Compiled(function, exact=self.exact, always=True, replay=self.replay)),
         ]
         self.count = 0
 
@@ -445,7 +446,11 @@ class ExactSteps(Steps):
     exact = True
 
 
-Steps.TestCase.settings = ExactSteps.TestCase.settings = settings(
+class ReplayedSteps(Steps):
+    exact = replay = True
+
+
+Steps.TestCase.settings = ExactSteps.TestCase.settings = ReplayedSteps.TestCase.settings = settings(
     max_examples=int(os.environ.get("DYNOGRAD_STATE_MACHINE", 60)),
     stateful_step_count=30,
     deadline=None,
@@ -453,3 +458,4 @@ Steps.TestCase.settings = ExactSteps.TestCase.settings = settings(
 )
 test_steps_in_python = Steps.TestCase
 test_steps_in_the_exact_mode = ExactSteps.TestCase
+test_steps_in_the_replay_mode = ReplayedSteps.TestCase

@@ -32,24 +32,22 @@ def in_python_form() -> Iterator[None]:
 @contextlib.contextmanager
 def overwritten_between_steps() -> Iterator[None]:
     """Inside, a step begins in memory full of zeros or of ones: what it reads it must have written, but gradients that leaves still have."""
-    begin, numbers = walks.Walk.begin, numpy.random.default_rng(0)
+    begin, numbers = walks.Walk.begin_along, numpy.random.default_rng(0)
 
-    def begin_anew(walk: Any) -> bool:
-        if not begin(walk):
-            return False
+    def begin_anew(walk: Any, path: Any) -> None:
+        begin(walk, path)
         gradients = [] if walk.shared.path is None else walk.shared.path.gradients
         kept = [tensor.array for leaf, _, tensor in gradients if type(leaf._grad) is Handed]
         copies = [array.copy(order="K") for array in kept]
         walk.arena.whole[...] = numbers.choice([0, 1, 255])
         for array, copied in zip(kept, copies):
             array[...] = copied
-        return True
 
-    walks.Walk.begin = begin_anew  # type: ignore[method-assign]
+    walks.Walk.begin_along = begin_anew  # type: ignore[method-assign]
     try:
         yield
     finally:
-        walks.Walk.begin = begin  # type: ignore[method-assign]
+        walks.Walk.begin_along = begin  # type: ignore[method-assign]
 
 
 def seen(value: Any, memo: dict[int, Any] | None = None) -> Any:

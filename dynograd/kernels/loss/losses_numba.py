@@ -1,17 +1,19 @@
 """Numba kernels of class numbers: their range, and the weights of those that count. The losses are row programs."""
 
 from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.small.objects_numba import LONG, elements_of, entry, in_order, letter_of, longs, ndim_of
 
 
-@compiled
-def label_range(labels):
-    """(lowest, highest) of flat class numbers, of which there is one at least."""
-    low = high = labels[0]
-    for index in range(labels.size):
-        label = labels[index]
-        low = label if label < low else low
-        high = label if label > high else high
-    return low, high
+@entry
+def labels_fit(labels, classes):
+    """Whether all class numbers (int64, in order) are from 0 to `classes` - 1; False as well where they lie otherwise."""
+    if letter_of(labels) != LONG or not in_order(labels):
+        return False
+    count = elements_of(labels, 0, ndim_of(labels))
+    numbers, fit = longs(labels, count), True
+    for index in range(count):
+        fit &= 0 <= numbers[index] < classes
+    return fit
 
 
 @compiled

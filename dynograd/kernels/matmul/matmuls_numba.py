@@ -4,14 +4,29 @@ import numpy as np
 
 from dynograd.kernels.build.addresses_numba import address, call, handle, vector32, vector64, word_at
 from dynograd.kernels.build.compiling_numba import chunked
+from dynograd.kernels.formula.math_numba import maximum
 from dynograd.kernels.tiles.tile_products_numba import COLUMNS, ROWS, products32, products64
 
-__all__ = ["COLUMNS", "ROWS", "functions", "handle", "products", "vector_columns", "vector_rows"]
+__all__ = [
+    "COLUMNS",
+    "GATE",
+    "NOTHING",
+    "RELU",
+    "ROWS",
+    "functions",
+    "handle",
+    "products",
+    "vector_columns",
+    "vector_rows",
+]
+
+NOTHING, RELU, GATE = 0, 1, 2
+"""What a product does with its result: nothing; relu; 0 where the matrix `gate` is at most 0, as the backward of relu has it."""
 
 
-def _make_products(real, result):
+def _make_products(real, result, vector):
     scratch_size = result.scratch_size
-    size = real().itemsize
+    zero, size = real(0), real().itemsize
 
     @chunked(key=real.__name__)
     def products(
@@ -19,9 +34,12 @@ def _make_products(real, result):
         a, a_outer, a_inner, transpose_a, lda,
         b, b_outer, b_inner, transpose_b, ldb,
         begin, begin_outer, begin_inner, begin_row,
-        c, c_outer, c_inner, ldc, start, stop,
+        c, c_outer, c_inner, ldc, finish, gate, gate_row, start, stop,
     ):  # fmt: skip
-        """c = begin + op(a) @ op(b), items start to stop of outer x inner x blocks of rows x blocks of columns; strides in elements."""
+        """c = begin + op(a) @ op(b), items start to stop of outer x inner x blocks of rows x blocks of columns; strides in elements.
+
+        `finish` says what becomes of c while it is in the cache: see `NOTHING`.
+        """
         scratch = np.empty(scratch_size(min(m, block_m), min(n, block_n), k), real)
         at_a, at_b, at_c = address(a), address(b), address(c)
         at_begin = address(begin) if begin != 0 else 0
@@ -40,6 +58,17 @@ def _make_products(real, result):
                 functions, transpose_a, transpose_b, min(block_m, m - top), min(block_n, n - left), k,
                 from_a, lda, from_b, ldb, from_begin, begin_row, to, ldc, np.int64(scratch.ctypes.data),
             ))  # fmt: skip
+            if finish != NOTHING:
+                count = min(block_n, n - left)
+                for row in range(min(block_m, m - top)):
+                    sums = vector(to + row * ldc * size, count)
+                    if finish == RELU:
+                        for j in range(count):
+                            sums[j] = maximum(sums[j], zero)
+                    else:
+                        other = vector(address(gate) + ((top + row) * gate_row + left) * size, count)
+                        for j in range(count):
+                            sums[j] = zero if other[j] <= zero else sums[j]
         scratch[0] = 0  # alive until here
 
     return products
@@ -108,8 +137,8 @@ def _make_vector_columns(real, vector):
 
 
 products = {
-    np.dtype(np.float32): _make_products(np.float32, products32),
-    np.dtype(np.float64): _make_products(np.float64, products64),
+    np.dtype(np.float32): _make_products(np.float32, products32, vector32),
+    np.dtype(np.float64): _make_products(np.float64, products64, vector64),
 }
 vector_rows = {
     np.dtype(np.float32): _make_vector_rows(np.float32, vector32),

@@ -29,7 +29,8 @@ _PER_OPERATION = 16
 class Layout(NamedTuple):
     """Where tokens lie: that of row r in step t is `starts[t] + firsts[r]`, and the first `sizes[t]` rows reach step t.
 
-    `order` says which the rows were, where they had to be sorted; `tokens`, where they had to be gathered (padded).
+    Steps that no row reaches may come last. `order` says which the rows were, where they had to be sorted; `tokens`, where they had to be
+    gathered (padded).
     """
 
     sizes: np.ndarray
@@ -173,24 +174,28 @@ def _layout(x, lengths, ragged):
         if not x.flags.c_contiguous and x.transpose(1, 0, 2).flags.c_contiguous:
             return Layout(sizes, time, rows * steps, steps * batch, batch, "rows", None, None)
         return Layout(sizes, time * batch, rows, steps * batch, batch, "steps", None, None)
-    lengths = np.asarray(lengths)
+    lengths = np.ascontiguousarray(lengths, np.int64)
+    if x.ndim == 2:
+        return _tokens_layout(x.shape[0], lengths, ragged)
     batch = lengths.size
-    rows = np.arange(batch)
-    if x.ndim == 2 and not ragged:
-        return Layout(*_packed_steps(lengths), rows, x.shape[0], batch, "packed", None, None)
     order = longest_first(lengths)
-    sizes, starts = _packed_steps(lengths[order])
-    if ragged:
-        firsts = (np.cumsum(lengths) - lengths)[order]
-        return Layout(sizes, np.arange(sizes.size), firsts, x.shape[0], batch, "ragged", order, None)
+    sizes = sizes_of(lengths[order])
     tokens = places(sizes, order, x.shape[0], batch, False)
-    return Layout(sizes, starts, rows, tokens.size, batch, "padded", order, tokens)
+    return Layout(sizes, np.cumsum(sizes) - sizes, np.arange(batch), tokens.size, batch, "padded", order, tokens)
 
 
-def _packed_steps(lengths):
-    """Of lengths, longest first: how many rows reach each step, and each step's first token."""
-    sizes = sizes_of(lengths)
-    return sizes, np.cumsum(sizes) - sizes
+def _tokens_layout(total, lengths, ragged):
+    """Of packed and ragged tokens: by a kernel, which a compiled step runs again for other lengths."""
+    from dynograd.kernels.recurrent.recurrent_layouts_numba import lay_out_packed, lay_out_ragged
+
+    batch = lengths.size
+    sizes, starts, firsts = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(batch, np.int64)
+    if not ragged:
+        lay_out_packed(lengths, sizes, starts, firsts, count=1, work=0)
+        return Layout(sizes, starts, firsts, total, batch, "packed", None, None)
+    order = np.empty(batch, np.int64)
+    lay_out_ragged(lengths, sizes, starts, firsts, order, count=1, work=0)
+    return Layout(sizes, starts, firsts, total, batch, "ragged", order, None)
 
 
 def _new(layout, state, count):

@@ -21,7 +21,7 @@ def _forward(name, cell_of_token):
         gates, weight, bias, hidden, cell, kept_hidden, kept, y, sizes, starts, firsts, reverse, groups, start, stop
     ):  # fmt: skip
         """Turns the projected inputs in `gates` (tokens, n H) into activated gates."""
-        count, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
+        count, (batch, width), size = _steps_of(sizes), hidden.shape, gates.itemsize
         like = gates.dtype.type(0)
         columns = weight.shape[0] * weight.shape[2]
         most = _rows_of(batch, 0, groups)
@@ -51,7 +51,7 @@ def _backward(name, cell_of_token, adds):
 
         `gy` (tokens, H) may have no rows (zero). The product with the weights takes the place of a row's gradient, or is added to it.
         """
-        count, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
+        count, (batch, width), size = _steps_of(sizes), hidden_g.shape, gates.itemsize
         like = gates.dtype.type(0)
         columns, wide = weight.shape[0] * weight.shape[2], gates.shape[1]
         most = _rows_of(batch, 0, groups)
@@ -264,6 +264,15 @@ def _column_sums(matrix, sums, start, stop):
                 run[j] += row[j]
         for j in range(run.size):
             total[j] += run[j]
+
+
+@compiled(inline=True)
+def _steps_of(sizes):
+    """How many steps some row reaches: the others come last."""
+    count = sizes.size
+    while count and sizes[count - 1] == 0:
+        count -= 1
+    return count
 
 
 @compiled(inline=True)

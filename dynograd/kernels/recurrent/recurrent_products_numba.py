@@ -27,7 +27,7 @@ _VECTOR, _ROWS = _shape_of_tile()
 _BYTE, _INDEX, _LANE = ir.IntType(8), ir.IntType(64), ir.IntType(32)
 _DEPTH = 256  # rows of a panel at a time: 32 KiB of float32, what the first cache holds
 _TOKENS = 128  # rows of both operands of a product of columns at a time: a panel of float32 is half the first cache
-_BLOCK = 64  # rows of a left operand at a time: beside a panel in the second cache
+BLOCK = 64  # rows of a left operand at a time: beside a panel in the second cache
 
 
 def _make_tile(rows):
@@ -247,13 +247,13 @@ def rows_product(a, panels, columns):
         result[...] = 0
         return result
     # Sixteen multiplications in registers count as one simple operation: a thread gets 10 us of them or more.
-    _row_blocks(a, panels, result, count=-(-rows // _BLOCK), work=rows * depth * columns // 16)
+    row_blocks(a, panels, result, count=-(-rows // BLOCK), work=rows * depth * columns // 16)
     return result
 
 
 @chunked(noalias=True)
-def _row_blocks(a, panels, c, start, stop):
-    product_of_rows(a, panels, c, start * _BLOCK, min(stop * _BLOCK, a.shape[0]), False)
+def row_blocks(a, panels, c, start, stop):
+    product_of_rows(a, panels, c, start * BLOCK, min(stop * BLOCK, a.shape[0]), False)
 
 
 @compiled
@@ -262,9 +262,9 @@ def product_of_rows(a, panels, c, first, last, add):
     depth, width = panels.shape[1:]
     columns, size, like = c.shape[1], a.itemsize, panels.dtype.type(0)
     whole = columns // width
-    rest = np.empty((_BLOCK, width), panels.dtype)
-    for top in range(first, last, _BLOCK):
-        rows = min(last - top, _BLOCK)
+    rest = np.empty((BLOCK, width), panels.dtype)
+    for top in range(first, last, BLOCK):
+        rows = min(last - top, BLOCK)
         a_now, c_now = a.ctypes.data + top * depth * size, c.ctypes.data + top * columns * size
         if whole:
             product(like, a_now, depth * size, panels[:whole], c_now, columns * size, rows, add)

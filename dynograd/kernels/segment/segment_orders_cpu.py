@@ -9,7 +9,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.errors import IndexRangeError
-from dynograd.kernels.segment.segments_cpu import GROUPS, along_segments, whole_numbers
+from dynograd.kernels.segment.segments_cpu import GROUPS, along_segments, groups_of, whole_numbers
 from dynograd.kernels.sort.sorting_cpu import _IMAGES, _MOST_PLACES, _PLACES, _WIDE_PLACES, _rows
 
 _ZERO = np.zeros(1, np.int64)
@@ -47,14 +47,13 @@ def _numbers(values):
 
 def _extremes(values, starts, ends, how):
     from dynograd.kernels.segment import segment_orders_numba, segment_scans_numba
-    from dynograd.kernels.segment.segments_numba import groups_of
 
     largest, kind = how.endswith("max"), np.int64
     if how.startswith("cum"):
         run = segment_scans_numba.running_places
         return along_segments(run, values.shape, kind, starts, ends, 4 * values.size, values, options=(largest,))
     places = buffers.empty((len(starts), values.shape[1]), kind)
-    groups, _ = groups_of(starts, ends, len(values), GROUPS)
+    groups, _ = groups_of(starts, ends, len(values))
     if places.size:
         run = segment_orders_numba.extreme_places
         run(values, starts, ends, groups, largest, places, count=len(groups) - 1, work=4 * values.size)
@@ -66,13 +65,12 @@ class _Lines:
 
     def __init__(self, values, starts, ends, lengths):
         from dynograd.kernels.segment import segment_orders_numba
-        from dynograd.kernels.segment.segments_numba import groups_of
 
         columns = values.shape[1]
         self.behind = np.cumsum(lengths) - lengths
         self.given = values = np.ascontiguousarray(_numbers(values))
         self.turn, self.columns = segment_orders_numba.turn_segments, columns
-        self.bounded = (starts, ends, groups_of(starts, ends, len(values), GROUPS)[0])
+        self.bounded = (starts, ends, groups_of(starts, ends, len(values))[0])
         total = int(lengths.sum())
         if columns == 1 and total == len(values):
             self.flat = values.reshape(-1)
@@ -151,12 +149,10 @@ def scatter_segments(g, places, starts, ends, per, rows):
 
 
 def _moved(run, values, places, starts, ends, per, rows):
-    from dynograd.kernels.segment.segments_numba import groups_of
-
     starts, ends = whole_numbers(starts), whole_numbers(ends)
     scatters = run.name == "scatter_segments"
     others = rows if scatters else len(values)
-    groups, covered = groups_of(starts, ends, others, GROUPS)
+    groups, covered = groups_of(starts, ends, others)
     values, places = np.ascontiguousarray(values), np.ascontiguousarray(places)
     if len(places) != (per * len(starts) if per else others) or (scatters and len(values) != len(places)):
         raise IndexRangeError(

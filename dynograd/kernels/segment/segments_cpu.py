@@ -31,8 +31,8 @@ def reduce_segments(values, starts, ends, kind):
                 result[k] = ufunc.reduce(values[max(first, 0) : max(last, 0)], 0, initial=_EMPTY[kind])
         return result
     starts, ends = whole_numbers(starts), whole_numbers(ends)
-    piece = max(_PIECE // values.shape[1], 64)
-    if len(values) > 2 * piece and len(starts) and (ends - starts).max() > 2 * piece:
+    if may_be_cut(values) and len(starts) and (ends - starts).max() > 2 * _piece(values):
+        piece = _piece(values)
         lengths = np.maximum(np.minimum(ends, len(values)) - np.maximum(starts, 0), 0)
         pieces = np.maximum(-(-lengths // piece), 1)
         behind = np.cumsum(pieces)
@@ -40,7 +40,7 @@ def reduce_segments(values, starts, ends, kind):
         from_row = np.repeat(np.maximum(starts, 0), pieces) + number_of * piece
         parts = reduce_segments(values, from_row, np.minimum(from_row + piece, np.repeat(ends, pieces)), kind)
         return reduce_segments(parts, behind - pieces, behind, kind)
-    groups, _ = kernels["segments.groups_of"](starts, ends, len(values), GROUPS)
+    groups, _ = groups_of(starts, ends, len(values))
     kernels["segments.reduce_segments"](
         np.ascontiguousarray(values),
         starts,
@@ -52,6 +52,15 @@ def reduce_segments(values, starts, ends, kind):
         work=values.size,
     )
     return result
+
+
+def may_be_cut(values):
+    """Whether a segment of them may be so long that it is reduced in pieces."""
+    return len(values) > 2 * _piece(values)
+
+
+def _piece(values):
+    return max(_PIECE // values.shape[1], 64)
 
 
 def spread_segments(g, starts, ends, rows):
@@ -117,10 +126,8 @@ def log_sum_gradients(g, values, output, starts, ends):
 
 def along_segments(run, shape, dtype, starts, ends, work, *operands, options=()):
     """What `run(*given, starts, ends, groups, *options, result)` writes into the rows of segments; 0 in rows of none."""
-    from dynograd.kernels.segment.segments_numba import groups_of
-
     starts, ends = whole_numbers(starts), whole_numbers(ends)
-    groups, rows = groups_of(starts, ends, shape[0], GROUPS)
+    groups, rows = groups_of(starts, ends, shape[0])
     result = (buffers.empty if rows >= shape[0] else buffers.zeros)(shape, dtype)
     if result.size and len(starts):
         run(*operands, starts, ends, groups, *options, result, count=len(groups) - 1, work=work)
@@ -142,10 +149,8 @@ def log_sums(values, starts, ends):
 
 
 def _of_each(run, values, starts, ends, empty, *options):
-    from dynograd.kernels.segment.segments_numba import groups_of
-
     starts, ends = whole_numbers(starts), whole_numbers(ends)
-    groups, _ = groups_of(starts, ends, len(values), GROUPS)
+    groups, _ = groups_of(starts, ends, len(values))
     result = buffers.empty((len(starts), values.shape[1]), values.dtype)
     if result.size and len(values):
         values = np.ascontiguousarray(values)
@@ -153,6 +158,15 @@ def _of_each(run, values, starts, ends, empty, *options):
     else:
         result[:] = empty
     return result
+
+
+def groups_of(starts, ends, rows, most=GROUPS):
+    """(where groups of segments begin that have about as many rows each, and where the last one ends; how many rows segments have)"""
+    from dynograd.kernels.segment.segments_numba import lay_out_groups
+
+    groups = np.empty(min(most, len(starts)) + 2, np.int64)
+    lay_out_groups(starts, ends, rows, groups, count=1, work=0)
+    return groups[:-1], int(groups[-1])
 
 
 def whole_numbers(bounds):

@@ -13,24 +13,32 @@ SUM, PROD, MAX, MIN = range(4)
 _RUN = 4096  # elements that are added up in their own type; runs are added up in float64
 
 
-@compiled
-def groups_of(starts, ends, rows, most):
-    """(where groups of segments begin that have about as many rows each, how many rows they have); an empty segment counts as one."""
+@chunked(noalias=True)
+def lay_out_groups(starts, ends, rows, groups, start, stop):
+    """Writes where groups of segments begin that have about as many rows each, where the last one ends, and how many rows segments have;
+    an empty segment counts as one. The only item is all of it."""
     total, work, segments = 0, 0, len(starts)
     for k in range(segments):
         length = max(min(ends[k], rows) - max(starts[k], 0), 0)
         total += length
         work += max(length, 1)
-    count = min(most, segments)
-    groups = np.full(count + 1, segments)
-    groups[0] = 0
+    count = len(groups) - 2
+    for place in range(count + 1):
+        groups[place] = segments
+    groups[0], groups[count + 1] = 0, total
     place, done = 1, 0
     for k in range(segments):
         while place < count and done * count >= work * place:
             groups[place] = k
             place += 1
         done += max(min(ends[k], rows) - max(starts[k], 0), 1)
-    return groups, total
+
+
+@chunked(noalias=True)
+def clear_uncovered(groups, result, start, stop):
+    """Writes zeros into rows of `result` where segments have fewer; the only item is all of it. `groups`: of `lay_out_groups`."""
+    if groups[groups.size - 1] < result.shape[0]:
+        result[:] = 0
 
 
 @compiled

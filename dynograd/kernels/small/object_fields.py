@@ -15,6 +15,7 @@ import numpy
 # Offsets in an array object of: its type, data, ndim, shape, dtype, flags; in a list object of its items. FIELDS has the addresses of
 # the types of array and of None behind them.
 _OFFSETS = (8, 16, 24, 32, 56, 64, 24)
+_STRIDES = 40
 _LETTER = 25  # in a dtype object; then comes the letter of the order of bytes
 
 
@@ -34,8 +35,10 @@ def _agrees(array: numpy.ndarray) -> bool:
     if _word(kind) != id(numpy.ndarray) or _half(ndim) != array.ndim:
         return False
     sizes = tuple(_word(_word(shape) + 8 * dim) for dim in range(array.ndim)) if array.ndim else ()
+    strides = tuple(_word(_word(id(array) + _STRIDES) + 8 * dim) for dim in range(array.ndim))
     return (
         sizes == array.shape
+        and strides == array.strides
         and _word(data) == array.__array_interface__["data"][0]
         and _word(dtype) == id(array.dtype)
         and ctypes.string_at(id(array.dtype) + _LETTER, 2).decode("latin-1") == array.dtype.char + array.dtype.byteorder

@@ -22,7 +22,7 @@ from dynograd.kernels.build.compiling_numba import compiled
 MOST = 1 << 15  # bytes: more than that other kernels do better
 FLOAT, DOUBLE, LONG, BOOL = ord("f"), ord("d"), ord("l" if np.dtype("l").itemsize == 8 else "q"), ord("?")
 _SIZES = tuple([np.dtype(chr(letter)).itemsize if chr(letter) in "?bBhHiIlLqQefdFD" else 0 for letter in range(128)])
-_TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _FLAGS, _ITEMS, _LETTER, _ORDER = 8, 16, 24, 32, 56, 64, 24, 25, 26
+_TYPE, _DATA, _NDIM, _SHAPE, _STRIDES, _DTYPE, _FLAGS, _ITEMS, _LETTER, _ORDER = 8, 16, 24, 32, 40, 56, 64, 24, 25, 26
 _inline = compiled(inline=True)
 
 
@@ -58,7 +58,7 @@ def _load_at(kind: Any) -> Any:
     return load
 
 
-_word_at, _half_at, _byte_at = _load_at(types.int64), _load_at(types.int32), _load_at(types.uint8)
+word_at, _half_at, _byte_at = _load_at(types.int64), _load_at(types.int32), _load_at(types.uint8)
 
 
 @intrinsic
@@ -88,7 +88,7 @@ def zero_bytes(typing_context, target, count):
 
 @_inline
 def data_of(x):
-    return _word_at(x + _DATA)
+    return word_at(x + _DATA)
 
 
 @_inline
@@ -98,7 +98,12 @@ def ndim_of(x):
 
 @_inline
 def extent(x, dim):
-    return _word_at(_word_at(x + _SHAPE) + 8 * dim)
+    return word_at(word_at(x + _SHAPE) + 8 * dim)
+
+
+@_inline
+def stride(x, dim):
+    return word_at(word_at(x + _STRIDES) + 8 * dim)
 
 
 @_inline
@@ -113,7 +118,7 @@ def elements_of(x, first, end):
 @_inline
 def letter_of(x):
     """The letter of the dtype, as a number."""
-    return _byte_at(_word_at(x + _DTYPE) + _LETTER)
+    return _byte_at(word_at(x + _DTYPE) + _LETTER)
 
 
 @_inline
@@ -130,7 +135,7 @@ def bytes_of(x):
 @_inline
 def in_order(x):
     """Whether the elements lie in row-major order, aligned, in the machine's order of bytes."""
-    return _half_at(x + _FLAGS) & 0x101 == 0x101 and _byte_at(_word_at(x + _DTYPE) + _ORDER) != 62
+    return _half_at(x + _FLAGS) & 0x101 == 0x101 and _byte_at(word_at(x + _DTYPE) + _ORDER) != 62
 
 
 @_inline
@@ -151,7 +156,7 @@ def same_shape(x, y):
 @_inline
 def count_of(listed):
     """How long a list or tuple is."""
-    return _word_at(listed + _TYPE + 8)
+    return word_at(listed + _TYPE + 8)
 
 
 @_inline
@@ -163,24 +168,24 @@ def array_in(listed, position, fields):
     """
     if position >= count_of(listed):
         return 0
-    items = _word_at(listed + _ITEMS)
+    items = word_at(listed + _ITEMS)
     if fields == 0:
-        return _word_at(items + 8 * position)
-    if _word_at(listed + _TYPE) == _word_at(fields + 40):  # a tuple
-        items = listed + _word_at(fields + 48)
-    item = _word_at(items + 8 * position)
-    if _word_at(item + _TYPE) != _word_at(fields) or _word_at(item + _word_at(fields + 16)) != _word_at(fields + 32):
+        return word_at(items + 8 * position)
+    if word_at(listed + _TYPE) == word_at(fields + 40):  # a tuple
+        items = listed + word_at(fields + 48)
+    item = word_at(items + 8 * position)
+    if word_at(item + _TYPE) != word_at(fields) or word_at(item + word_at(fields + 16)) != word_at(fields + 32):
         return 0
-    meta = _word_at(item + _word_at(fields + 56))
-    none = _word_at(fields + 64)
+    meta = word_at(item + word_at(fields + 56))
+    none = word_at(fields + 64)
     if meta != none:  # a view's history may be out of date, where its base is not plain or has a `_meta`
-        if meta == 0 or _word_at(meta + _TYPE) != _word_at(fields + 40):
+        if meta == 0 or word_at(meta + _TYPE) != word_at(fields + 40):
             return 0
-        base = _word_at(meta + _word_at(fields + 48))
-        if _word_at(base + _TYPE) != _word_at(fields) or _word_at(base + _word_at(fields + 56)) != none:
+        base = word_at(meta + word_at(fields + 48))
+        if word_at(base + _TYPE) != word_at(fields) or word_at(base + word_at(fields + 56)) != none:
             return 0
-    array = _word_at(item + _word_at(fields + 8))
-    return array if array and _word_at(array + _TYPE) == _word_at(fields + 24) else 0
+    array = word_at(item + word_at(fields + 8))
+    return array if array and word_at(array + _TYPE) == word_at(fields + 24) else 0
 
 
 def _elements_at(scalar: Any) -> Any:

@@ -13,7 +13,7 @@ from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator
 from dynograd.base.shapes import broadcast_shapes
-from dynograd.base.values import has_values
+from dynograd.base.values import has_own_values
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.choices import choose
@@ -76,7 +76,7 @@ def attended_decomposition(
     elif mask is not None:
         numbers = getattr(mask, "array", mask)
         broadcast_shapes(who, tuple(scores.shape), tuple(numbers.shape))
-        other = not has_values(mask)
+        other = not has_own_values(mask)
         if numbers.dtype.kind == "b":
             allowed = mask if other else numbers
         else:

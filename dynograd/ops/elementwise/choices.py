@@ -95,13 +95,16 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Array:
     >>> tensor([1.0, 2.0]).masked_fill(tensor([True, False]), float("-inf"))
     tensor([-inf, 2.])
     """
-    raw = getattr(input, "array", input)
-    if type(raw) is arrays.ndarray and not raw.flags.c_contiguous and raw.ndim > 1:
-        input = copied(input)  # the result is row-major, as PyTorch's is
-    hidden = getattr(mask, "array", mask)
-    if type(hidden) is arrays.ndarray and hidden.ndim > 1 and not hidden.flags.c_contiguous:
-        mask = copied(mask)
-    return _filled(input, mask, value)
+    input = copied(input) if _is_turned(input) else input  # the result is row-major, as PyTorch's is
+    return _filled(input, copied(mask) if _is_turned(mask) else mask, value)
+
+
+def _is_turned(tensor: Any) -> bool:
+    """Whether its elements lie in memory in another order than row by row, as far as that is known."""
+    array = getattr(tensor, "array", tensor)
+    if type(array) is arrays.ndarray:
+        return array.ndim > 1 and not array.flags.c_contiguous
+    return getattr(array, "is_in_order", True) is False and array.ndim > 1
 
 
 def _filled(input: Any, mask: Any, value: Any) -> Array:

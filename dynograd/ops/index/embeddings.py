@@ -277,8 +277,15 @@ def _checked_indices(who: str, input: Any, weight: Any) -> Array:
         )
     if len(weight.shape) != 2:
         raise ShapeError(f"{who}: 'weight' must be 2-D (rows, D), got shape {tuple(weight.shape)}.")
-    rows = weight.shape[0]
-    array = arrays.all_values(array)
+    shape = tuple(weight.shape)
+    if not arrays.checked_later(array, lambda known: _check_rows(who, known, shape)):
+        _check_rows(who, array, shape)
+    return input if array.dtype.num == dtypes.int64.num else convert(input, dtypes.int64)
+
+
+def _check_rows(who: str, array: Any, shape: tuple[int, ...]) -> None:
+    """All values are numbers of rows."""
+    rows, array = shape[0], arrays.all_values(array)
     wrong = kernel("indexing", "out_of_range", array)(array, 0, rows, who, True)
     if wrong is not None:
         value, position = wrong
@@ -286,9 +293,8 @@ def _checked_indices(who: str, input: Any, weight: Any) -> Array:
         valid = f"valid are 0 to {rows - 1}" if rows else "it has none"
         raise IndexRangeError(
             f"{who}: index out of range in self: index {value}{where} is outside weight of {rows} rows (shape "
-            f"{tuple(weight.shape)}); {valid}. Enlarge the table, or map unknown values to a row of their own."
+            f"{shape}); {valid}. Enlarge the table, or map unknown values to a row of their own."
         )
-    return input if array.dtype.num == dtypes.int64.num else convert(input, dtypes.int64)
 
 
 def _checked_padding(who: str, padding_idx: int, weight: Any) -> int:

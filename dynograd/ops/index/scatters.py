@@ -8,7 +8,7 @@ from dynograd import arrays
 from dynograd.arrays import Array, literals
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, normalize_dim
-from dynograd.base.values import has_values
+from dynograd.base.values import has_own_values
 from dynograd.errors import DtypeError, ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import divide, floor_divide
@@ -164,7 +164,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Array:
     )
     check_range("take_along_dim", array, place, shape)
     stretched = stretch(input, (*common[:place], shape[place], *common[place + 1 :]))
-    if not has_values(indices):
+    if not has_own_values(indices):
         positive = indices % shape[place]
     else:
         positive = kernel("scatters", "wrapped", array)(array, shape[place])

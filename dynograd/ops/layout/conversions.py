@@ -97,8 +97,9 @@ def image_copy(input: Any) -> Array:
 
 
 def kept_order(array: Any) -> tuple[int, ...] | None:
-    """The order of an array's dims in memory, where it has memory."""
-    return arrays.order_of(array) if type(array) in arrays.array_types else None
+    """The order of an array's dims in memory, where it has memory, or it is known what that will be."""
+    known = type(array) in arrays.array_types or getattr(array, "is_in_order", None) is not None
+    return arrays.order_of(array) if known else None
 
 
 def _channels_last(format: memory_format) -> tuple[int, ...] | None:
@@ -126,7 +127,7 @@ def contiguous(input: Any, memory_format: Any = None) -> Array:
     if memory_format is None:
         if type(array) is ndarray:
             return input if array.flags.c_contiguous else copied(input)
-        if getattr(array, "is_view", False):  # of what is still to come
+        if getattr(array, "is_in_order", True) is None:  # a view of what is still to come
             return copied(input)
         return input if arrays.is_contiguous(array) else copied(input)
     format = wanted("contiguous", memory_format, array.ndim)

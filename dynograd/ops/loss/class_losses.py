@@ -11,7 +11,6 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import check_fits, check_whole
-from dynograd.base.values import has_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import logsigmoid
@@ -102,10 +101,8 @@ def _picked_loss(
 ) -> Array:
     """-logarithms[target], smoothed, weighted and reduced, in terms of other ops."""
     dim = min(1, len(logarithms.shape) - 1)
-    other = not has_values(target)
-    labels = target if other else getattr(target, "array", target)
-    counted = labels != ignore_index
-    labels = labels * counted
+    counted = target != ignore_index
+    labels = target * counted
     shape = tuple(labels.shape)
     places = labels.reshape((*shape[:dim], 1, *shape[dim:]))
     loss = -reshaped(gathered(logarithms, dim, places), shape)
@@ -128,10 +125,7 @@ def _picked_loss(
         return loss
     if factors is not None:
         return loss / sum_dims(choose(counted, factors, 0.0), None, False)
-    if other:
-        return loss / counted.sum()
-    count = int(counted.sum())
-    return loss / count if count else loss * float("nan")
+    return loss / counted.sum()
 
 
 @composed(covers="cross_entropy")

@@ -11,7 +11,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
-from dynograd.base.values import has_values, read_values
+from dynograd.base.values import has_own_values, has_values, read_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.choices import choose
@@ -200,7 +200,7 @@ def _lengths(name: str, lengths: Any, count: int, place: Any) -> Array:
         raise ShapeError(
             f"ctc_loss: {name} must be of size batch_size: expected {count} lengths, one for each sequence, got {array.size}."
         )
-    if not has_values(lengths):
+    if not has_own_values(lengths):
         return convert(reshaped(lengths, (count,)), dtypes.int64)
     return arrays.to_device(arrays.cast(array.reshape((count,)), dtypes.int64), place)
 

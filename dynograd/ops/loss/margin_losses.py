@@ -8,7 +8,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, check_fits
-from dynograd.base.values import has_values, read_values
+from dynograd.base.values import has_own_values, read_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import logsigmoid
@@ -246,7 +246,7 @@ def multi_margin_loss(
         )
     own = gathered(scores, 1, labels.reshape((-1, 1)))
     short = clamp_min(scores - own + margin, 0.0)
-    if not has_values(labels):
+    if not has_own_values(labels):
         named = labels.reshape((-1, 1)) == arrays.from_python(list(range(classes)), None)
     else:
         named = kernel("masks", "class_mask", labels)(labels, classes)
@@ -282,6 +282,7 @@ def multilabel_margin_loss(
     same_shape(who, input=input, target=target)
     scores, labels = _rows(who, input, target, -1)
     classes = scores.shape[1]
+    labels = getattr(labels, "array", labels)
     named, places, other = kernel("masks", "multilabel_masks", labels)(labels)
     own = reshaped(gathered(scores, 1, places), (-1, classes, 1))
     short = clamp_min(reshaped(scores, (-1, 1, classes)) - own + 1.0, 0.0)
@@ -305,7 +306,7 @@ def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
     classes = shape[-1] if shape else 1
     if not arrays.checked_later(labels, lambda known: _check_classes(who, known, least, classes, shape)):
         _check_classes(who, labels, least, classes, shape)
-    if not has_values(target):
+    if not has_own_values(target):
         labels = target
     if len(shape) == 2:
         return input, labels

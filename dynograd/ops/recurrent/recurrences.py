@@ -10,7 +10,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.arrays import Array
-from dynograd.base.values import has_values
+from dynograd.base.values import has_own_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import relu
@@ -282,7 +282,7 @@ def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Array:
 def _alive(lengths: Any, steps: int) -> Array:
     """(T, B, 1): whether a row still runs in a step."""
     array = getattr(lengths, "array", lengths)
-    if not has_values(lengths):
+    if not has_own_values(lengths):
         return (reshaped(lengths, (1, -1)) > arrays.from_python(list(range(steps)), None).reshape((-1, 1))).reshape(
             (steps, -1, 1)
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import (
     along,
+    attentions,
     batch_norms,
     convolutions,
     deviations,
@@ -27,6 +28,8 @@ from dynograd.plans.lowering import (
     reductions,
     rows,
     scans,
+    segments,
+    varlen_attentions,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise

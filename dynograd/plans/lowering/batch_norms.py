@@ -104,7 +104,7 @@ def _image_means(call: Call) -> Lowered | None:
     if count is None or x.dtype != out.dtype:
         return None
     total = layouts.scratch(out.shape, out.dtype)
-    summed = reductions.reduced("sum", "same", x, tuple(range(2, x.ndim)), total)
+    summed = reductions.summed(x, tuple(range(2, x.ndim)), total)
     divided = loops.launches_of("mean", [_QUOTIENT], [out], {"x": total}, {"count": float(count)})
     return None if summed is None or divided is None else Lowered([*summed, *divided], exact=False)
 

@@ -19,12 +19,25 @@ from dynograd.kernels.build.launches import Launch, data_address
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import Lowered, arguments_of
+from dynograd.plans.python_forms import flat
 
-__all__ = ["ASSISTANCE", "assistance", "computes_apart", "lower_bound", "moved", "noted_form", "run_launches"]
+__all__ = [
+    "ASSISTANCE",
+    "arrays_of",
+    "assistance",
+    "computes_apart",
+    "lower_bound",
+    "moved",
+    "noted_form",
+    "run_launches",
+]
 
 Assistance = Callable[[Call], "list[Launch] | None"]
 ASSISTANCE: dict[tuple[str, str], Assistance] = {}
-"""(kind, name) -> the noted launches, with others between them for what NumPy computes there; None where that is not known."""
+"""(kind, name) -> the noted launches, with others between them for what NumPy computes there; None where that is not known.
+
+`Lowered`: what the whole numbers mean is known, too, where it has `places`; the launches read them, and a check says which do not fit.
+"""
 
 
 def assistance(kind: str, *names: str) -> Callable[[Assistance], Assistance]:
@@ -44,7 +57,7 @@ def lower_bound(call: Call) -> Lowered | None:
     if form is None:
         return None
     try:
-        proven = computes_apart(call, form, form.exact)
+        proven = computes_apart(call, form, form.exact, form.places)
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):  # the op refuses such numbers
         return None
     return form if proven else None
@@ -56,14 +69,38 @@ def noted_form(call: Call) -> Lowered | None:
         return None
     if any([launch.returns for launch in call.launches]) or _draws(call):
         return None
-    reads = [value for value in call.inputs if isinstance(value, numpy.ndarray)]
-    if any([value.dtype.kind not in "fcb" for value in reads]) and not call.op.row["bound"]:
-        return None
     assist = ASSISTANCE.get((call.kind, call.name))
     launches = call.launches if assist is None else assist(call)
     if launches is None:
         return None
-    return Lowered(launches, [id(launch) for launch in launches] == [id(launch) for launch in call.launches])
+    is_lowered = type(launches) is Lowered
+    places = launches.places if is_lowered else None
+    reads = [value for value in call.inputs if isinstance(value, numpy.ndarray)]
+    if any([value.dtype.kind not in "fcb" for value in reads]) and not call.op.row["bound"] and places is None:
+        return None
+    exact = [id(launch) for launch in launches] == [id(launch) for launch in call.launches]
+    if is_lowered and places is None:
+        exact = launches.exact
+    whole = [*_copies_in_order(call), *launches]
+    return Lowered(whole, exact, getattr(launches, "check", None), places=places)
+
+
+def _copies_in_order(call: Call) -> list[Launch]:
+    """Copies of operands into the arrays that kernels have read in their place, which lie in one piece."""
+    apart = [value for value in call.inputs if isinstance(value, numpy.ndarray) and not value.flags.c_contiguous]
+    if not apart:
+        return []
+    known = [value for value in (*call.inputs, *call.outputs) if isinstance(value, numpy.ndarray)]
+    copies: list[Launch] = []
+    for launch in call.launches:
+        for array in launch.arguments:
+            if not isinstance(array, numpy.ndarray) or any([layouts.overlaps(array, other) for other in known]):
+                continue
+            alike = [value for value in apart if value.shape == array.shape and value.dtype == array.dtype]
+            if len(alike) == 1:
+                copies += layouts.copy(array, alike[0]) or ()
+                known.append(array)
+    return copies
 
 
 def _draws(call: Call) -> bool:
@@ -90,13 +127,16 @@ def run_launches(launches: Sequence[Launch]) -> None:
             launch.kernel(*launch.arguments, count=launch.count, work=0, parts=launch.parts)
 
 
-def computes_apart(call: Call, launches: Sequence[Launch], exact: bool) -> bool:
+def computes_apart(
+    call: Call, launches: Sequence[Launch], exact: bool, places: Sequence[tuple[Any, Any]] | None = None
+) -> bool:
     """Whether the launches compute the call, on numbers of our own in memory apart. What the call's memory holds does not matter.
 
     Args:
         call: of an op or a rule.
         launches: on its memory.
         exact: to the bit; else up to rounding.
+        places: pairs of an array of whole numbers that the call reads, and numbers that fit.
     """
     outputs = [output for output in call.outputs if output is not None]
     extras = _extras(call)
@@ -110,6 +150,8 @@ def computes_apart(call: Call, launches: Sequence[Launch], exact: bool) -> bool:
     for turn in range(2):  # what was added to zeros in the first turn would be there in the second
         for number, value in enumerate(reads):
             _fill(apart.writeable(value), len(reads) * turn + number)
+        for value, numbers in places or ():
+            apart.writeable(value)[...] = numbers
         with numpy.errstate(all="ignore"):
             expected = [None if array is None else array.copy() for array in _computed(call, apart.at)]
         if len(expected) != len(results) or any([array is None for array in expected]):
@@ -237,6 +279,11 @@ def _copied_bytes(start: int, stop: int) -> numpy.ndarray:
     part = whole[start % 64 : start % 64 + stop - start]
     part[...] = layouts.memory_at(start, stop - start)
     return part
+
+
+def arrays_of(launch: Launch) -> list[Any]:
+    """The arrays that it reads and writes."""
+    return [*launch.kept, *[argument for argument in flat(launch.arguments) if type(argument) is numpy.ndarray]]
 
 
 def moved(launch: Launch, at: Callable[[Any], Any]) -> Launch:

@@ -42,11 +42,11 @@ def _dropout(call: Call) -> Lowered | None:
         mask = layouts.scratch(y.shape, numpy.uint8)
     elif mask.dtype != numpy.uint8 or not mask.flags.c_contiguous:  # what the elements are multiplied with
         return None
-    place = layouts.aligned((2,), numpy.uint64)  # no scratch memory: sizes of one program share it
-    place[...] = arguments["key"]
+    draw = layouts.aligned((2,), numpy.uint64)  # no scratch memory: sizes of one program share it
+    draw[...] = arguments["key"]
     flat = [layouts.flat(array) for array in (*operands, y, mask)]
-    launch = _launch(call.name, place, *dropouts_cpu.chance(arguments["p"]), *flat, size=y.size)
-    return Lowered([launch], place=place)
+    launch = _launch(call.name, draw, *dropouts_cpu.chance(arguments["p"]), *flat, size=y.size)
+    return Lowered([launch], draw=draw)
 
 
 @form("rule", "dropout", "dropout_add")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dynograd.autograd.nodes import Partial
@@ -10,11 +10,28 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
 
-__all__ = ["FORMS", "Lowered", "arguments_of", "described", "form", "gradients_of"]
+__all__ = ["FORMS", "IndexCheck", "Lowered", "arguments_of", "described", "form", "gradients_of"]
 
 Form = Callable[..., "Lowered | None"]
 FORMS: dict[tuple[str, str], Form] = {}
 """(kind of the call, name) -> form(call, arguments by name); None from a form: the call stays in Python."""
+
+
+class IndexCheck:
+    """Lets an op say what is wrong where one of its index arrays leaves what it is for. The kernels leave out what follows such an index.
+
+    Args:
+        call: of the op.
+        bounds: (index array, the least that it may hold, what it must be below).
+    """
+
+    def __init__(self, call: Any, bounds: list[tuple[Any, int, int]]) -> None:
+        self.call, self.bounds = call, bounds
+
+    def __call__(self) -> None:
+        for index, low, high in self.bounds:
+            if index.size and not (low <= index.min() and index.max() < high):
+                self.call.compute()
 
 
 class Lowered(list[Launch]):
@@ -23,22 +40,25 @@ class Lowered(list[Launch]):
     Args:
         launches: in order.
         exact: whether the outputs have the bits of the eager call; else they differ by rounding.
-        check: raises what the eager call would raise for the values in the inputs' memory. It may be called before the launches or behind
-            them, which are safe for any values.
-        place: an array of seed and offset (uint64), where the launches look for the place in the random stream at which they draw.
+        check: called before the launches; raises what the eager call would raise for the values in the inputs' memory, for any of which the
+            launches are safe then.
+        draw: an array of seed and offset (uint64), where the launches look for the place in the random stream at which they draw.
+        places: of launches that were noted, where they read whole numbers anew in each step: pairs of an array of such numbers and some that
+            fit.
     """
 
-    __slots__ = ("check", "exact", "place")
+    __slots__ = ("check", "draw", "exact", "places")
 
     def __init__(
         self,
         launches: Iterable[Launch] = (),
         exact: bool = True,
         check: Callable[[], None] | None = None,
-        place: Any = None,
+        draw: Any = None,
+        places: Sequence[tuple[Any, Any]] | None = None,
     ) -> None:
         super().__init__(launches)
-        self.exact, self.check, self.place = exact, check, place
+        self.exact, self.check, self.draw, self.places = exact, check, draw, places
 
 
 def form(kind: str, *names: str) -> Callable[[Form], Form]:

@@ -19,7 +19,7 @@ from dynograd.kernels.formula.formulas import Tree
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering.elementwise import Pointwise, Result, pointwise
 
-__all__ = ["Fused", "fuse"]
+__all__ = ["Fused", "Reads", "fuse"]
 
 # Arrays that one loop reads: rows of more would not stay in the first cache, with what it writes.
 _MOST_OPERANDS = 12
@@ -45,7 +45,7 @@ def fuse(calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], A
     Returns:
         A shorter list that leaves the same values in `kept`, and in what its own calls read.
     """
-    reads = _Reads(calls, kept, place_of)
+    reads = Reads(calls, kept, place_of)
     result: list[Call] = []
     group: _Group | None = None
     for position, call in enumerate(calls):
@@ -75,7 +75,7 @@ def _computes_nothing(call: Call) -> bool:
     return call.kind in ("rule", "copy", "sum") or (call.kind == "op" and bool(call.op.view))
 
 
-class _Reads:
+class Reads:
     """Who reads a piece of memory behind a place in the list."""
 
     def __init__(self, calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], Any]) -> None:
@@ -174,7 +174,7 @@ class _Group:
                 self.values[_identity(result.array)] = tree, size
         return True
 
-    def closed(self, reads: _Reads) -> list[Call]:
+    def closed(self, reads: Reads) -> list[Call]:
         """The group as one call; its calls as they are where it has but one."""
         calls = [call for _, call in self.members]
         places = {position for position, _ in self.members}

@@ -32,6 +32,7 @@ __all__ = [
     "scratches",
     "steps",
     "to_be_written",
+    "whole_of",
 ]
 
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
@@ -87,6 +88,16 @@ def flat(array: Any, dtype: Any = None) -> numpy.ndarray:
     beyond = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides)]) if array.size else -1
     vector = _vector(array.__array_interface__["data"][0], beyond // array.itemsize + 1, array.dtype, array)
     return vector if dtype is None else vector.view(dtype)
+
+
+def whole_of(array: Any) -> Any:
+    """The array that it is a view of."""
+    while True:
+        base = array.base
+        owner = getattr(base, "owner", base)
+        if not isinstance(owner, numpy.ndarray):
+            return array
+        array = owner
 
 
 def memory_at(address: int, count: int) -> numpy.ndarray:

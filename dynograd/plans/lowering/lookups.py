@@ -10,7 +10,7 @@ import numpy
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
-from dynograd.plans.lowering.forms import Lowered, arguments_of, form
+from dynograd.plans.lowering.forms import IndexCheck, Lowered, arguments_of, form
 
 __all__ = ["collected"]
 
@@ -83,13 +83,13 @@ class _Indices:
         return True
 
     def lowered(self) -> Lowered:
-        return Lowered(self.launches, check=self.check)
+        return Lowered(self.launches, check=self.check())
 
-    def check(self) -> None:
-        """Lets the op say what is wrong, where an index is outside. The kernels leave out what follows such an index."""
-        index = self.read
-        if index.size and not (-self.size * self.negative <= index.min() and index.max() < self.size):
-            self.call.compute()
+    def bounds(self) -> tuple[Any, int, int]:
+        return self.read, -self.size * self.negative, self.size
+
+    def check(self) -> IndexCheck:
+        return IndexCheck(self.call, [self.bounds()])
 
 
 # --- tables -------------------------------------------------------------------------------------------------------------------
@@ -126,24 +126,19 @@ def _collected(call: Call, pairs: list[tuple[Any, Any]], padding: int | None, ta
     if zeros is None:
         return None
     launches = list(zeros)
-    checks = []
+    bounds = []
     for rows, index in pairs:
         added = _Indices(call, index, True)
         if not added.add(rows.reshape(index.size, rows.shape[-1]) if rows.flags.c_contiguous else rows, 0, target):
             return None
         launches += added.launches
-        checks.append(added.check)
+        bounds.append(added.bounds())
     if padding is not None:
         cleared = layouts.fill(target[padding], 0)
         if cleared is None:
             return None
         launches += cleared
-
-    def check() -> None:
-        for one_check in checks:
-            one_check()
-
-    return Lowered(launches, exact=False, check=check)
+    return Lowered(launches, exact=False, check=IndexCheck(call, bounds))
 
 
 # --- x[index] -----------------------------------------------------------------------------------------------------------------
@@ -182,7 +177,7 @@ def _added(call: Call, before: list[Launch] | None, g: Any, index: Any, dim: int
     added = _Indices(call, index, True)
     if before is None or not added.add(g, dim, target):
         return None
-    return Lowered([*before, *added.launches], exact=False, check=added.check)
+    return Lowered([*before, *added.launches], exact=False, check=added.check())
 
 
 @form("op", "index_put_at")
@@ -223,7 +218,7 @@ def _written(
         arguments = (into, written.index, of, -size, written.outside)
         parts = layouts.parts_of(source.size, outer)
         written.launches.append(Launch(scatters_numba.write_slices, arguments, outer, parts))
-    return Lowered([*before, *written.launches], check=written.check)
+    return Lowered([*before, *written.launches], check=written.check())
 
 
 @form("rule", "index_put_at")

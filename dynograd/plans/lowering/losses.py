@@ -58,7 +58,7 @@ class _Classes:
         if self.reduction == "none":
             return layouts.copy(loss, losses.reshape(loss.shape))
         whole = loss if self.reduction == "sum" else layouts.scratch((), self.dtype)
-        launches = reductions.reduced("sum", "same", losses, (0,), whole)
+        launches = reductions.summed(losses, (0,), whole)
         if launches is None or self.reduction == "sum":
             return launches
         divided = loops.launches_of("mean", [_DIVIDED], [loss], {"x": whole, "total": self.total})
@@ -171,7 +171,7 @@ def _paired(call: Call) -> Lowered | None:
                 return None
             launches += put
     total = layouts.scratch((), x.dtype)
-    summed = reductions.reduced("sum", "same", losses, (0,), total)
+    summed = reductions.summed(losses, (0,), total)
     divisor = float(count) if arguments["reduction"] == "mean" else 1.0
     share = loops.launches_of("mean", [_SHARE], [loss], {"g": total}, {"count": divisor})
     return None if summed is None or share is None else Lowered([*launches, *summed, *share], exact=False)

@@ -1,30 +1,38 @@
-"""What NumPy computes beside the kernels of recurrent layers: states copied, biases added, gradients that nobody sent."""
+"""What NumPy computes beside the kernels of recurrent layers: states copied, biases added, gradients that nobody sent.
+
+Layers with lengths are those of tokens, packed or ragged. Where these lie, a kernel finds out from the lengths in each step.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy
 
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops
 from dynograd.plans.lowering.bound import assistance
-from dynograd.plans.lowering.forms import arguments_of, gradients_of
+from dynograd.plans.lowering.forms import Lowered, arguments_of, gradients_of
 
 __all__: list[str] = []
 
 _SUM = formulas.parse("x + y")
 # Arguments of the kernels of steps, by place.
 _BIAS, _HIDDEN, _CELLS = 2, 3, 4
-_INITIAL, _INITIAL_CELLS = 7, 8
+_OUTER, _INITIAL, _INITIAL_CELLS = 4, 7, 8
+_ORDER = 4  # of the kernel that lays ragged tokens out
+
+
+def _launch(call: Call, name: str) -> Launch | None:
+    """The noted launch whose kernel's name begins so."""
+    return next((launch for launch in call.launches if launch.name.rpartition(".")[2].startswith(name)), None)
 
 
 def _arguments(call: Call, name: str) -> tuple[Any, ...] | None:
-    """Of the noted launch whose kernel's name begins so."""
-    for launch in call.launches:
-        if launch.name.rpartition(".")[2].startswith(name):
-            return launch.arguments
-    return None
+    launch = _launch(call, name)
+    return None if launch is None else launch.arguments
 
 
 def _joined(*parts: list[Launch] | None) -> list[Launch] | None:
@@ -40,47 +48,124 @@ def _sum(target: Any, first: Any, second: Any) -> list[Launch] | None:
     return loops.launches_of("add", [_SUM], [target], {"x": first, "y": second})
 
 
+# --- states in the order of their rows ----------------------------------------------------------------------------------------
+
+
+def _sorted(target: Any, state: Any, order: Any) -> list[Launch] | None:
+    """target = state[order], rows of (B, H); all of it where there is no order."""
+    if order is None:
+        return layouts.copy(target, state)
+    from dynograd.kernels.index.picks_numba import pick_rows
+
+    if not state.flags.c_contiguous or state.dtype != target.dtype:
+        return None
+    if not target.size:
+        return []
+    kind, (count, width) = numpy.dtype(f"u{state.itemsize}"), state.shape
+    outside = numpy.zeros(1, numpy.int64)
+    arguments = (layouts.flat(state, kind), count, width, order, 0, layouts.flat(target, kind), outside)
+    return [Launch(pick_rows, arguments, count, layouts.parts_of(target.size, count))]
+
+
+def _unsorted(target: Any, state: Any, order: Any) -> list[Launch] | None:
+    """target[order] = state; nothing to do where there is no order, or nobody wants it."""
+    if order is None or target is None:
+        return []
+    from dynograd.kernels.index.scatters_numba import write_slices
+
+    if not target.flags.c_contiguous or state.dtype != target.dtype:
+        return None
+    if not target.size:
+        return []
+    kind, (count, width) = numpy.dtype(f"u{state.itemsize}"), state.shape
+    into, of = [layouts.flat(array, kind).reshape(1, count, width) for array in (target, state)]
+    return [Launch(write_slices, (into, order, of, 0, numpy.zeros(1, numpy.int64)), 1, 1)]
+
+
+# --- forward ------------------------------------------------------------------------------------------------------------------
+
+
 @assistance("op", "lstm_layer", "gru_layer", "rnn_layer")
 def _layer(call: Call) -> list[Launch] | None:
-    arguments, steps = arguments_of(call), _arguments(call, "steps")
-    if steps is None or arguments.get("lengths") is not None:
+    arguments, steps = arguments_of(call), _launch(call, "steps")
+    if steps is None:
         return None
-    before = [layouts.copy(steps[_HIDDEN], arguments["h_0"])]
-    if call.name == "lstm_layer":
-        before.append(layouts.copy(steps[_CELLS], arguments["c_0"]))
-    first, second, bias = arguments["bias_ih"], arguments["bias_hh"], steps[_BIAS]
+    lengths, order = arguments["lengths"], None
+    if lengths is not None:
+        layout = _arguments(call, "lay_out")
+        if layout is None or not numpy.may_share_memory(layout[0], lengths):
+            return None  # padded, or lengths that were converted
+        order = layout[_ORDER] if arguments["ragged"] else None
+    hidden, cells, has_cells = steps.arguments[_HIDDEN], steps.arguments[_CELLS], call.name == "lstm_layer"
+    bias = _bias(steps.arguments[_BIAS], arguments["bias_ih"], arguments["bias_hh"])
+    place = next(place for place, launch in enumerate(call.launches) if launch is steps)
+    launches = _joined(
+        call.launches[:place],
+        _sorted(hidden, arguments["h_0"], order),
+        _sorted(cells, arguments["c_0"], order) if has_cells else [],
+        bias,
+        call.launches[place:],
+        _unsorted(call.outputs[1], hidden, order),
+        _unsorted(call.outputs[2], cells, order) if has_cells else [],
+    )
+    if launches is None or lengths is None:
+        return launches
+    tokens, batch = arguments["input"].shape[0], lengths.size
+    even = -(-(tokens - numpy.arange(batch)) // max(batch, 1))
+    check = _Check(call, lengths, tokens, not arguments["ragged"])
+    return Lowered(launches, check=check, places=[(lengths, even)])
+
+
+def _bias(bias: Any, first: Any, second: Any) -> list[Launch] | None:
     if first is None or second is None:
-        return _joined(*before, call.launches) if first is second else None
+        return [] if first is second else None
     if bias.size == first.size:
-        return _joined(*before, _sum(bias, first, second), call.launches)
+        return _sum(bias, first, second)
     joined = first.size // 3 * 2  # the recurrent part of a GRU's new gate has a bias of its own
     return _joined(
-        *before,
         _sum(bias[:joined], first[:joined], second[:joined]),
         layouts.copy(bias[joined : first.size], first[joined:]),
         layouts.copy(bias[first.size :], second[joined:]),
-        call.launches,
     )
+
+
+class _Check:
+    """Lets the op say what is wrong with lengths that do not fit its tokens. The kernels then take no steps."""
+
+    def __init__(self, call: Call, lengths: Any, tokens: int, is_sorted: bool) -> None:
+        self.call, self.lengths, self.tokens, self.is_sorted = call, lengths, tokens, is_sorted
+
+    def __call__(self) -> None:
+        from dynograd.kernels.recurrent.recurrent_layouts_numba import fit
+
+        if not fit(self.lengths, self.tokens, self.is_sorted):
+            self.call.compute()
+
+
+# --- backward -----------------------------------------------------------------------------------------------------------------
 
 
 @assistance("rule", "lstm_layer", "gru_layer", "rnn_layer")
 def _layer_rule(call: Call) -> list[Launch] | None:
     steps, weights, parts = _arguments(call, "steps_backward"), _arguments(call, "weight_gradients"), gradients_of(call)
-    if steps is None or weights is None or parts is None:
+    layout = call.node.reserve[1]
+    if steps is None or weights is None or parts is None or layout.kind == "padded":
         return None
-    before = [_state(steps[_INITIAL], parts.get(1))]
-    if call.name == "lstm_layer":
-        before.append(_state(steps[_INITIAL_CELLS], parts.get(2)))
+    has_cells, order = call.name == "lstm_layer", layout.order
+    states = [(steps[_INITIAL], parts.get(1), call.outputs[1])]
+    if has_cells:
+        states.append((steps[_INITIAL_CELLS], parts.get(2), call.outputs[2]))
+    before = [layouts.fill(state, 0) if g is None else _sorted(state, g, order) for state, g, _ in states]
+    outer, g = steps[_OUTER], parts.get(0)
+    if g is not None and outer.shape == g.shape and not layouts.overlaps(outer, g):
+        before.append(layouts.copy(outer, g))
+    behind = [_unsorted(output, state, order) for state, _, output in states]
     *_, first, rest = weights
-    second = call.outputs[6 if call.name == "lstm_layer" else 5]
-    if second is None:
-        return _joined(*before, call.launches)
-    split = first.size - rest.size
-    behind = [layouts.copy(second[:split], first[:split])]
-    if rest.size:
-        behind.append(layouts.copy(second[split:], rest))
-    return _joined(*before, call.launches, *behind)
-
-
-def _state(target: Any, g: Any) -> list[Launch] | None:
-    return layouts.fill(target, 0) if g is None else layouts.copy(target, g)
+    second = call.outputs[6 if has_cells else 5]
+    if second is not None:
+        split = first.size - rest.size
+        behind.append(layouts.copy(second[:split], first[:split]))
+        if rest.size:
+            behind.append(layouts.copy(second[split:], rest))
+    launches = _joined(*before, call.launches, *behind)
+    return Lowered(launches, places=()) if launches is not None and layout.kind in ("packed", "ragged") else launches

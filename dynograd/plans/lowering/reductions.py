@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.reduce.blocks_cpu import BLOCK
@@ -15,11 +16,13 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
-__all__ = ["EXTREMES", "as_bits", "dims_of", "reduced", "sum_to"]
+__all__ = ["EXTREMES", "as_bits", "dims_of", "reduced", "sum_to", "summed"]
 
 EXTREMES = frozenset({"max", "min"})
 
 _EXTREME_BLOCK = 1 << 16  # as in `blocks_cpu`
+_WIDE = 128  # columns from which threads share them
+_LONG = 1 << 17  # elements from which threads share fewer columns, or a row
 _COUNT = formulas.parse("x / count")
 
 
@@ -101,10 +104,18 @@ def reduced(join: str, term: str, source: Any, dims: Sequence[int], target: Any)
     return [*before, *launches, *behind]
 
 
+def summed(source: Any, dims: Sequence[int], target: Any) -> list[Launch] | None:
+    """The same for sums of floating numbers, which are as many launches whatever the sizes are."""
+    return reduced("sum", "same", source, dims, target) if source.dtype.kind == "f" else None
+
+
 def _step(launches: list[Launch], join: str, term: str, x: Any, outer: int, n: int, inner: int, out: Any) -> None:
     """Appends what reduces (outer, n, inner) to (outer, inner), flat."""
     from dynograd.kernels.reduce import reductions_numba
 
+    if join == "sum" and term == "same" and x.dtype.kind == "f":
+        _sum_evenly(launches, x, outer, n, inner, out)
+        return
     work = outer * n * inner // 2
     if inner == 1:
         block = _EXTREME_BLOCK if join in EXTREMES else BLOCK
@@ -126,6 +137,24 @@ def _step(launches: list[Launch], join: str, term: str, x: Any, outer: int, n: i
         _step(launches, join, "same", target, outer, blocks, inner, out)
 
 
+def _sum_evenly(launches: list[Launch], x: Any, outer: int, n: int, inner: int, out: Any) -> None:
+    from dynograd.kernels.reduce import even_sums_numba
+
+    work, most = outer * n * inner // 2, threads.get_num_threads()
+    cuts = most if inner >= _WIDE else 1
+    shares = most if cuts == outer == 1 and n * inner >= _LONG else 1
+    target = out if shares == 1 else layouts.scratch((outer * shares * inner,), out.dtype)
+    count = outer * shares * cuts
+    if inner == 1:
+        launch = Launch(even_sums_numba.row_sums, (x, n, shares, target), count, layouts.parts_of(work, count))
+    else:
+        arguments = (x, n, inner, shares, cuts, target)
+        launch = Launch(even_sums_numba.column_sums, arguments, count, layouts.parts_of(work, count))
+    launches.append(launch)
+    if shares > 1:
+        _sum_evenly(launches, target, outer, shares, inner, out)
+
+
 def as_bits(vector: Any) -> tuple[Any, Any]:
     """Its memory as whole numbers with a sign, and without one, by which kernels find extremes."""
     return vector.view(f"i{vector.itemsize}"), vector.view(f"u{vector.itemsize}")
@@ -143,7 +172,7 @@ def sum_to(source: Any, target: Any) -> list[Launch] | None:
     kept = [size for axis, size in enumerate(source.shape) if axis not in dims]
     if prod(kept) != target.size:
         return None
-    return reduced("sum", "same", source, dims, target)
+    return summed(source, dims, target)
 
 
 # --- ops --------------------------------------------------------------------------------------------------------------------
@@ -171,7 +200,7 @@ def _mean(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
     source, target = arguments["input"], call.outputs[0]
     total = layouts.scratch(target.shape, target.dtype)
-    launches = reduced("sum", "same", source, dims_of(arguments["dim"], source.ndim), total)
+    launches = summed(source, dims_of(arguments["dim"], source.ndim), total)
     if launches is None or not target.size or not source.size:
         return None
     count = source.size // target.size

@@ -17,6 +17,8 @@ from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
 __all__ = ["program_launches", "rows_exactly"]
 
+_BLOCKS = 16  # of column sums
+
 
 @cache
 def _program(name: str) -> RowProgram:
@@ -80,13 +82,16 @@ def program_launches(
         from dynograd.kernels.rows.row_programs_numba import column_blocks
 
         blocks, block_rows = column_blocks(*shape)
+        if blocks > 1:  # as many for many numbers of rows
+            blocks = max(_BLOCKS, 1 << (blocks - 1).bit_length())
+            block_rows = -(-shape[0] // blocks)
     for text in program.outputs:
         kind, target = program.kind_of(text), outputs.get(text)
         if kind == COLUMN_SUM:
             whole = layouts.scratch((blocks, shape[1]), dtype)
             arguments.append(whole)
             if target is not None:
-                put = reductions.reduced("sum", "same", whole, (0,), target.reshape(shape[1]))
+                put = reductions.summed(whole, (0,), target.reshape(shape[1]))
                 if put is None or not target.flags.c_contiguous:
                     return None
                 behind += put

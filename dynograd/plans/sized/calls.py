@@ -8,9 +8,10 @@ from typing import Any
 
 from dynograd.autograd.nodes import Node
 from dynograd.plans.calls import Call
+from dynograd.plans.lowering.forms import IndexCheck
 from dynograd.plans.sized.values import Common
 
-__all__ = ["SizedCall"]
+__all__ = ["CheckedCall", "SizedCall"]
 
 _NOT_OURS = ("edges", "hooks", "seq", "__weakref__")  # of a node: its place in the graph
 
@@ -72,6 +73,29 @@ class SizedCall:
         call.statics, call.saved = value_at(self.statics, numbers), value_at(self.saved, numbers)
         call.node, call.compute, call.launches = node, compute, []
         return call
+
+
+class CheckedCall:
+    """A call whose kernels have formulas, and whose indices are looked at first."""
+
+    def __init__(self, calls: Sequence[Call], number: int, common: Common, checks: Sequence[Any]) -> None:
+        self.number, self.common = number, common
+        self.call = SizedCall(calls, number, common, True)
+        self.bounds: Any = common.of([check.bounds for check in checks], number)
+
+    def at(self, numbers: list[int]) -> IndexCheck:
+        """What looks at them at other sizes."""
+        return IndexCheck(_Made(self.call, numbers), self.common.at(self.bounds, numbers))
+
+
+class _Made:
+    """A call at some sizes, which is made when it is computed."""
+
+    def __init__(self, call: SizedCall, numbers: list[int]) -> None:
+        self.call, self.numbers = call, numbers
+
+    def compute(self) -> Any:
+        return self.call.call_at(self.numbers, {}).compute()
 
 
 def _without(values: Any, place: int | None, others: Any) -> object:

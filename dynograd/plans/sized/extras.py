@@ -16,6 +16,8 @@ from dynograd.plans.sized.sizes import NoFormula, Number, Real, Sizes, at
 
 __all__ = ["Extras"]
 
+_MOST_NUMBERS = 1024
+
 
 class Extras:
     """Memory in the place of such arrays, with room for the largest sizes.
@@ -31,11 +33,12 @@ class Extras:
             tuple[list[tuple[int, int]], ndarray, Any]
         ] = []  # (where programs have it, the array, whose they are)
         for forms in zip(*[program.forms for program in programs]):  # where draws begin, which each step sets
-            places: list[Any] = [getattr(form, "place", None) for form in forms]
+            places: list[Any] = [getattr(form, "draw", None) for form in forms]
             if not any([place is None for place in places]):
                 self.known.append(([bounds(place) for place in places], places[0], places))
         self.reals: list[tuple[ndarray, Real]] = []
         self.ramps: list[tuple[ndarray, list[int | Number]]] = []  # (array, count, first number, step)
+        self.tables: list[tuple[ndarray, ndarray, ndarray]] = []  # (array, places of numbers, which numbers)
 
     def find(self, arrays: Sequence[Any], time: int) -> tuple[ndarray, int | Number] | None:
         """(array, offset) in the place of arrays that the programs have; None: these must be others.
@@ -49,17 +52,42 @@ class Extras:
                 return array, self.sizes.number([start - low for (low, _), (start, _) in zip(owned, spans)])
         if any([type(array) is not ndarray or not array.size for array in arrays]):
             return None
-        ramp, real = self._ramp(arrays), self._real(arrays)
-        if ramp is None and real is None and not self._is_scratch(arrays[0], time):
-            return None
+        wholes = [layouts.whole_of(array) for array in arrays]
+        ramp, real = self._ramp(arrays), self._real(wholes)
+        table = self._table(arrays) if ramp is None and real is None else None
+        if ramp is None and real is None and table is None:
+            if wholes[0] is not arrays[0] and wholes[0].dtype.kind in "fc":
+                return self._part_of(wholes, spans, time)
+            if not self._is_scratch(arrays[0], time):
+                return None
         room = self.sizes.largest(self.sizes.number([high - low for low, high in spans]))
         array = layouts.aligned((room,), numpy.uint8)
         self.known.append((spans, array, list(arrays)))
         if ramp is not None:
             self.ramps.append((array.view(arrays[0].dtype), ramp))
+        if table is not None:
+            numbers = array.view(arrays[0].dtype)
+            numbers[: len(table)] = arrays[0].reshape(-1)
+            varying = [(place, number.place) for place, number in enumerate(table) if isinstance(number, Number)]
+            if varying:
+                places, which = [numpy.array(column, numpy.int64) for column in zip(*varying)]
+                self.tables.append((numbers, places, which))
         if real is not None:
             self.reals.append((array.view(arrays[0].dtype)[:1], real))
         return array, 0
+
+    def _part_of(
+        self, wholes: list[Any], spans: list[tuple[int, int]], time: int
+    ) -> tuple[ndarray, int | Number] | None:
+        """The same of views, if what they are views of can be found."""
+        where = self.find(wholes, time)
+        if where is None:
+            return None
+        array, offset = where
+        starts = [start - bounds(whole)[0] for whole, (start, _) in zip(wholes, spans)]
+        if offset != 0:
+            return None
+        return array, self.sizes.number(starts)
 
     def _real(self, arrays: Sequence[Any]) -> Real | None:
         """A number beside the tensors."""
@@ -86,11 +114,23 @@ class Extras:
         except NoFormula:
             return None
 
+    def _table(self, arrays: Sequence[Any]) -> list[int | Number] | None:
+        """A few whole numbers each of which has a formula, as kernels get them in one array."""
+        first = arrays[0]
+        if first.dtype.kind not in "iu" or first.size > _MOST_NUMBERS or not first.flags.c_contiguous:
+            return None
+        if any([array.shape != first.shape or not array.flags.c_contiguous for array in arrays]):
+            return None
+        try:
+            return [self.sizes.number(column) for column in zip(*[array.reshape(-1).tolist() for array in arrays])]
+        except NoFormula:
+            return None
+
     def _is_scratch(self, array: Any, time: int) -> bool:
         """Whether the call's kernels give the same whatever the array has held."""
         program = self.programs[0]
         call, form = program.calls[time], program.forms[time]
-        if array.dtype.kind not in "fc" or not form or call.kind not in ("op", "rule"):
+        if not array.flags.writeable or array.dtype.kind not in "fc" or not form or call.kind not in ("op", "rule"):
             return False
         saved = [] if call.node is None else saved_of(call.node)
         if is_part_of_any(array, [*call.inputs, *call.outputs, *call.saved, *saved]):
@@ -109,5 +149,9 @@ class Extras:
         for array, ramp in self.ramps:
             count, first, step = [at(number, numbers) for number in ramp]
             array[:count] = first + step * numpy.arange(count)
+        if self.tables:
+            known = numpy.array(numbers, numpy.int64)
+            for array, places, which in self.tables:
+                array[places] = known[which]
         for array, real in self.reals:
             array[...] = real.at(numbers)

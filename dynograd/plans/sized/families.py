@@ -1,217 +1,121 @@
-"""A function's steps at many sizes of its arguments: what is recorded at some of them is walked at those between, without a record of their own."""
+"""A function's steps at many sizes: what is recorded at some of them is walked at those between, without a record of their own."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dynograd.autograd.nodes import FREED
-from dynograd.base.shapes import Size
-from dynograd.plans.recording import Outside
-from dynograd.plans.sharing import let_gradient_go
+from dynograd.plans.sized.choosing import candidates
+from dynograd.plans.sized.fetched import fetched_sizes, free_places, kept
 from dynograd.plans.sized.memory import Differs
-from dynograd.plans.sized.programs import SizedProgram
 from dynograd.plans.sized.sizes import FEWEST, NoFormula, Sizes, flat_sizes
-from dynograd.plans.sized.values import Common
-from dynograd.plans.steps import MOST, Path
+from dynograd.plans.sized.ways import Way
+from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Families", "Family"]
 
-_MOST_SAMPLES = 6
 _MOST_FAILURES = 8
-_MOST_NEAR = 4
+_MOST_FAMILIES = 8
+_MOST_WAYS = 4  # of a family
 _MOST_MET = 4096  # sizes
 
 
 class Family:
-    """One way through a function at all sizes between recorded ones. `walk` goes along it, at the sizes that `resize` has set.
+    """Ways through a function at all sizes between recorded ones. `walk` goes along them, at the sizes that `resize` has set.
 
     Args:
-        paths: recorded at some sizes, in the order of these.
-        sizes: of the arguments.
-        form: how they are nested.
-        walk: without a way so far.
-    Raises:
-        Differs: they are not one program at several sizes.
+        way: the first one.
+        names: of its calls.
+        form: how the arguments are nested.
+        fetched: sizes of tensors that the step fetches itself, behind those of the arguments: (number of the tensor, dim).
     """
 
-    def __init__(self, paths: Sequence[Path], sizes: Sizes, form: tuple, walk: Walk) -> None:
-        first = paths[0]
-        self.form, self.walk = form, walk
-        walk.is_sized = True
-        self.program = program = SizedProgram([path.program for path in paths], sizes, walk.arena)
+    def __init__(self, way: Way, names: Any, form: tuple, fetched: Sequence[tuple[int, int]]) -> None:
+        self.ways, self.names, self.form, self.fetched = [way], [names], form, list(fetched)
+        self.walk, self.program = way.walk, way.program
+        self.walk.family = self
         self.missed = self.taken = 0
-        self.names: Any = None  # of its calls
-        common, end = program.common, len(program.calls)
-        events = [path.events for path in paths]
-        if any([len(other) != len(first.events) for other in events]):
-            raise Differs("other steps")
-        self._args = [_common_args(step, common, end) for step in zip(*events)]
-        self._kinds = [_common_outside(others, common) for others in zip(*[path.outside for path in paths])]
-        if any(
-            [path.used != first.used or path.parts != first.parts or path.forward != first.forward for path in paths]
-        ):
-            raise Differs("other gradients")
-        if not program.resize(sizes.samples[0]):
-            raise Differs("numbers that two formulas give")
-        self._add(first)
-        self._resize_steps()
+        self.looked = 0  # how often it was missed when more steps were looked for last
+        self.built = 0  # so many recorded steps were there when it was made
+        self.tried: dict[Any, list[Any]] = {}  # programs that another way was looked for among, by their calls
 
-    def _add(self, first: Path) -> None:
-        outside = []
-        for tensor, array in zip(first.outside, self.program.outside):
-            if tensor.fresh:
-                own = copy.copy(tensor)
-                own.tensor, own.array, own.meta = Tensor.wrap(array), array, None
-                tensor = own
-            outside.append(tensor)
-        values = [
-            SimpleNamespace(_requires_grad=value.grad, _meta=True if value.is_view else None, array=None)
-            for value in _values_of(first)
-        ]
-        recording: Any = SimpleNamespace(
-            events=first.events,
-            outside=outside,
-            values=values,
-            calls=range(first.forward),
-            through=(),
-            consumed=lambda: first.used,
-            writes_into=lambda array: 0,
-            result=first.result,
-        )
-        self.walk.add(recording, self.program)
-        self.path = path = self.walk.paths[0]
-        path.parts = first.parts
-        self._varying = {path.numbers[place] for place in self.program.varying}
+    def is_preferred(self) -> bool:
+        """Whether it is gone along also at sizes that are recorded."""
+        return bool(self.fetched) or len(self.ways) > 1
+
+    def complete(self, numbers: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The sizes with those of the arguments, which are known before the step begins, and for others what they may be; None: there are none."""
+        program, count = self.program, len(numbers)
+        for known in (program.at, *program.sizes.samples):
+            whole = (*numbers, *known[count:])
+            if whole in program.states or program.sizes.fits(whole):
+                return whole
+            if not self.fetched:
+                break
+        return None
 
     def resize(self, numbers: tuple[int, ...]) -> bool:
-        """Makes the walk one of arguments of these sizes, which fit. False: they are none that it can have."""
-        if numbers != self.program.at:
-            node = self.path.needed()
-            if node is not None and node.attrs is not FREED:
-                return False
-            self._let_gradients_go()
-            if not self.program.resize(numbers):
-                return False
-            self._resize_steps()
-        else:
-            self.program.comes_again = True
+        """Makes the walk one of these sizes. False: they are none that it can have."""
+        if not self.ways[0].resize(numbers):
+            return False
+        for way in self.ways[1:]:
+            way.allow(way.resize(numbers))
         self.taken += 1
         return True
 
-    def _let_gradients_go(self) -> None:
-        """Gradients whose sizes will be others."""
-        for _, number, tensor in self.path.gradients:
-            if number in self._varying:
-                let_gradient_go(self.walk, number, tensor)
+    def attach(self, way: Callable[[], Way], names: Any, numbers: tuple[int, ...]) -> bool:
+        """Another way, which is made while the walk has sizes that were recorded of it, too."""
+        if len(self.ways) >= _MOST_WAYS or not self.resize(numbers):
+            return False
+        new = way()
+        if new.is_apart():
+            self.ways.append(new)
+        self.names.append(names)
+        return True
 
-    def _resize_steps(self) -> None:
-        """Steps, values and tensors from outside have the numbers of the program's sizes."""
-        program, path = self.program, self.path
-        state = program.state
-        if state.steps is None:
-            state.steps = self._steps_made()
-        steps, values, gradients = state.steps
-        for step, args, fields in steps:
-            step.args = args
-            for name, content in fields:
-                setattr(step, name, content)
-        for outside, kind, array in zip(path.outside, state.kinds, program.outside):
-            if outside.fresh:
-                outside.kind, outside.array = kind, array
-                outside.tensor.array = array
-        for number, array, value, fields in values:
-            path.arrays[number] = array
-            value.shape, value.strides, value.size, value.shown, value.contiguous = fields
-        for place, gradient in gradients:
-            path.gradients[place] = gradient
-
-    def _steps_made(self) -> tuple[Any, ...]:
-        program, path, walk = self.program, self.path, self.walk
-        value_at, numbers = program.common.at, program.numbers
-        steps: list[Any] = []
-        for step, args in zip(path.steps, self._args):
-            if args is None:
+    def adapt(self, entry: Any, args: tuple) -> bool:
+        """An op gets a tensor of other sizes than expected, which the step has fetched itself: makes the walk one of these, in the middle of the step."""
+        walk, at = self.walk, self.program.at
+        count = len(at) - len(self.fetched)
+        for step in (walk.at, *walk.at.others):
+            if step.of is not entry:
                 continue
-            described: list[Any] = list(step.args)
-            fields: list[tuple[str, Any]] = []
-            for place, common in args:
-                described[place] = value_at(common, numbers)
-                if place < MOST and described[place][0] == "same":
-                    fields.append((f"a{place}", described[place][1]))
-            steps.append((step, tuple(described), fields))
-        program.state.kinds = [value_at(kind, numbers) for kind in self._kinds]
-        values = []
-        for place in program.varying:
-            array, number = program.arrays[place], path.numbers[place]
-            shown = array.shape, array.strides, array.size, Size(array.shape), array.flags.c_contiguous
-            values.append((number, array, walk.values[number], shown))
-        arrays = {number: array for number, array, _, _ in values}
-        gradients = [
-            (place, (leaf, number, Tensor.wrap(arrays[number])))
-            for place, (leaf, number, _) in enumerate(path.gradients)
-            if number in self._varying
-        ]
-        return steps, values, gradients
+            shapes = {
+                content: value.array.shape
+                for (kind, content), value in zip(step.args, args)
+                if kind == "outside" and type(value) is Tensor and content not in walk.bound
+            }
+            for known in (at, *self.program.sizes.samples):
+                numbers = list(known)
+                numbers[:count] = at[:count]
+                for place, (number, dim) in enumerate(self.fetched, count):
+                    shape = shapes.get(number)
+                    if shape is not None and dim < len(shape):
+                        numbers[place] = shape[dim]
+                    elif number in walk.bound:
+                        numbers[place] = at[place]
+                sizes = tuple(numbers)
+                if sizes != at and (sizes in self.program.states or self.program.sizes.fits(sizes)):
+                    return self._resize_within(sizes)
+        return False
 
+    def _resize_within(self, numbers: tuple[int, ...]) -> bool:
+        """The same, where what the step has got so far stays as it is."""
+        walk, before = self.walk, self.program.at
+        path = walk.path
+        known = [number for step in path.steps[: walk.at.number] for number in step.results]
 
-def _values_of(path: Path) -> list[Any]:
-    return [path.tree.values[number] for number in path.numbers]
+        def laid_out() -> list[Any]:
+            arrays = [path.arrays[number] for number in known] + [path.program.outside[place] for place in walk.bound]
+            return [(array.__array_interface__["data"][0], array.shape, array.strides) for array in arrays]
 
-
-def _common_args(events: Sequence[Any], common: Common, time: int) -> list[tuple[int, object]] | None:
-    """The arguments of one step that differ: (place, what is common to them); None: none do.
-
-    Raises:
-        Differs: they are not the same step.
-    """
-    first = events[0]
-    for event in events:
-        alike = (
-            event.kind == first.kind
-            and event.entry is first.entry
-            and event.grad == first.grad
-            and event.results == first.results
-            and event.calls == first.calls
-            and event.shape == first.shape
-            and (event.subject is first.subject or (event.kind == "backward" and event.subject == first.subject))
-            and len(event.args) == len(first.args)
-        )
-        if not alike:
-            raise Differs("another step")
-    differing = []
-    for place, described in enumerate(zip(*[event.args for event in events])):
-        whole = _described(described, common, time)
-        if whole is not described[0]:
-            differing.append((place, whole))
-    return differing or None
-
-
-def _described(values: Sequence[Any], common: Common, time: int) -> object:
-    """What is common to descriptions of one operand, or the first itself."""
-    kind = values[0][0]
-    if any([value[0] != kind for value in values]):
-        raise Differs("operands of other kinds")
-    if kind in ("value", "outside", "key"):
-        if any([value[1] != values[0][1] for value in values]) and kind != "key":
-            raise Differs("other operands")
-        return values[0]
-    return common.of(values, time)
-
-
-def _common_outside(others: Sequence[Outside], common: Common) -> object:
-    """What is common to the kinds of a tensor from outside that is another one in each step."""
-    first = others[0]
-    for other in others:
-        if other.fresh is not first.fresh or other.first != first.first or other.grad is not first.grad:
-            raise Differs("tensors from outside of other kinds")
-        if not first.fresh and not other.is_as(first):
-            raise Differs("other tensors from outside")
-    return common.of([other.kind for other in others], 0) if first.fresh else None
+        laid_out_before = laid_out()
+        if self.resize(numbers) and laid_out() == laid_out_before:
+            return True
+        self.resize(before)
+        return False
 
 
 class Families:
@@ -228,46 +132,77 @@ class Families:
         self.met: dict[tuple[int, ...], None] = {}  # sizes that came once
         self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
         self.failures: dict[Any, int] = {}
+        self.waiting: dict[Any, int] = {}  # so many recorded steps must be there before one is looked for again
+        self.looked: dict[
+            tuple, int
+        ] = {}  # how many ways were recorded at some sizes when a family was looked for last
 
-    def find(self, sizes: tuple, recorded: Callable[[], dict[tuple, Path]]) -> tuple[Family | None, bool]:
+    def concerns(self, sizes: tuple, ways: int) -> bool:
+        """Whether there may be a family for sizes at which so many ways are recorded."""
+        if self.looked.get(sizes) != ways and ways >= FEWEST:
+            return True
+        return not ways or any([family.is_preferred() for family in self.all])
+
+    def find(
+        self, sizes: tuple, recorded: Callable[[], Iterator[tuple[tuple, Path]]], ways: int, may_wait: bool = True
+    ) -> tuple[Family | None, bool]:
         """The family that has these sizes now, or None; and whether this call is better left as it is written.
 
         Args:
-            recorded: gives the ways that stand for others, by the sizes of their arguments.
+            recorded: gives the ways that stand for others, with the sizes of their arguments.
+            ways: how many are recorded at these sizes.
+            may_wait: else sizes that come for the first time are taken up, whatever that costs.
         """
+        may_wait = may_wait and not ways
         numbers, form = flat_sizes(sizes)
-        for family in self.all:
-            program = family.program
-            if family.form == form and (numbers in program.states or program.sizes.fits(numbers)):
-                if self._waits(family, numbers):
-                    return None, True
-                if family.resize(numbers):
-                    return family, False
-                self.note(
-                    "the formulas of its numbers do not say what they are at these sizes, or its last backward is still to come"
-                )
+        for family in self.all[::-1]:
+            if family.form != form or (ways and not family.is_preferred()):
+                continue
+            whole = family.complete(numbers)
+            if whole is None:
+                continue
+            if family.missed > family.looked:
+                family.looked = family.missed
+                larger = self._grown(family, form, numbers, recorded)
+                if larger is not family:
+                    family, whole = larger, larger.complete(numbers) or whole
+            if may_wait and self._waits(family, whole):
+                return None, True
+            if family.resize(whole):
+                if family is not self.all[-1]:
+                    self.all.remove(family)
+                    self.all.append(family)
+                return family, False
+            self.note(
+                "the formulas of its numbers do not say what they are at these sizes, or its last backward is still to come"
+            )
+        if ways and self.looked.get(sizes) == ways:
+            return None, False
+        if ways:
+            self.looked[sizes] = ways
+        for names, paths in self._alike(form, recorded).items():
+            new = self._new(names, paths, form, numbers)
+            whole = None if new is None else new.complete(numbers)
+            if new is not None and whole is not None and (not ways or new.is_preferred()):
+                waits = may_wait and self._waits(new, whole)
+                return (new if not waits and new.resize(whole) else None), waits
+        return None, False
+
+    def _alike(
+        self, form: tuple, recorded: Callable[[], Iterator[tuple[tuple, Path]]]
+    ) -> dict[Any, dict[tuple[int, ...], Path]]:
+        """The recorded ways, by their calls, and by all their sizes."""
         alike: dict[Any, dict[tuple[int, ...], Path]] = {}
-        for own, path in recorded().items():
+        for own, path in recorded():
             flat, own_form = flat_sizes(own)
             if own_form == form:
-                alike.setdefault(path.program.names, {})[flat] = path
-        for names, paths in alike.items():
-            programs = [path.program for path in paths.values()]
-            if (
-                len(paths) < FEWEST
-                or self.tried.get(names) == programs
-                or self.failures.get(names, 0) >= _MOST_FAILURES
-            ):
-                continue
-            new = self._new(names, paths, form, numbers)
-            if new is not None:
-                waits = self._waits(new, numbers)
-                return (new if not waits and new.resize(numbers) else None), waits
-        return None, False
+                fetched, places = fetched_sizes(path)
+                alike.setdefault((path.program.names, places), {})[(*flat, *fetched)] = path
+        return alike
 
     def _waits(self, family: Family, numbers: tuple[int, ...]) -> bool:
         """Whether a size waits until it comes again: what is made for it then pays only if it comes more often."""
-        if family.program.is_cheap() or numbers in family.program.states or numbers in self.met:
+        if family.fetched or family.program.is_cheap() or numbers in family.program.states or numbers in self.met:
             return False
         while len(self.met) >= _MOST_MET:
             del self.met[next(iter(self.met))]
@@ -277,53 +212,97 @@ class Families:
     def _new(
         self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]
     ) -> Family | None:
-        """A family for these sizes: of steps at the least and most sizes, or, where that is no one program, of those next to them."""
-        reason = ""
-        for chosen in (_chosen(list(paths)), _nearest(list(paths), numbers)):
+        """A family for these sizes, of the widest set of recorded steps that is one program."""
+        programs = [path.program for path in paths.values()]
+        if (
+            len(paths) < max(FEWEST, self.waiting.get(names, 0))
+            or self.tried.get(names) == programs
+            or self.failures.get(names, 0) >= _MOST_FAILURES
+        ):
+            return None
+        reason, count = "", len(numbers)
+        latest = next(reversed(paths))
+        for chosen in candidates(paths, (*numbers, *latest[count:])):
+            if len(chosen) < FEWEST:
+                continue
             try:
-                sizes = Sizes(chosen)
-                if not sizes.fits(numbers):
+                free = free_places(chosen, count)
+                sizes = Sizes([kept(sample, count, free) for sample in chosen])
+                if not free and not sizes.fits(numbers):
                     continue
-                self.tried[names] = [path.program for path in paths.values()]
-                family = Family([paths[sample] for sample in chosen], sizes, form, self.make_walk())
+                self.tried[names] = programs
+                way = Way([paths[sample] for sample in chosen], sizes, self.make_walk())
             except (Differs, NoFormula) as error:
                 reason = str(error)
                 continue
-            self.all = [other for other in self.all if other.names != names]
-            family.names = names
-            self.all.append(family)
+            family = Family(way, names, form, [names[1][place - count] for place in free])
+            family.built = len(paths)
+            self._put(family)
             return family
         if reason:
-            self.failures[names] = self.failures.get(names, 0) + 1
-            self.note(f"each size is recorded by itself: {reason}")
+            most = self.waiting[names] = len(paths) + max(len(paths) // 4, 1)
+            self.note(f"each size is recorded by itself until {most} are there: {reason}")
         return None
+
+    def _grown(self, family: Family, form: tuple, numbers: tuple[int, ...], recorded: Any) -> Family:
+        """The family that was missed, made anew if more of its ways, and others, are recorded meanwhile."""
+        alike = self._alike(form, recorded)
+        total = sum([len(paths) for names, paths in alike.items() if names in family.names or len(paths) >= FEWEST])
+        if total < family.built + max(family.built // 4, 1):
+            return family
+        first = family.names[0]
+        larger = self._new(first, alike.get(first, {}), form, numbers) or family
+        for names, paths in alike.items():
+            if names not in larger.names:
+                self._attach(larger, names, paths, len(numbers))
+        larger.built = total
+        return larger
+
+    def _attach(self, family: Family, names: Any, paths: dict[tuple[int, ...], Path], count: int) -> None:
+        """Recorded steps that went another way, as one of the family's."""
+        programs = [path.program for path in paths.values()]
+        if len(paths) < FEWEST or family.tried.get(names) == programs:
+            return
+        if any([place not in names[1] for place in family.fetched]):
+            return
+        family.tried[names] = programs
+        free = [names[1].index(place) + count for place in family.fetched]
+        fits, reason = family.program.sizes.fits, ""
+        for chosen in candidates(paths, next(reversed(paths))):
+            common = [sample for sample in chosen if fits(kept(sample, count, free))]
+            if len(chosen) < FEWEST or not common:
+                continue
+            ordered = [common[0], *[sample for sample in chosen if sample is not common[0]]]
+            try:
+                sizes = Sizes([kept(sample, count, free) for sample in ordered])
+                if family.attach(
+                    lambda ordered=ordered, sizes=sizes: Way([paths[sample] for sample in ordered], sizes, family.walk),
+                    names,
+                    sizes.samples[0],
+                ):
+                    return
+            except (Differs, NoFormula) as error:
+                reason = str(error)
+        if reason:
+            self.note(f"another way is recorded at each size: {reason}")
+
+    def _put(self, family: Family) -> None:
+        """In the place of those that have no other sizes, and of the one that was used longest ago."""
+        fits = family.program.sizes.fits
+        self.all = [
+            other
+            for other in self.all
+            if other.names[0] != family.names[0]
+            or other.fetched != family.fetched
+            or not all([fits(sample) for sample in other.program.sizes.samples])
+        ][1 - _MOST_FAMILIES :]
+        self.all.append(family)
 
     def missed(self, walk: Any) -> None:
         """The program went another way than the family's."""
-        for family in self.all:
-            if family.walk is walk:
-                family.missed += 1
-                if family.missed >= _MOST_FAILURES and 4 * family.missed > family.taken:
-                    self.failures[family.names] = _MOST_FAILURES
-                    self.all = [other for other in self.all if other is not family]
-                return
-
-
-def _chosen(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """A few of the samples: those with the least and most of each size, and the latest."""
-    chosen: dict[tuple[int, ...], None] = {}
-    for place in range(len(samples[0])):
-        if len({sample[place] for sample in samples}) > 1:
-            chosen[min(samples, key=lambda sample: sample[place])] = None
-            chosen[max(samples, key=lambda sample: sample[place])] = None
-    for sample in reversed(samples):
-        if len(chosen) >= _MOST_SAMPLES:
-            break
-        chosen[sample] = None
-    return list(chosen)[: 2 * _MOST_SAMPLES]
-
-
-def _nearest(samples: list[tuple[int, ...]], numbers: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The samples that are most like these sizes."""
-    near = sorted(samples, key=lambda sample: sum([abs(size - other) for size, other in zip(sample, numbers)]))
-    return near[:_MOST_NEAR]
+        family = walk.family
+        if family in self.all:
+            family.missed += 1
+            if family.missed >= _MOST_FAILURES and 4 * family.missed > family.taken:
+                self.failures[family.names[0]] = _MOST_FAILURES
+                self.all.remove(family)

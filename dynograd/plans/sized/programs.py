@@ -11,10 +11,11 @@ from dynograd.arrays import ndarray
 from dynograd.kernels.build.launches import noting
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, lower, moved, noted_form
+from dynograd.plans.lowering.forms import IndexCheck
 from dynograd.plans.memory import Arena, bounds, write
 from dynograd.plans.programs import Bound, Program, gives
 from dynograd.plans.python_forms import Forward
-from dynograd.plans.sized.calls import SizedCall
+from dynograd.plans.sized.calls import CheckedCall, SizedCall
 from dynograd.plans.sized.memory import Differs, Part, SizedMemory
 from dynograd.plans.sized.sizes import Number, Sizes
 from dynograd.plans.sized.tables import OtherKernels, SizedBound, unexplained
@@ -22,8 +23,8 @@ from dynograd.plans.sized.values import Common
 
 __all__ = ["SizedProgram"]
 
-# Microseconds: of a call's Python; of a call that is made anew for a size; of all else that a new size takes.
-_SAVED, _LOST, _LOST_AT_LEAST = 6.0, 70.0, 100.0
+# Microseconds: of a call's Python; of a kernel at a new size; of a call that is made anew for it; of all else that a new size takes.
+_SAVED, _SET, _LOST, _LOST_AT_LEAST = 7.0, 2.5, 70.0, 40.0
 _MOST_STATES = 64  # sizes that are kept
 
 
@@ -48,6 +49,15 @@ class SizedProgram(Program):
         self.apart = [
             SizedCall([program.calls[number] for program in programs], number, common, first.forms[number] is not None)
             for number in sorted(self.lone)
+        ]
+        self.checked = [
+            CheckedCall(
+                [program.calls[number] for program in programs],
+                number,
+                common,
+                [program.forms[number].check for program in programs],
+            )
+            for number in sorted(self.checks)
         ]
         end = len(self.calls)
         self._arrays = [
@@ -85,11 +95,7 @@ class SizedProgram(Program):
         """The tables, and the calls that are not in them."""
         count = len(self.calls)
         lone = {
-            number
-            for number in range(count)
-            if any(
-                [program.forms[number] is None or getattr(program.forms[number], "check", None) for program in programs]
-            )
+            number for number in range(count) if not all([_is_sizable(program.forms[number]) for program in programs])
         }
         groups = [[group for group in program.groups if _is_in_all(group, programs)] for program in programs]
         while True:
@@ -105,6 +111,11 @@ class SizedProgram(Program):
                 break
             lone |= odd
         self.lone = lone
+        self.checks = {
+            number
+            for number in range(count)
+            if number not in lone and getattr(programs[0].forms[number], "check", None)
+        }
         while True:
             members = [{member for group in of for member in group.members} for of in groups]
             if any([other != members[0] for other in members]):
@@ -124,8 +135,10 @@ class SizedProgram(Program):
                 raise Differs(f"other kernels in calls {sorted(odd)}")
             groups = left
         self.groups = groups[0]
-        self.plain: Any = SizedBound(plain, self.memory, lone)
-        self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0])
+        self.plain: Any = SizedBound(plain, self.memory, lone, self.checks)
+        self.mixed: Any = (
+            self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0], self.checks)
+        )
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The least and most of each size that it can have."""
@@ -134,7 +147,7 @@ class SizedProgram(Program):
     def is_cheap(self) -> bool:
         """Whether a step at new sizes is likely to be faster than as it is written, though calls are looked at anew for it."""
         gained = _SAVED * (sum([form is not None for form in self.forms]) - len(self.apart))
-        return gained > _LOST * len(self.apart) + _LOST_AT_LEAST
+        return gained > _LOST * len(self.apart) + _SET * self.plain.rows[-1] + _LOST_AT_LEAST
 
     def set_key(self, event: Any, key: Any) -> None:
         super().set_key(event, key)
@@ -151,7 +164,7 @@ class SizedProgram(Program):
             numbers = self.sizes.numbers(sizes)
             if numbers is None:
                 return False
-            self._resize(numbers)
+            self._resize(numbers, self.sizes.nearest(sizes))
             while len(self.states) >= _MOST_STATES:
                 del self.states[next(iter(self.states))]
             state = self.state = _State(self)
@@ -170,13 +183,14 @@ class SizedProgram(Program):
         )
         self.kernels, self.calls, self.unbound, self.comes_again = state.kernels, state.calls, state.unbound, True
         self.draws = state.draws
+        self._set_checks(state.checks)
         self.memory.extras.resize(self.numbers)
 
-    def _resize(self, numbers: list[int]) -> None:
+    def _resize(self, numbers: list[int], nearest: int) -> None:
         self.at = ()
         words = numpy.array(numbers, numpy.int64)
         for bound in self.tables:
-            bound.resize(words)
+            bound.resize(words, nearest)
         self.numbers = numbers
         self.memory.extras.resize(numbers)
         value_at = self.common.at
@@ -195,12 +209,17 @@ class SizedProgram(Program):
             form = lower(call) if apart.is_lowered else None
             if form is not None:
                 forms.append((call, form))
-                self.draws[apart.number] = form.place
+                self.draws[apart.number] = form.draw
             elif apart.is_lowered:
                 self.unbound.add(id(call))
+        self._set_checks({checked.number: checked.at(numbers) for checked in self.checked})
         bound = Bound([[*form] for _, form in forms])
         for place, (call, form) in enumerate(forms):
             self.kernels[id(call)] = bound, place, getattr(form, "check", None)
+
+    def _set_checks(self, checks: dict[int, Any]) -> None:
+        for bound in self.tables:
+            bound.checks = checks
 
     def _compute(self, call: Call) -> list[Any]:
         bound, place, check = self.kernels.get(id(call), (None, 0, None))
@@ -240,14 +259,22 @@ class SizedProgram(Program):
         for place in places:
             write(place, numpy.full(place.shape, numpy.nan if place.dtype.kind in "fc" else 1, place.dtype))
         bound = Bound([form])
+        if form.check is not None:
+            form.check()
         bound.launch(0, 1)
         if gives(places, expected, form.exact):
-            self.kernels[id(call)] = bound, 0, None
+            self.kernels[id(call)] = bound, 0, form.check
         else:
             self.replaced.append(f"{call.kind} {call.name}")
             for place, values in zip(places, expected):
                 write(place, values)
         return results
+
+
+def _is_sizable(form: Any) -> bool:
+    """Whether a call may stand in a table for several sizes: what it checks first, too, must be known for them."""
+    check = getattr(form, "check", None)
+    return form is not None and (check is None or type(check) is IndexCheck)
 
 
 class _Moves:
@@ -278,6 +305,7 @@ class _State:
         self.seeds, self.gradients = program.seeds, program.gradients
         self.kernels, self.calls, self.unbound = program.kernels, program.calls, program.unbound
         self.draws = program.draws
+        self.checks = program.plain.checks
         self.steps: Any = None  # what a family has made of it
         self.kinds: Any = None
 

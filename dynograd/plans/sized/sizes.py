@@ -12,6 +12,9 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from dynograd.plans.sized.marks import Static
 
 __all__ = ["FEWEST", "NoFormula", "Number", "Real", "Sizes", "at", "flat_sizes"]
 
@@ -132,6 +135,11 @@ class Sizes:
             return False
         return all([low <= product <= high for product, (low, high) in zip(self._products_of(own), self._between)])
 
+    def nearest(self, sizes: tuple[int, ...]) -> int:
+        """The number of the sample that is most like these sizes."""
+        distances = [sum([abs(size - own) for size, own in zip(sizes, sample)]) for sample in self.samples]
+        return distances.index(min(distances))
+
     def numbers(self, sizes: tuple[int, ...]) -> list[int] | None:
         """All numbers at these sizes, which fit, in the order of their places; None where several formulas fit one and differ here."""
         products = self._products_of([sizes[place] for place in self.places])
@@ -176,14 +184,16 @@ def _products(count: int) -> Iterator[tuple[tuple[int, int], ...]]:
 
 
 def flat_sizes(sizes: tuple) -> tuple[tuple[int, ...], tuple]:
-    """The numbers of nested sizes, in order, and how they were nested."""
+    """The numbers of nested sizes, in order, and how they were nested; those that stay are a part of that."""
     numbers: list[int] = []
 
     def nested(parts: tuple) -> tuple:
-        form: list[tuple | None] = []
+        form: list[Any] = []
         for part in parts:
             if isinstance(part, tuple):
                 form.append(nested(part))
+            elif type(part) is Static:
+                form.append(part)
             else:
                 numbers.append(part)
                 form.append(None)

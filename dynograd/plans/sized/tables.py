@@ -11,6 +11,7 @@ from dynograd.arrays import ndarray
 from dynograd.kernels.build.addresses_numba import handle_of_place
 from dynograd.kernels.matmul import matmuls_numba
 from dynograd.kernels.matmul.matmuls_cpu import blocking
+from dynograd.kernels.recurrent import recurrent_products_numba
 from dynograd.plans.sized.memory import Differs, SizedMemory
 from dynograd.plans.sized.sizes import NoFormula, Number, Real, at
 
@@ -24,18 +25,19 @@ class SizedBound:
         bounds: of the recorded programs.
         memory: what they have in common.
         apart: the calls that are computed otherwise.
+        checked: those that look at values first.
     Raises:
         Differs: they are not the same kernels in the same order.
     """
 
-    def __init__(self, bounds: Sequence[Any], memory: SizedMemory, apart: set[int]) -> None:
+    def __init__(self, bounds: Sequence[Any], memory: SizedMemory, apart: set[int], checked: set[int]) -> None:
         first = bounds[0]
         self.rows, count = first.rows, len(first.rows) - 1
         self.checks: dict[int, Any] = {}
         self.next_stop = [0] * count
         following = count
         for place in reversed(range(count)):
-            if place in apart:
+            if place in apart or place in checked:
                 following = place
             self.next_stop[place] = following
         self.table: Any = None
@@ -44,6 +46,7 @@ class SizedBound:
         self._handles: list[int] = []  # the places of those handles
         self._numbers: list[tuple[int, Number]] = []
         self._reals: list[tuple[int, Real]] = []
+        self._parts: list[tuple[int, Any, list[int]]] = []  # (row, parts at each sample, words that are the parts)
         if any([bound.table is None for bound in bounds]):
             if not all([bound.table is None for bound in bounds]):
                 raise Differs("kernels in some programs only")
@@ -57,18 +60,24 @@ class SizedBound:
         calls = call_of_rows(self.rows)
         owner = call_of_words(first, calls)
         self.table = first.copied()
-        self.table.parts[:] = numpy.max([table.parts for table in tables], axis=0)
-        self.table.words[self.table.first_words] = words[:, first.first_words].max(0)
         self._rows_of_loops = rows_of_loops(first)
+        self._blocks_of_rows = blocks_of_rows(first, words)
+        self._counts_of_blocks = counts_of_blocks(first)
         self._products = products_of(tables, words, self.memory)
+        parts = numpy.stack([table.parts for table in tables])
+        follow = {row: [int(first.first_words[row])] for row in numpy.flatnonzero((parts != parts[0]).any(0)).tolist()}
         skipped = set(numpy.flatnonzero(numpy.isin(owner, list(apart))).tolist())
         kinds: dict[str, list[Any]] = dict(word=self._words, data=self._data, number=self._numbers, real=self._reals)
         for place, kind, entry in explained(tables, self.memory, words, owner, skipped):
             if kind == "unexplained":
                 raise Differs(f"{entry} of the kernels of call {owner[place]}")
+            if kind == "part":
+                follow[entry].append(place)
+                continue
             kinds[kind].append(entry)
             if kind == "data":
                 self._handles.append(place)
+        self._parts = [(row, parts[:, row], places) for row, places in follow.items()]
 
     def place(self) -> None:
         """The memory is laid out: addresses are known."""
@@ -102,8 +111,8 @@ class SizedBound:
             numpy.array([base for _, _, base in moving], numpy.int64),
         )
 
-    def resize(self, numbers: Any) -> None:
-        """The sizes are those with these numbers (int64)."""
+    def resize(self, numbers: Any, nearest: int) -> None:
+        """The sizes are those with these numbers (int64); the sample `nearest` is most like them."""
         if self.table is None:
             return
         words = self.table.words
@@ -116,6 +125,13 @@ class SizedBound:
             floats[place] = real.at(numbers)
         for place, (total, columns) in self._rows_of_loops.items():
             words[place] = -(-int(words[total]) // int(words[columns]))
+        for place, (rows, blocks) in self._blocks_of_rows.items():
+            words[place] = -(-int(words[rows]) // int(words[blocks]))
+        for place, rows in self._counts_of_blocks.items():
+            words[place] = -(-int(words[rows]) // recurrent_products_numba.BLOCK)
+        for row, parts, followers in self._parts:
+            self.table.parts[row] = parts[nearest]
+            words[followers] = parts[nearest]
         for row, first, last, batch in self._products:
             m, n, k = words[first + _M : first + _M + 3].tolist()
             block_m, block_n, count, parts = blocking(at(batch, numbers), m, n, k)
@@ -182,6 +198,7 @@ class OtherKernels(Differs):
         self.calls = calls
 
 
+_ROWS = 8  # the word of a kernel that says how many rows its first argument has, a matrix
 _M = 4  # the word of a matrix product that says how many rows it has; then come columns, steps, and the rows and columns of a block
 
 
@@ -226,11 +243,7 @@ def explained(
             raise Differs("arrays at other places")
     skipped = apart | set(places[0][2]) | set(tables[0].first_words.tolist())
     skipped |= set(rows_of_loops(tables[0]))
-    parts = numpy.stack([table.parts for table in tables])
-    for row in numpy.flatnonzero((parts != parts[0]).any(0)).tolist():
-        kernel, place = tables[0].kernels[row], int(tables[0].first_words[row])
-        if not _is_row_kernel(kernel) and not _is_product(kernel) and place not in apart:
-            yield place, "unexplained", f"{parts[:, row].tolist()} parts"
+    skipped |= set(blocks_of_rows(tables[0], words)) | set(counts_of_blocks(tables[0]))
     for _, first, last, _ in products_of(tables, words, memory):
         skipped |= {first + _M + 3, first + _M + 4, last}
     for index, name in enumerate(("word", "data")):
@@ -240,8 +253,10 @@ def explained(
             skipped.add(place)
             yield _address(place, name, [of[index][position][1] for of in places], memory, int(owner[place]))
     inside = numpy.zeros(words.shape[1], bool)
+    row_of = call_of_words(tables[0], list(range(len(tables[0]))))
     for row, regions in zip(words, memory.regions):
         inside |= (row >= regions.around[0]) & (row < regions.around[1])
+    parts = numpy.stack([table.parts for table in tables])
     reals, packed = [set(places) for places in tables[0].floating()]
     for place in numpy.flatnonzero((words != words[0]).any(0) | inside).tolist():
         if place in skipped:
@@ -256,6 +271,8 @@ def explained(
             where = memory.place_of(values, int(owner[place])) if inside[place] else None
             if where is not None:
                 yield place, "word", (place, *where)
+            elif differs and values == parts[:, row_of[place]].tolist():
+                yield place, "part", int(row_of[place])
             elif differs:
                 yield place, "number", (place, memory.sizes.number(values))
         except (Differs, NoFormula):
@@ -265,6 +282,28 @@ def explained(
 def rows_of_loops(table: Any) -> dict[int, tuple[int, int]]:
     """The numbers of items that are so many rows: place -> (place of the number of elements, place of those of a row)."""
     return {last: (last - 2, last - 4) for row, last in last_words(table).items() if _is_row_kernel(table.kernels[row])}
+
+
+def blocks_of_rows(table: Any, words: Any) -> dict[int, tuple[int, int]]:
+    """How many rows a block has of which column sums are taken: place -> (place of the number of rows, place of that of blocks)."""
+    begins, places = table.first_words.tolist(), {}
+    for row, last in last_words(table).items():
+        code = getattr(table.kernels[row], "serial", table.kernels[row]).py_func.__code__
+        if code.co_varnames[: code.co_argcount][-3:] != ("block_rows", "start", "stop"):
+            continue
+        place, rows = last - 2, begins[row] + _ROWS
+        if (words[:, place] != words[0, place]).any() and (
+            words[:, place] == -(-words[:, rows] // words[:, last])
+        ).all():
+            places[place] = rows, last
+    return places
+
+
+def counts_of_blocks(table: Any) -> dict[int, int]:
+    """The numbers of items of the products in recurrent layers: place -> place of the number of rows."""
+    begins = table.first_words.tolist()
+    blocks = recurrent_products_numba.row_blocks
+    return {last: begins[row] + _ROWS for row, last in last_words(table).items() if table.kernels[row] is blocks}
 
 
 def _is_row_kernel(kernel: Any) -> bool:

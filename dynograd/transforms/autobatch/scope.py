@@ -12,6 +12,7 @@ from dynograd.tensor import inplace
 from dynograd.transforms.autobatch.group.gains import gained
 from dynograd.transforms.autobatch.record import (
     assignments,  # noqa: F401 - writes at an index
+    learning,  # noqa: F401 - finds sequences
     lookups,  # noqa: F401 - gives embeddings a form of their own
     pending,
     reading,
@@ -69,10 +70,14 @@ class autobatch:
                 _alone[self.place] = left - 1, times, code
                 self.outer = _last[0] = _skipped
                 return _skipped
+        compiled = MODES.sequences if MODES.plan is None else MODES.plan.scopes()
+        sequences = None if compiled is None else compiled.begin()
         report = _last[0] = Report()
         inplace.guards.append(inplace.ask)
         writing.open_()
-        self.recorder = MODES.recorder = Recorder(self.limit, report, self.always)
+        self.recorder = MODES.recorder = Recorder(self.limit, report, self.always, sequences)
+        if sequences is not None:
+            sequences.begin(self.recorder)
         watchers.append(self.recorder.note_view)
         return report
 

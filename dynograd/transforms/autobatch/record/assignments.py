@@ -31,6 +31,7 @@ _BASIC = registry["basic_index"]
 
 def write(target: Any, value: Any, who: str, at_once: Any) -> Any:
     """Gives `target` the value `value`, which was computed from it: recorded where it can be, else by `at_once(target, value, who)`."""
+    _open_sequences()
     if _alike(target, value) and _written(target, value):
         return target
     settle(target)
@@ -42,6 +43,7 @@ def set_item(target: Any, index: Any, value: Any) -> bool:
     """Records `target[index] = value`; False where it is to be done as always (which also says what is wrong with it)."""
     if MODES.recorder is None or not isinstance(index, (int, slice, tuple, type(Ellipsis), type(None))):
         return False
+    _open_sequences()
     shape, dtype = tuple(target.shape), target.dtype
     region = _region(shape, index)
     basic, ready = indexing.normalize_index(shape, index) if region is not None else (False, None)
@@ -68,6 +70,7 @@ def set_item(target: Any, index: Any, value: Any) -> bool:
 
 def keep_old(recorder: Recorder, tensor: Any) -> bool:
     """Before a plain tensor that recorded calls read is written: they keep its memory, and it gets a copy. False where it must not."""
+    recorder.open_sequences()
     views = _held_views(recorder, tensor)
     if views is None or views or tensor.array.size > _LARGEST:
         return False
@@ -77,6 +80,11 @@ def keep_old(recorder: Recorder, tensor: Any) -> bool:
 
 
 # --- tensors that wait -------------------------------------------------------------------------------------------------------------
+
+
+def _open_sequences() -> None:
+    if MODES.recorder is not None:
+        MODES.recorder.open_sequences()
 
 
 def _recorded() -> bool:

@@ -42,6 +42,8 @@ class Port:
         "values",
     )
 
+    is_open = is_view = False  # of those of a sequence
+
     def __init__(self, bucket: Any, number: int, kind: Kind) -> None:
         self.bucket, self.number, self.kind = bucket, number, kind
         self.base = -1  # its number in the record, shifted; -1 when it is not in it

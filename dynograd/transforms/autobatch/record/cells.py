@@ -149,6 +149,7 @@ class Cell:
 
     def record(self, recorder: Recorder, args: Any, kwargs: dict[str, Any]) -> Any:
         """A call that is not in the table yet."""
+        recorder.between()
         if args and self.owner is None and hasattr(args[0], "_parameters"):
             return call_method(recorder, self.body, args, kwargs)
         if not kwargs:
@@ -256,6 +257,7 @@ def call_method(recorder: Recorder, method: Any, args: Any, kwargs: dict[str, An
 
 def before_change(recorder: Recorder) -> None:
     """Hooks or the mode of some module are about to change: what cells were called for is run first, and then looked at anew."""
+    recorder.between()
     if any([type(bucket.form) is CellForm for bucket in recorder.waiting]):
         recorder.flush(None, "a change of a module's hooks or mode")
     recorder.table.clear()

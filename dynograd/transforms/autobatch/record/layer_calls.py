@@ -16,6 +16,7 @@ from dynograd.ops.readers import is_read
 from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recorder import OFTEN, Recorder
 from dynograd.transforms.autobatch.record.recording import extend
+from dynograd.transforms.autobatch.record.sequences import MISS, layer
 from dynograd.transforms.autobatch.record.writing import records
 
 
@@ -41,10 +42,24 @@ def _maker(op: Any, names: tuple[str, ...]) -> Any:
     own = [f"own_{name}" for name in names]
     changed = [f"parameters[{name!r}] is not {value}" for name, value in zip(names, own)]
     changed.append(f"space[{op.name!r}] is not face")
+    same = [
+        "step.a0 is input",
+        *[f"step.a{place} is parameters[{name!r}]" for place, name in enumerate(names, start=1)],
+        "step.grad == MODES.grad",
+        f"space[{op.name!r}] is face",
+    ]
     lines = [
         "def made(parameters, space, face):",
         "    def quick(input):",
         "        recorder = MODES.recorder",
+        "        step = recorder.at",
+        "        if step is not None:",
+        f"            if step.of is op and {' and '.join(same)}:",
+        "                recorder.at = step.next",
+        "                return step.result",
+        f"            result = layer(recorder, op, {', '.join(['input', *[f'parameters[{name!r}]' for name in names]])})",
+        "            if result is not miss:",
+        "                return result",
         "        if type(input) is not Lazy:",
         "            raise TypeError",
         "        key = quick, MODES.grad, input.pending",
@@ -64,7 +79,9 @@ def _maker(op: Any, names: tuple[str, ...]) -> Any:
         "        return made",
         "    return quick",
     ]
-    known = dict(op=op, entered=_entered, MODES=MODES, Lazy=Lazy, new=object.__new__)
+    known = dict(
+        __name__=__name__, op=op, entered=_entered, layer=layer, miss=MISS, MODES=MODES, Lazy=Lazy, new=object.__new__
+    )
     return run_source("\n".join(lines) + "\n", f"autobatched layer of {op.name}", known)["made"]
 
 

@@ -120,9 +120,10 @@ class Lazy(Tensor):
 
     @property
     def array(self) -> Any:
-        if self.pending.bucket.done:
-            return settle(self).array
-        return PendingArray(self)
+        port = self.pending
+        if port.is_open or not port.bucket.done:
+            return PendingArray(self)
+        return settle(self).array
 
     @array.setter
     def array(self, value: Any) -> None:
@@ -155,7 +156,7 @@ class Lazy(Tensor):
 
     @property
     def _meta(self) -> Any:
-        return None if getattr(self, "origin", None) is None else _VIEW
+        return _VIEW if getattr(self, "origin", None) is not None or self.pending.is_view else None
 
     @_meta.setter
     def _meta(self, value: Any) -> None:
@@ -310,6 +311,7 @@ def settle(lazy: Any) -> Any:
     """The tensor itself, with its value: no longer a Lazy. Those that share its memory are settled with it."""
     if type(lazy) is not Lazy:
         return lazy
+    lazy.pending.bucket  # noqa: B018 - of a step of a sequence: its call is in the record from now on
     if getattr(lazy, "origin", None) is not None or getattr(lazy, "views", None) is not None:
         return _settle(lazy)
     return _settle_alone(lazy)

@@ -34,10 +34,10 @@ class PendingArray:
 
     def when_known(self, check: Any) -> None:
         """Has `check(array)` called when the value is there; what it raises becomes the value's error."""
-        port = self.owner.pending
-        if port.whole is None:  # a plan computes it
+        if self.owner.pending.whole is None:  # a plan computes it
             check(self.value())
             return
+        port = self.owner.pending
         bucket = port.whole.bucket
         if bucket.done:
             check(self.value())
@@ -51,11 +51,23 @@ class PendingArray:
 
     @property
     def is_view(self) -> bool:
-        return getattr(self.owner, "origin", None) is not None
+        return getattr(self.owner, "origin", None) is not None or self.owner.pending.is_view
+
+    @property
+    def strides(self) -> Any:
+        known = getattr(self.owner.pending.kind, "strides", None)  # a plan knows where its values lie
+        return self.value().strides if known is None else known
+
+    @property
+    def is_in_order(self) -> bool | None:
+        """Whether its elements will lie row by row; None where only the value says it."""
+        known = getattr(self.owner.pending.kind, "contiguous", None)
+        return (None if self.is_view else True) if known is None else known
 
     @property
     def flags(self) -> Any:
-        return self.value().flags if self.is_view else _Flags(self)
+        known = self.is_in_order
+        return self.value().flags if known is None else _Flags(self, known)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         result = arrays.to_numpy(self.value())
@@ -100,12 +112,10 @@ class PendingArray:
 
 
 class _Flags:
-    """`flags` of an array to come that is no view: its memory will be its own, in order. The rest is asked of the value."""
+    """`flags` of an array to come: a batch is memory of its own, in order, and a plan knows. The rest is asked of the value."""
 
-    c_contiguous = True
-
-    def __init__(self, array: PendingArray) -> None:
-        self.array = array
+    def __init__(self, array: PendingArray, c_contiguous: bool) -> None:
+        self.array, self.c_contiguous = array, c_contiguous
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.array.value().flags, name)

@@ -45,7 +45,9 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
     if None in nestings:
         return None
     names = [f"a{place}" for place in range(len(nestings))]
-    lines, leaves = [f"def quick({', '.join(names)}):", "    recorder = MODES.recorder"], []
+    lines = [f"def quick({', '.join(names)}):", "    recorder = MODES.recorder", "    if recorder.at is not None:"]
+    lines.append("        recorder.between()")
+    leaves: list[str] = []
     for name, nesting in zip(names, nestings, strict=True):
         if nesting == 1:
             leaves.append(name)
@@ -105,6 +107,7 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
         return enter(recorder, recorder.bucket_for(form, entries), key)
 
     space: dict[str, Any] = dict(
+        __name__=__name__,
         extend=extend,
         Lazy=Lazy,
         TENSORS=TENSORS,

@@ -23,6 +23,7 @@ from dynograd.errors import InplaceError
 from dynograd.interpreter.tensor_parts import base_of, holders_of_memory
 from dynograd.interpreter.view_history import follow_base
 from dynograd.transforms.autobatch.group.executing import arenas_for, run_group
+from dynograd.transforms.autobatch.group.expanding import expanded
 from dynograd.transforms.autobatch.group.rows import keep_saved
 from dynograd.transforms.autobatch.group.scheduling import schedule
 from dynograd.transforms.autobatch.group.sums import RunningSum
@@ -57,8 +58,12 @@ class outside:
 class Recorder:
     """What one scope has recorded and not run yet."""
 
-    def __init__(self, limit: int, report: Report, always: bool = True) -> None:
+    def __init__(self, limit: int, report: Report, always: bool = True, sequences: Any = None) -> None:
         self.limit, self.report, self.always = limit, report, always
+        self.sequences = sequences
+        self.at: Any = None  # the step of a sequence that comes next; None: there are no sequences
+        self.operands: list[Any] = []  # of the sequence that the program is in: (tensor, port, row)
+        self.valid: set[Any] = set()  # sequences whose parameters have been looked at
         self.reads = 0  # how often waiting calls ran because a value was read
         self.table: dict[Any, Any] = {}
         self.cast = casting()  # what autocast does to the calls in it
@@ -169,8 +174,20 @@ class Recorder:
         if len(noted) & (len(noted) - 1) == 0:  # each time they have doubled
             noted[:] = [reference for reference in noted if reference() is not None]
 
+    def between(self) -> None:
+        """All calls so far are in the record, and what comes next is no step of a sequence."""
+        if self.at is not None:
+            self.sequences.between()
+
+    def open_sequences(self) -> None:
+        """All calls of sequences are those of their ops: somebody looks at what they are."""
+        if self.at is not None:
+            self.sequences.between()
+            expanded(self, self.waiting, False)
+
     def before_lending(self, tensor: Any) -> None:
         """NumPy gets the memory of a tensor: of its operands here, the values are remembered from now on."""
+        self.between()
         if not self.captured:
             return
         owner = arrays.base_of(tensor.array)
@@ -198,6 +215,7 @@ class Recorder:
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written: what has been recorded with it is run first."""
+        self.open_sequences()
         settle(tensor)
         if not self.waiting:
             if self.captured:
@@ -209,12 +227,14 @@ class Recorder:
 
     def before_rebinding(self, tensor: Any) -> None:
         """A tensor is about to get other memory, or to give its own to another tensor: what has been recorded with it is run first."""
+        self.between()
         settle(tensor)
         if self.waiting and (id(tensor) in self.entered or id(arrays.base_of(tensor.array)) in self.captured):
             self.flush(None, "an operand gets other memory")
 
     def check_casting(self) -> None:
         """Autocast may have changed on this thread: calls in the table were recorded under another one."""
+        self.between()
         now = casting()
         if now != self.cast:
             self.cast = now
@@ -277,6 +297,7 @@ class Recorder:
 
     def flush_for(self, targets: list[Bucket]) -> None:
         """Runs what these need, for examples that are parked."""
+        self.between()
         waiting = _needed([target for target in targets if not target.done])
         if waiting:
             self.report.note_flush("decisions of parked examples", len(waiting))
@@ -293,6 +314,7 @@ class Recorder:
                 "autobatch: a thread reads a value that another thread has recorded and not computed yet. Read it there first "
                 "(x.item(), x.detach().numpy()), or hand it over when the scope has been left."
             )
+        self.between()
         if self.task is not None and target is not None and not _in_debugger():
             self.task.park((target,))
             if target.done:
@@ -326,6 +348,8 @@ class Recorder:
 
     def close(self) -> None:
         """Nothing more is recorded; what an error has left waiting can still be computed."""
+        if self.at is not None:
+            self.sequences.end(self)
         self.closed = True
 
     def _run(self, waiting: list[Bucket]) -> None:
@@ -336,6 +360,7 @@ class Recorder:
         MODES.watchers = (nodes.append,)
         with outside():
             try:
+                waiting = expanded(self, waiting)
                 self.arenas = arenas_for(waiting)
                 families = families_of(waiting, self.refused_families)
                 for group in schedule(waiting, families):
@@ -401,6 +426,7 @@ class Recorder:
             bucket.ports = ()
         self.table, self.shared, self.ports, self.buckets = {}, {}, [], {}
         self.shared_views = {}
+        self.valid = set()
         self.inputs, self.entered, self.captured, self.remembered = {}, {}, {}, {}
 
 

@@ -218,6 +218,7 @@ def _on_lazies(op: Op, arguments: dict[str, Any]) -> Any:
     recorder = MODES.recorder
     if recorder is None:
         return at_once(op, arguments)
+    recorder.between()
     return record(recorder, op, tuple(arguments.values()))
 
 

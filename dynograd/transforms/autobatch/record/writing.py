@@ -21,6 +21,8 @@ from dynograd.transforms.autobatch.record.forms import frozen
 from dynograd.transforms.autobatch.record.pending import Lazy, note_view
 from dynograd.transforms.autobatch.record.recorder import OFTEN
 from dynograd.transforms.autobatch.record.recording import MISS, extend, record
+from dynograd.transforms.autobatch.record.sequences import MISS as MISS_SEQUENCE
+from dynograd.transforms.autobatch.record.sequences import MOST, operand, other
 
 _lock = threading.Lock()
 
@@ -111,6 +113,10 @@ def _recording_code(op: Op, below: Any, names: dict[str, Any]) -> tuple[str, lis
         MODES=MODES,
         Lazy=Lazy,
         TENSORS=TENSORS,
+        this=op,
+        compare=operand,
+        other=other,
+        miss=MISS_SEQUENCE,
     )
     if op.list_name:
         names["lengths"] = _Lengths(op, dict(names))
@@ -141,7 +147,9 @@ class _Lengths(dict):
             *[f"    {line.replace('$', '')}" for line in _lines(op, length)],
         ]
         text = "\n".join(lines) + "\n"
-        function = self[length] = run_source(text, f"recorder of {op.name} with {length}", self.space, {})[op.name]
+        place = list(op.signature.parameters).index(op.list_name or "")
+        space = self.space | {"this": (op.name, length, place), "__name__": __name__}
+        function = self[length] = run_source(text, f"recorder of {op.name} with {length}", space, {})[op.name]
         return function
 
 
@@ -155,9 +163,11 @@ def _listed(op: Op, length: int) -> list[str]:
 def _lines(op: Op, length: int) -> list[str]:
     """Lines that record a call on `recorder`; with a list, it is of `length` tensors, which have names of their own."""
     arrays_found, keys, unpacked, last, notes = [], [], [], [], []
+    compared: list[str] = []
     for name in op.signature.parameters:
         if name in op.array_names:
             for name_of_element in _listed(op, length) if name == op.list_name else [name]:
+                compared.append(name_of_element)
                 number = len(unpacked) // 2
                 part, row, add, base = f"ab_p{number}", f"ab_r{number}", f"ab_a{number}", f"ab_b{number}"
                 arrays_found += [
@@ -172,7 +182,9 @@ def _lines(op: Op, length: int) -> list[str]:
                 keys.append(part)
                 unpacked += [add, base]
                 notes += [f"if {add} is not None:", f"    {add}({base} + {row})"]
-        elif name == op.row["by_row"] == "key":
+            continue
+        compared.append(name)
+        if name == op.row["by_row"] == "key":
             last.append("ab_own")
             notes.append(f"ab_own({name})")
         elif op.signature.parameters[name].annotation in ("bool", bool):
@@ -180,6 +192,7 @@ def _lines(op: Op, length: int) -> list[str]:
         else:
             keys.append(f"{name} if type({name}) in $simple else $frozen({name})")
     lines = [
+        *_comparing_lines(op, compared),
         "shared = recorder.shared",
         *arrays_found,
         f"ab_key = $op, $MODES.grad, {', '.join(f'({key})' for key in keys)}",
@@ -205,6 +218,31 @@ def _lines(op: Op, length: int) -> list[str]:
         viewed = op.array_names[0] if op.view else "None"
         lines.append(f"return $outputs(out, next_row(), {viewed})")
     return lines
+
+
+def _comparing_lines(op: Op, names: list[str]) -> list[str]:
+    """Lines for a call while sequences are gone through: it may be the next op of one."""
+    same = [
+        f"({name} is ab_step.a{place} or $compare(recorder, ab_step, {place}, {name}))"
+        for place, name in enumerate(names)
+    ]
+    single = op.outputs is None
+    return [
+        "ab_step = recorder.at",
+        "if ab_step is not None:",
+        *(
+            [
+                f"    if {' and '.join(['ab_step.of is $this', 'ab_step.grad == $MODES.grad', *same])}:",
+                "        recorder.at = ab_step.next",
+                f"        return {'ab_step.result' if single else 'ab_step.pack(ab_step.result)'}",
+            ]
+            if len(names) <= MOST and not op.row["by_row"]
+            else []
+        ),
+        f"    ab_result = $other(recorder, $op, $this, {arguments_text(op)})",
+        "    if ab_result is not $miss:",
+        "        return ab_result",
+    ]
 
 
 def _frozen(value: Any) -> Any:

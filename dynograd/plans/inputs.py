@@ -1,0 +1,146 @@
+"""Inputs that the kernels of a program read where the caller has them, since copying them costs more than a kernel or two.
+
+Memory that both cores have just read is written slowly: 200 KB take 10 us alone, and 80 in the middle of a program on two threads.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import buffers, ndarray
+from dynograd.plans.lowering import layouts
+from dynograd.plans.memory import bounds
+from dynograd.plans.programs import nobody
+from dynograd.plans.watches import compiled
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Pointer", "is_alone", "pointers_of"]
+
+_LEAST = 1 << 15  # bytes of an input; fewer are copied
+_DATA = 16  # where an array object has the address of its data
+
+
+def is_alone(array: Any) -> bool:
+    """Whether nobody but a tensor and a variable of the caller's has the array or its memory, so that NumPy cannot write there."""
+    if getrefcount(array) > _ALONE:
+        return False
+    base = array.base
+    return base is None or (type(base) is buffers.Lease and getrefcount(base) < _ALONE)
+
+
+def _references(array: Any) -> int:
+    return getrefcount(array)
+
+
+_probe = Tensor.wrap(numpy.zeros(1))
+_array = _probe.array
+_ALONE = _references(_array)
+
+
+class Pointer:
+    """The words by which kernels find an input.
+
+    Args:
+        place: the program's array for it.
+        words: (address of a word, the distance from the beginning of the input of what it says).
+    """
+
+    def __init__(self, place: Any, words: list[tuple[int, int]]) -> None:
+        self.place = place
+        self._words = numpy.array(words, numpy.int64).reshape(-1, 2)
+        self._rows, self._count = self._words.ctypes.data, len(words)
+        self._pointed_alike = compiled().pointed_alike
+
+    def point(self, array: Any) -> bool:
+        """Kernels read `array`, which is kept by the caller; False where it is not like the program's."""
+        return bool(self._pointed_alike(id(array), id(self.place), self._rows, self._count))
+
+    def home(self) -> None:
+        """Kernels read the program's own array."""
+        self.point(self.place)
+
+
+def pointers_of(program: Any, recording: Any) -> dict[int, Pointer]:
+    """Those of large inputs, by their numbers, if all that reads them are kernels which give the same wherever they lie.
+
+    Args:
+        program: has been compared with the recorded step; the inputs are those of that step.
+        recording: of it.
+    """
+    pointers: dict[int, Pointer] = {}
+    for outside in recording.outside:
+        place = program.outside[outside.number]
+        if outside.fresh and not outside.grad and place.nbytes >= _LEAST and place.flags.c_contiguous:
+            words = _words_of(program, place, outside.number)
+            if words:
+                pointers[outside.number] = Pointer(place, words)
+    if not pointers:
+        return {}
+    staying = [(outside.array, outside.array.copy()) for outside in recording.outside if not outside.fresh]
+    same = _give_the_same(program, pointers)
+    for array, before in staying:
+        if array.tobytes() != before.tobytes():  # it is written by the program
+            array[...] = before
+            same = False
+    return pointers if same else {}
+
+
+def _words_of(program: Any, place: Any, number: int) -> list[tuple[int, int]] | None:
+    """None where something else than kernels reads the input, or a value is a part of it."""
+    region = bounds(place)
+
+    def meets(array: Any) -> bool:
+        low, high = bounds(array)
+        return low < region[1] and region[0] < high
+
+    if ("outside", number) in program.kin or any([meets(array) for array in program.arrays]):
+        return None
+    for call, form in zip(program.calls, program.forms):
+        if form is None or getattr(form, "check", None) is not None or call.in_place:
+            if any([type(array) is ndarray and meets(array) for array in (*call.inputs, *call.outputs, *call.saved)]):
+                return None
+    words: dict[int, int] = {}
+    for bound in {id(bound): bound for bound in (program.plain, program.mixed)}.values():
+        found = None if bound.table is None else _words_in(bound.table, meets, region[0])
+        if found is None:
+            return None
+        words |= found
+    return list(words.items())
+
+
+def _words_in(table: Any, meets: Any, start: int) -> dict[int, int] | None:
+    if table.called:
+        return None
+    words: dict[int, int] = {}
+    first = table.words.__array_interface__["data"][0]
+    data, handles, _ = table.places()
+    for place, array in data:
+        if meets(array):
+            words[first + 8 * place] = array.__array_interface__["data"][0] - start
+    for _, array in handles:
+        if meets(array):
+            words[id(array) + _DATA] = array.__array_interface__["data"][0] - start
+    return words
+
+
+def _give_the_same(program: Any, pointers: dict[int, Pointer]) -> bool:
+    """Whether the program leaves the same in its memory when inputs lie elsewhere, and its own arrays for them hold something else."""
+    memory = layouts.memory_at(program.memory.low, program.memory.bytes)
+    places = [pointer.place for pointer in pointers.values()]
+    copies = [place.copy() for place in places]
+    for is_held in (nobody, None):  # with groups, and without
+        program.run(0, len(program.calls), is_held)
+        expected = memory.copy()
+        for pointer, array in zip(pointers.values(), copies):
+            pointer.place[...] = array[::-1] if array.dtype.kind in "iu" else array.dtype.type(numpy.nan)
+            pointer.point(array)
+        program.run(0, len(program.calls), is_held)
+        for pointer, array in zip(pointers.values(), copies):
+            pointer.home()
+            pointer.place[...] = array
+        if not numpy.array_equal(memory, expected):
+            return False
+    return True

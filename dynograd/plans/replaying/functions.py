@@ -1,0 +1,89 @@
+"""What a compiled function in mode "replay" knows of its ways: which are replayed, and why others are not."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dynograd.plans.replaying.arguments import NotReplayed
+from dynograd.plans.replaying.replays import Replay, modes
+from dynograd.plans.replaying.traces import Trace
+from dynograd.plans.walks import Walk
+
+__all__ = ["Replays"]
+
+_MOST_VARIANTS = 8  # of one walk at one size, in what guards look at
+_MOST_SIZES = 64  # of one walk
+
+
+class _OfSize:
+    """The replays of a walk at one size, those that were made last first; the ways that have none; whether it was walked."""
+
+    def __init__(self) -> None:
+        self.replays: list[Replay] = []
+        self.refused: list[Any] = []
+        self.walked = False
+
+
+class Replays:
+    """Of one compiled function."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.times = 0
+
+    def call(self, walk: Walk, sizes: tuple, args: tuple, kwargs: dict[str, Any]) -> list[object] | None:
+        """What the function gives, alone in a list; None: the call is to be walked."""
+        known = walk.replays.get(sizes)
+        if known is None or not known.replays:
+            return None
+        reason = ""
+        for replay in known.replays:
+            tensors: list[Any] = []
+            failed = replay.failed(args, kwargs, tensors)
+            if failed:
+                reason = reason or failed
+                continue
+            box = replay.run(tensors)
+            if box is None:
+                reason = "an op fails"
+                break
+            self.times += 1
+            return box
+        self.owner.note_left(f"not replayed, since this is another one now: {reason}")
+        return None
+
+    def trace(self, walk: Walk, sizes: tuple) -> Trace | None:
+        """A trace of a call that is about to be walked, where one is wanted."""
+        known = walk.replays.get(sizes)
+        if known is None or not known.walked or len(known.replays) >= _MOST_VARIANTS or sys.getprofile() is not None:
+            return None
+        if all([path in known.refused for path in walk.paths]):
+            return None
+        return Trace(walk, modes())
+
+    def walked(
+        self, walk: Walk, sizes: tuple, trace: Trace | None, args: tuple, kwargs: dict[str, Any], box: list[Any]
+    ) -> None:
+        """A call has been walked from its beginning to its end.
+
+        Raises:
+            RuntimeError: it cannot be replayed, and `fullgraph` is True.
+        """
+        known = walk.replays.pop(sizes, None) or _OfSize()
+        while len(walk.replays) >= _MOST_SIZES:
+            del walk.replays[next(iter(walk.replays))]
+        walk.replays[sizes] = known
+        known.walked = True
+        if trace is None:
+            return
+        try:
+            known.replays.insert(0, Replay(trace, args, kwargs, box))
+        except NotReplayed as error:
+            known.refused.append(walk.path)
+            self.owner.note_left(f"not replayed: {error}", trace.line or "its end")
+            if self.owner.fullgraph:
+                raise RuntimeError(
+                    f"compile: {self.owner.name} cannot be replayed, as fullgraph=True and mode='replay' ask: {error}, at "
+                    f"{trace.line or 'its end'}. Leave fullgraph out, or change the program there."
+                ) from None

@@ -1,0 +1,488 @@
+"""Traces: one walk of a step is watched by Python's profiler, so that it is known what the step does beside ops on tensors.
+
+It is a pure step, which may be replayed, if nobody reads a value, nothing that Python keeps is changed, and each tensor that comes from outside is an
+argument, stands where it stood, or is made anew by a function that is known (`zeros`, `randn`). Draws of random numbers and writes in place
+into tensors from outside are noted, and repeated by each replay.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import itertools
+import random
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy
+
+from dynograd import arrays
+from dynograd.arrays import ndarray
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import line_text, place_of
+from dynograd.base.random_streams import Generator, default_generator
+from dynograd.nn.module import Module
+from dynograd.nn.utils import clip_grad
+from dynograd.plans.handed import Handed
+from dynograd.plans.memory import is_part_of_any
+from dynograd.plans.replaying.arguments import form_of
+from dynograd.plans.replaying.places import PLAIN, Places, is_library
+from dynograd.plans.walks import Walk
+from dynograd.tensor import creation, inplace, randomness
+from dynograd.tensor.tensor import Tensor
+from dynograd.transforms.autobatch.record.pending_arrays import _ABOUT_SHAPES
+
+__all__ = ["Again", "Call", "Check", "Trace", "Write"]
+
+_CONSTANT = ("tensor", "scalar_tensor", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "arange")
+_CONSTANT += ("linspace", "logspace", "eye")
+_RANDOM = ("rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "normal")
+_READS = ("item", "tolist", "numpy", "is_nonzero", "equal", "allclose", "data_ptr", "__bool__", "__float__", "__int__")
+_READS += ("__index__", "__complex__", "__array__", "__dlpack__", "__repr__", "__format__", "__contains__")
+_READS_OF_ARRAYS = {"item", "tolist", "tobytes", "max", "min", "any", "all", "sum", "argmax", "argmin", "nonzero"}
+_OUTER_STATE = {"time", "random", "secrets", "posix", "nt", "select", "_socket", "_random"}  # modules of functions in C
+_LOOKED_UP = {"getattr", "vars", "setattr", "delattr"}
+_FAR = 8  # frames between a read and the write that it is for
+
+
+class Call(NamedTuple):
+    """A function of dynograd that has made a tensor of numbers in the step."""
+
+    make: Callable[..., Tensor]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    draws: bool
+
+
+class Write(NamedTuple):
+    """A write in place into a tensor from outside: `number` is that of the step of the record that comes next; arguments are described."""
+
+    number: int
+    target: Tensor
+    method: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Check(NamedTuple):
+    """Values that are looked at before they are used, such as indices: `check` raises what is wrong with `array`, which is described."""
+
+    number: int
+    check: Callable[[Any], object]
+    array: tuple[str, Any]
+
+
+class Again(NamedTuple):
+    """A function that changes gradients in place, and is called again in each replay; `result` is what it gave."""
+
+    number: int
+    function: Callable[..., Any]
+    tensors: list[Tensor]
+    kwargs: dict[str, Any]
+    result: Any
+
+
+class Trace:
+    """What a step does while it is walked. `reason` says why it cannot be replayed, if so, and `line` where.
+
+    Args:
+        walk: that is about to begin.
+        modes: of the process and thread before it.
+    """
+
+    def __init__(self, walk: Walk, modes: tuple[Any, ...]) -> None:
+        self.walk, self.modes = walk, modes
+        self.reason = self.line = ""
+        self.places = Places()
+        self.arguments: list[Any] = []  # tensors
+        self.codes: set[types.CodeType] = set()  # of the program's functions that were run
+        self.names: set[str] = set()  # that they know
+        self.calls: dict[int, tuple[Any, Call]] = {}  # by the id of what they have made
+        self.draws: list[tuple[str, Any]] = []  # in order: ("key", (count, key)) or ("call", call)
+        self.writes: list[Write] = []
+        self.checks: list[Check] = []
+        self.again: list[Again] = []
+        self.numbers: dict[int, int] = {}  # of recorded tensors, by id, as the function ends
+        self.references: list[int] = []  # to them, by others than the record
+        self._open: list[tuple[Any, Any]] = []  # frames that make tensors, with what they are called with
+        self._checked: list[Any] = []  # arrays from outside whose values are checked
+        self._last_frame: Any = None  # that has written in place
+        self._clipping: Any = None  # a function that changes gradients, with its other arguments
+        self._listed: Any = None  # the tensors whose gradients they are
+        self._aside: Any = None  # a frame of the walk's own, in which nothing is the program's
+        self._handlers: dict[types.CodeType, Callable[[Any], None]] = {}
+        self._enter()
+
+    def _enter(self) -> None:
+        handlers = self._handlers
+        for name in _READS:
+            for owner in (Tensor, sys.modules["dynograd"]):
+                if (code := _code_of(getattr(owner, name, None))) is not None:
+                    handlers[code] = self._read
+        for module, names in ((creation, _CONSTANT), (randomness, _RANDOM)):
+            for name in names:
+                function = inspect.unwrap(getattr(module, name))
+                handlers[function.__code__] = self._makes(function, names is _RANDOM)
+        for function in (clip_grad.clip_grad_norm_, clip_grad.clip_grad_value_):
+            handlers[function.__code__] = self._changes_gradients(function)
+        handlers[inplace._as_tensor.__code__] = self._makes_of_number
+        for function, handler in (
+            (Walk.read, self._read_recorded),
+            (Walk.number_of, self._read_number),
+            (Walk.met_unknown, self._met_unknown),
+            (Walk.before_lending, lambda frame: self.refuse("NumPy gets the memory of a tensor", frame)),
+            (Walk.before_flag, lambda frame: self.refuse("requires_grad of a tensor changes", frame)),
+            (Walk.before_write, self._write),
+            (arrays.checked_later, self._check),
+            (Generator.key, self._key),
+            (Generator.manual_seed, lambda frame: self.refuse("random numbers are seeded", frame)),
+            (Generator.set_plain_state, lambda frame: self.refuse("random numbers are seeded", frame)),
+        ):
+            handlers[function.__code__] = handler
+        for own in (Walk.catch_up, Walk.step, Walk.own, Walk.leave, Walk.backward, Walk._go_to, Walk._matches):
+            handlers[own.__code__] = self._set_aside
+
+    def refuse(self, reason: str, frame: Any = None) -> None:
+        if not self.reason:
+            self.reason, self.line = reason, "" if frame is None else line_text(place_of(frame))
+
+    def run(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        """What the function gives, alone in a list, so that nobody else has it."""
+        form_of((args, kwargs), self.arguments, [])
+        self.places.note(function, getattr(function, "__name__", "the function"))
+        states = random.getstate(), numpy.random.get_state(legacy=False)
+        sys.setprofile(self._event)
+        try:
+            box = [function(*args, **kwargs)]
+        finally:
+            sys.setprofile(None)
+            self._open, self._aside, self._last_frame = [], None, None
+        walk = self.walk
+        self.numbers = {id(walk.handed[number]): number for number in range(len(walk.handed))}
+        self.references = [walk.references_to(number) for number in range(len(walk.handed))]
+        for number in walk.read_numbers:  # steps do not refer to what was read
+            self.references[number] += len(walk.uses[number])
+        if repr((random.getstate(), numpy.random.get_state(legacy=False))) != repr(states):
+            self.refuse("it draws random numbers of Python or NumPy")
+        return box
+
+    # --- events -----------------------------------------------------------------------------------------------------------------
+
+    def _event(self, frame: Any, event: str, arg: Any) -> None:
+        if self._aside is not None:
+            if event == "return":
+                if frame.f_code is clip_grad._listed.__code__:
+                    self._listed = arg
+                if frame is self._aside:
+                    self._aside = None
+                    if self._clipping is not None:
+                        self._clipped(arg)
+            return
+        if event == "call":
+            code = frame.f_code
+            handler = self._handlers.get(code)
+            if handler is not None:
+                handler(frame)
+            elif not self._open:
+                self._enter_function(frame, code)
+        elif event == "return":
+            if self._open and frame is self._open[-1][0]:
+                self._made(*self._open.pop(), arg)
+        elif event == "c_call":
+            self._call_in_c(frame, arg)
+
+    def _set_aside(self, frame: Any) -> None:
+        self._aside = frame
+
+    def _enter_function(self, frame: Any, code: Any) -> None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("dynograd.kernels."):
+            if code.co_argcount and code.co_name not in _ABOUT_SHAPES:
+                self._enter_kernel(frame, code)
+        elif is_library(module):
+            if module.startswith("dynograd.nn."):
+                self._know(code)
+            if code.co_name == "forward" and code.co_varnames[:1] == ("self",):
+                self.places.note(frame.f_locals.get("self"), type(frame.f_locals.get("self")).__name__)
+        else:
+            self._enter_own(frame, code)
+
+    def _enter_kernel(self, frame: Any, code: Any) -> None:
+        """A kernel computes at once: with tensors from outside it may only check their values, or write in place."""
+        for name in code.co_varnames[: _count_of_arguments(code)]:
+            value = frame.f_locals.get(name)
+            for array in value if type(value) is tuple else (value,):
+                if type(array) is ndarray and self._is_from_outside(array) and not self._is_known_use(frame, array):
+                    self.refuse("a value of a tensor from outside is read", frame)
+
+    def _is_known_use(self, frame: Any, array: Any) -> bool:
+        if is_part_of_any(array, self._checked):
+            return True
+        return any([outer is self._last_frame for outer in itertools.islice(_frames_above(frame), _FAR)])
+
+    def _enter_own(self, frame: Any, code: Any) -> None:
+        """A function of the program."""
+        if code not in self.codes:
+            self.codes.add(code)
+            self._know(code)
+            self.places.note_names(frame.f_globals, code.co_names)
+        if code.co_argcount or code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS:
+            values = frame.f_locals
+            for name in code.co_varnames[: _count_of_arguments(code)]:
+                value = values.get(name)
+                for part in value if type(value) is tuple else (value,):
+                    self._note_argument(part, name, code)
+
+    def _know(self, code: Any) -> None:
+        self.names.update(code.co_names)
+        self.names.update([constant for constant in code.co_consts if type(constant) is str])
+
+    def _note_argument(self, value: Any, name: str, code: Any) -> None:
+        """Objects, which may hold settings; what holds values of this step is of this step itself."""
+        if isinstance(value, (Tensor, list, tuple, dict, set, *PLAIN)):
+            return
+        attributes = getattr(value, "__dict__", {})
+        if isinstance(value, Module) or not any([isinstance(content, Handed) for content in attributes.values()]):
+            self.places.note(value, name, 0, code.co_names)
+
+    def _call_in_c(self, frame: Any, function: Any) -> None:
+        owner = getattr(function, "__self__", None)
+        if type(owner) is ndarray:
+            if (
+                function.__name__ in _READS_OF_ARRAYS
+                and self._is_from_outside(owner)
+                and not self._is_known_use(frame, owner)
+            ):
+                self.refuse("a value of a tensor from outside is read", frame)
+            return
+        if is_library(frame.f_globals.get("__name__", "")):
+            return
+        name = getattr(function, "__name__", "")
+        if name in ("print", "input", "open") or (name == "write" and isinstance(owner, io.IOBase)):
+            self.refuse(f"it calls {name}()", frame)
+        elif getattr(function, "__module__", None) in _OUTER_STATE or type(owner).__module__ in _OUTER_STATE:
+            self.refuse(f"it calls {name}(), which gives something else each time", frame)
+        elif name in _LOOKED_UP:
+            code = frame.f_code
+            if not any([type(constant) is str for constant in code.co_consts[1:]]):
+                self.refuse(f"it calls {name}() with a name that is made as it runs", frame)
+
+    def _is_from_outside(self, array: Any) -> bool:
+        if MODES.plan is not self.walk:
+            return False
+        path = self.walk.path
+        known = [outside.array for outside in path.staying]
+        known += [tensor.array for tensor in (*self.walk.bound.values(), *self.arguments)]
+        return is_part_of_any(array, known)
+
+    # --- reads ------------------------------------------------------------------------------------------------------------------
+
+    def _read(self, frame: Any) -> None:
+        if not self._open:
+            self.refuse("a value is read", frame)
+
+    def _read_recorded(self, frame: Any) -> None:
+        if self._open:  # of a tensor like this one
+            return
+        codes = [outer.f_code for outer in itertools.islice(_frames_above(frame), _FAR)]
+        if Walk.settled.__code__ not in codes and Handed.__dynograd_write__.__code__ not in codes:
+            self.refuse("a value is read", frame)
+
+    def _check(self, frame: Any) -> None:
+        array, check = frame.f_locals["array"], frame.f_locals["check"]
+        if self._open:
+            return
+        if type(array) is ndarray:
+            self._checked.append(array)
+            numbers = [
+                number
+                for number, tensor in enumerate(self.walk.handed)
+                if type(tensor) is not Handed and tensor.array is array
+            ]
+            where = ("value", numbers[0]) if numbers else ("array", array)
+            self.checks.append(Check(self.walk.at.number, check, where))
+        elif type(owner := getattr(array, "owner", None)) is Handed:
+            self.checks.append(Check(self.walk.at.number, check, ("value", owner.value.number)))
+            self._set_aside(frame)
+
+    def _read_number(self, frame: Any) -> None:
+        if frame.f_back.f_code is not Walk.read.__code__ and not self._open:
+            self.refuse("a value is read", frame)
+
+    def _met_unknown(self, frame: Any) -> None:
+        self.refuse(f"{frame.f_locals['op'].name}, whose result depends on values", frame)
+
+    # --- tensors that are made of numbers ---------------------------------------------------------------------------------------
+
+    def _makes(self, function: Any, draws: bool) -> Callable[[Any], None]:
+        signature = inspect.signature(function)
+
+        def handle(frame: Any) -> None:
+            args: list[Any] = []
+            kwargs: dict[str, Any] = {}
+            values = dict(frame.f_locals)
+            for name, parameter in signature.parameters.items():
+                if parameter.kind is parameter.VAR_POSITIONAL:
+                    args += values[name]
+                elif parameter.kind is parameter.VAR_KEYWORD:
+                    kwargs |= values[name]
+                elif parameter.kind is parameter.KEYWORD_ONLY or any(
+                    [other.kind is parameter.VAR_POSITIONAL for other in signature.parameters.values()]
+                ):
+                    kwargs[name] = values[name]
+                else:
+                    args.append(values[name])
+            like = function.__name__.endswith("_like")
+            if like:
+                args[0:1] = [self._stand_in(tensor) for tensor in args[0:1]]
+                kwargs |= {"input": self._stand_in(kwargs["input"])} if "input" in kwargs else {}
+            known = not _has_tensors([*args[like:], *[kwargs[name] for name in kwargs if name != "input"]])
+            call = Call(function, tuple(args), kwargs, draws) if known else None
+            self._open.append((frame, call))
+
+        return handle
+
+    def _makes_of_number(self, frame: Any) -> None:
+        value = frame.f_locals["value"]
+        call = Call(inplace._as_tensor, (value,), {}, False) if isinstance(value, (bool, int, float, complex)) else None
+        self._open.append((frame, call))
+
+    def _stand_in(self, tensor: Any) -> Tensor:
+        """A tensor of the same shape, dtype and layout."""
+        recorded = isinstance(tensor, Handed)
+        return Tensor.wrap(numpy.empty_like(self.walk.path.arrays[tensor.value.number] if recorded else tensor.array))
+
+    def _made(self, frame: Any, call: Call | None, result: Any) -> None:
+        if self._open or call is None or type(result) is not Tensor or result._requires_grad:
+            return
+        if call.kwargs.get("generator") is not None or call.kwargs.get("out") is not None:
+            return
+        self.calls[id(result)] = result, call
+        if call.draws:
+            self.draws.append(("call", call))
+
+    def _key(self, frame: Any) -> None:
+        if frame.f_locals["self"] is not default_generator:
+            self.refuse("it draws from a generator of its own", frame)
+        elif not self._open:
+            count = frame.f_locals["count"]
+            self.draws.append(("key", (count, default_generator.state())))
+
+    def _changes_gradients(self, function: Callable[..., Any]) -> Callable[[Any], None]:
+        def handle(frame: Any) -> None:
+            names = inspect.signature(function).parameters
+            self._clipping = function, {name: frame.f_locals[name] for name in names if name != "parameters"}
+            self._set_aside(frame)
+
+        return handle
+
+    def _clipped(self, result: Any) -> None:
+        (function, kwargs), self._clipping = self._clipping, None
+        if _has_tensors(list(kwargs.values())):
+            self.refuse(f"{function.__name__} is called with a number that is a tensor")
+        self.again.append(Again(self.walk.at.number, function, self._listed, kwargs, result))
+
+    # --- writes -----------------------------------------------------------------------------------------------------------------
+
+    def _write(self, frame: Any) -> None:
+        target = frame.f_locals["tensor"]
+        if isinstance(target, Handed):
+            return  # the walk ends
+        outermost = None
+        for outer in _frames_above(frame):
+            code = outer.f_code
+            if code.co_name == "before_rebinding":
+                self.refuse("a tensor is given other memory", frame)
+                return
+            if _first_argument(outer) is target:
+                if _method_of(code) is not None and is_library(outer.f_globals.get("__name__", "")):
+                    outermost = outer
+            elif outermost is not None and code.co_name not in ("ask", "_other_write"):
+                break
+        if outermost is None:
+            self.refuse("a write in place that is not known", frame)
+            return
+        method = _method_of(outermost.f_code)
+        if self.writes and self.writes[-1].target is target and self._last_frame is outermost:
+            return  # the same write asks several times
+        self._last_frame = outermost
+        bound = _bound(outermost)
+        if MODES.grad and (target._requires_grad or _has_gradients([*bound[0], *bound[1].values()])):
+            self.refuse("a write in place that has a gradient", frame)
+        elif id(target) in self.calls:
+            self.refuse("a tensor that the step has made of numbers is written in place", frame)
+        else:
+            numbers = {id(tensor): number for number, tensor in enumerate(self.walk.handed)}
+            args = tuple([described(value, numbers) for value in bound[0]])
+            kwargs = {name: described(value, numbers) for name, value in bound[1].items()}
+            self.writes.append(Write(self.walk.at.number, target, method, args, kwargs))
+
+
+def described(value: Any, numbers: dict[int, int]) -> tuple[str, Any]:
+    """A value of the step by its number in the tree, a tensor from outside, or what else an op may be called with."""
+    if isinstance(value, Tensor):
+        number = numbers.get(id(value))
+        return ("tensor", value) if number is None else ("value", number)
+    if isinstance(value, (list, tuple)):
+        return "list", (type(value), [described(element, numbers) for element in value])
+    return "plain", value
+
+
+def _first_argument(frame: Any) -> object:
+    code = frame.f_code
+    if code.co_argcount:
+        return frame.f_locals.get(code.co_varnames[0])
+    if code.co_flags & inspect.CO_VARARGS:
+        return next(iter(frame.f_locals.get(code.co_varnames[code.co_kwonlyargcount], ())), None)
+    return None
+
+
+def _method_of(code: Any) -> Callable[..., Any] | None:
+    name = "__setitem__" if code.co_name == "set_item" else code.co_name
+    return None if name == "__dynograd_write__" else getattr(Tensor, name, None)
+
+
+def _bound(frame: Any) -> tuple[tuple, dict[str, Any]]:
+    """The arguments of a call in place behind the tensor itself, as the frame has them."""
+    code, values = frame.f_code, frame.f_locals
+    named = code.co_argcount + code.co_kwonlyargcount
+    args: list[Any] = [values[name] for name in code.co_varnames[: code.co_argcount]]
+    kwargs: dict[str, Any] = {name: values[name] for name in code.co_varnames[code.co_argcount : named]}
+    for name in code.co_varnames[named : _count_of_arguments(code)]:
+        if isinstance(values[name], tuple):
+            args += values[name]
+        else:
+            kwargs |= values[name]
+    args = args[1:]
+    return tuple(args), kwargs
+
+
+def _count_of_arguments(code: Any) -> int:
+    more = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + more
+
+
+def _frames_above(frame: Any) -> Any:
+    frame = frame.f_back
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _code_of(function: Any) -> types.CodeType | None:
+    return getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+
+
+def _has_tensors(values: list[Any]) -> bool:
+    return any(
+        [
+            isinstance(value, (Tensor, ndarray)) or (isinstance(value, (list, tuple)) and _has_tensors(list(value)))
+            for value in values
+        ]
+    )
+
+
+def _has_gradients(values: list[Any]) -> bool:
+    return any([isinstance(value, Tensor) and value.requires_grad for value in values])

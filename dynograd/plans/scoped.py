@@ -1,0 +1,39 @@
+"""Steps with scopes of `autobatch`: they run as they are written, and what their scopes have in common is kept from call to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.autograd.modes import MODES
+from dynograd.transforms.autobatch.record.sequences import Sequences
+
+__all__ = ["Scopes"]
+
+REASON = "a scope of autobatch, whose ops run in groups"
+
+
+class Scopes:
+    """Of a compiled function: its scopes, and the sequences of ops in them."""
+
+    def __init__(self, exact: bool) -> None:
+        self.exact = exact
+        self.sequences: Any = None
+        self.calls = 0  # with a scope
+        self.latest = False  # whether the latest call had one
+
+    def begin(self) -> Any:
+        """A scope begins: what its recorder goes by."""
+        if self.sequences is None:
+            self.sequences = Sequences(self.exact)
+        self.latest = True
+        return self.sequences
+
+    def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call of a function that had a scope the latest time."""
+        before, MODES.sequences = MODES.sequences, self
+        self.latest = False
+        try:
+            return function(*args, **kwargs)
+        finally:
+            MODES.sequences = before
+            self.calls += self.latest

@@ -1,0 +1,72 @@
+"""Which of the recorded sizes formulas are found from: those at the ends of a range, those next to a size, and those whose steps are computed alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from dynograd.arrays import ndarray
+
+__all__ = ["candidates"]
+
+_MOST_SAMPLES = 6
+_MOST_NEAR = 4
+
+
+def candidates(paths: dict[tuple[int, ...], Any], numbers: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
+    """Sets of samples that one program may be made of for these sizes, the widest first.
+
+    An op may be computed otherwise from some size on (attention in tiles, say), and lay its results out otherwise: then only samples on
+    one side of it are one program.
+    """
+    samples = list(paths)
+    yield _ends(samples)
+    yield _nearest(samples, numbers)
+    kinds: dict[Any, list[tuple[int, ...]]] = {}
+    for sample in samples:
+        kinds.setdefault(_layout_of(paths[sample].program), []).append(sample)
+    if len(kinds) > 1:
+        for alike in kinds.values():
+            yield _ends(alike)
+            yield _nearest(alike, numbers)
+
+
+def _ends(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """A few of the samples: those with the least and most of each size and of all of them together, and the latest."""
+    chosen: dict[tuple[int, ...], None] = {}
+    for place in range(len(samples[0])):
+        if len({sample[place] for sample in samples}) > 1:
+            chosen[min(samples, key=lambda sample: sample[place])] = None
+            chosen[max(samples, key=lambda sample: sample[place])] = None
+    chosen[min(samples, key=math.prod)] = chosen[max(samples, key=math.prod)] = None
+    for sample in reversed(samples):
+        if len(chosen) >= _MOST_SAMPLES:
+            break
+        chosen[sample] = None
+    return list(chosen)[: 2 * _MOST_SAMPLES]
+
+
+def _nearest(samples: list[tuple[int, ...]], numbers: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The samples that are most like these sizes."""
+    near = sorted(samples, key=lambda sample: sum([abs(size - other) for size, other in zip(sample, numbers)]))
+    return near[:_MOST_NEAR]
+
+
+def _layout_of(program: Any) -> tuple[Any, ...]:
+    """The kernels of each call, and how its arrays lie in memory, whatever their sizes."""
+    if program.layout is not None:
+        return program.layout  # type: ignore[no-any-return]
+    layout: list[Any] = []
+    for call, form in zip(program.calls, program.forms):
+        layout.append(None if form is None else tuple([launch.name for launch in form]))
+        layout += [_order_of(array) for array in (*call.inputs, *call.outputs, *call.saved)]
+    program.layout = tuple(layout)
+    return program.layout  # type: ignore[no-any-return]
+
+
+def _order_of(array: Any) -> tuple[int, ...] | None:
+    if type(array) is not ndarray:
+        return None
+    dims = [place for place in range(array.ndim) if array.shape[place] > 1]
+    return (array.dtype.num, *sorted(dims, key=lambda place: (-array.strides[place], place)))

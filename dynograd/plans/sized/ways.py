@@ -1,0 +1,233 @@
+"""One way through a function at all sizes between recorded ones."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from dynograd.autograd.nodes import FREED
+from dynograd.base.shapes import Size
+from dynograd.plans.recording import Outside
+from dynograd.plans.sharing import let_gradient_go
+from dynograd.plans.sized.memory import Differs
+from dynograd.plans.sized.programs import SizedProgram
+from dynograd.plans.sized.sizes import Sizes
+from dynograd.plans.sized.values import Common
+from dynograd.plans.steps import MOST, Path
+from dynograd.plans.walks import Walk
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Way"]
+
+
+class Way:
+    """A way of a walk, of steps recorded at some sizes, which `resize` makes one of others.
+
+    Args:
+        paths: recorded, in the order of the sizes.
+        sizes: of the steps.
+        walk: with the ways that the function was seen to go so far, which are ready for the first of these sizes.
+    Raises:
+        Differs: they are not one program at several sizes.
+    """
+
+    def __init__(self, paths: Sequence[Path], sizes: Sizes, walk: Walk) -> None:
+        first = paths[0]
+        self.walk = walk
+        self.program = program = SizedProgram([path.program for path in paths], sizes, walk.arena)
+        common, end = program.common, len(program.calls)
+        events = [path.events for path in paths]
+        if any([len(other) != len(first.events) for other in events]):
+            raise Differs("other steps")
+        self._args = [_common_args(step, common, end) for step in zip(*events)]
+        self._kinds = [_common_outside(others, common) for others in zip(*[path.outside for path in paths])]
+        if any(
+            [path.used != first.used or path.parts != first.parts or path.forward != first.forward for path in paths]
+        ):
+            raise Differs("other gradients")
+        if not program.resize(sizes.samples[0]):
+            raise Differs("numbers that two formulas give")
+        self._add(first)
+        self._resize_steps()
+
+    def _add(self, first: Path) -> None:
+        outside = []
+        for tensor, array in zip(first.outside, self.program.outside):
+            if tensor.fresh:
+                own = copy.copy(tensor)
+                own.tensor, own.array, own.meta = Tensor.wrap(array), array, None
+                tensor = own
+            outside.append(tensor)
+        values = [
+            SimpleNamespace(_requires_grad=value.grad, _meta=True if value.is_view else None, array=None)
+            for value in _values_of(first)
+        ]
+        recording: Any = SimpleNamespace(
+            events=first.events,
+            outside=outside,
+            values=values,
+            calls=range(first.forward),
+            through=(),
+            consumed=lambda: first.used,
+            writes_into=lambda array: 0,
+            result=first.result,
+        )
+        self.walk.add(recording, self.program)
+        self.path = path = self.walk.paths[-1]
+        path.parts = first.parts
+        self._branch = self._find_branch()
+        for number, value in zip(path.numbers, _values_of(first)):
+            self.walk.values[number].version = value.version
+        self._varying = {path.numbers[place] for place in self.program.varying}
+
+    def _find_branch(self) -> tuple[Any, Any] | None:
+        """(the alternatives at a place of the walk, the one of them that this way begins with); None: all of the walk is this way."""
+        before = self.walk.root
+        for step in self.path.steps:
+            if step.path is self.path:
+                break
+            before = step
+        others = before.next.others
+        return next(((others, choice) for choice in others if choice.path is self.path), None)
+
+    def is_apart(self) -> bool:
+        """Whether it has steps that the ways before have not."""
+        return self._branch is not None
+
+    def allow(self, is_open: bool) -> None:
+        """Whether a walk may go this way."""
+        if self._branch is not None:
+            others, choice = self._branch
+            if is_open is not any([other is choice for other in others]):
+                if is_open:
+                    others.append(choice)
+                else:
+                    others.remove(choice)
+
+    def resize(self, numbers: tuple[int, ...]) -> bool:
+        """Makes the way one of these sizes. False: they are none that it can have."""
+        if numbers not in self.program.states and not self.program.sizes.fits(numbers):
+            return False
+        if numbers != self.program.at:
+            node = self.path.needed()
+            if node is not None and node.attrs is not FREED:
+                return False
+            self._let_gradients_go()
+            if not self.program.resize(numbers):
+                return False
+            self._resize_steps()
+        else:
+            self.program.comes_again = True
+        return True
+
+    def _let_gradients_go(self) -> None:
+        """Gradients whose sizes will be others."""
+        for _, number, tensor in self.path.gradients:
+            if number in self._varying:
+                let_gradient_go(self.walk, number, tensor)
+
+    def _resize_steps(self) -> None:
+        """Steps, values and tensors from outside have the numbers of the program's sizes."""
+        program, path = self.program, self.path
+        state = program.state
+        if state.steps is None:
+            state.steps = self._steps_made()
+        steps, values, gradients = state.steps
+        for step, args, fields in steps:
+            step.args = args
+            for name, content in fields:
+                setattr(step, name, content)
+        for outside, kind, array in zip(path.outside, state.kinds, program.outside):
+            if outside.fresh:
+                outside.kind, outside.array = kind, array
+                outside.tensor.array = array
+        for number, array, value, fields in values:
+            path.arrays[number] = array
+            value.shape, value.strides, value.size, value.shown, value.contiguous = fields
+        for place, gradient in gradients:
+            path.gradients[place] = gradient
+
+    def _steps_made(self) -> tuple[Any, ...]:
+        program, path, walk = self.program, self.path, self.walk
+        value_at, numbers = program.common.at, program.numbers
+        steps: list[Any] = []
+        for step, args in zip(path.steps, self._args):
+            if args is None or step.path is not path:
+                continue
+            described: list[Any] = list(step.args)
+            fields: list[tuple[str, Any]] = []
+            for place, common in args:
+                described[place] = value_at(common, numbers)
+                if place < MOST and described[place][0] == "same":
+                    fields.append((f"a{place}", described[place][1]))
+            steps.append((step, tuple(described), fields))
+        program.state.kinds = [value_at(kind, numbers) for kind in self._kinds]
+        values = []
+        for place in program.varying:
+            array, number = program.arrays[place], path.numbers[place]
+            shown = array.shape, array.strides, array.size, Size(array.shape), array.flags.c_contiguous
+            values.append((number, array, walk.values[number], shown))
+        arrays = {number: array for number, array, _, _ in values}
+        gradients = [
+            (place, (leaf, number, Tensor.wrap(arrays[number])))
+            for place, (leaf, number, _) in enumerate(path.gradients)
+            if number in self._varying
+        ]
+        return steps, values, gradients
+
+
+def _values_of(path: Path) -> list[Any]:
+    return [path.tree.values[number] for number in path.numbers]
+
+
+def _common_args(events: Sequence[Any], common: Common, time: int) -> list[tuple[int, object]] | None:
+    """The arguments of one step that differ: (place, what is common to them); None: none do.
+
+    Raises:
+        Differs: they are not the same step.
+    """
+    first = events[0]
+    for event in events:
+        alike = (
+            event.kind == first.kind
+            and event.entry is first.entry
+            and event.grad == first.grad
+            and event.results == first.results
+            and event.calls == first.calls
+            and event.shape == first.shape
+            and (event.subject is first.subject or (event.kind != "step" and event.subject == first.subject))
+            and len(event.args) == len(first.args)
+        )
+        if not alike:
+            raise Differs("another step")
+    differing = []
+    for place, described in enumerate(zip(*[event.args for event in events])):
+        whole = _described(described, common, time)
+        if whole is not described[0]:
+            differing.append((place, whole))
+    return differing or None
+
+
+def _described(values: Sequence[Any], common: Common, time: int) -> object:
+    """What is common to descriptions of one operand, or the first itself."""
+    kind = values[0][0]
+    if any([value[0] != kind for value in values]):
+        raise Differs("operands of other kinds")
+    if kind in ("value", "outside", "key"):
+        if any([value[1] != values[0][1] for value in values]) and kind != "key":
+            raise Differs("other operands")
+        return values[0]
+    return common.of(values, time)
+
+
+def _common_outside(others: Sequence[Outside], common: Common) -> object:
+    """What is common to the kinds of a tensor from outside that is another one in each step."""
+    first = others[0]
+    for other in others:
+        if other.fresh is not first.fresh or other.first != first.first or other.grad is not first.grad:
+            raise Differs("tensors from outside of other kinds")
+        if not first.fresh and not other.is_as(first):
+            raise Differs("other tensors from outside")
+    return common.of([other.kind for other in others], 0) if first.fresh else None

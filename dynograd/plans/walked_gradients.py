@@ -1,0 +1,97 @@
+"""Gradients as values in a walk, and the tensors that become, or stand for, leaves of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dynograd.autograd.modes import MODES
+from dynograd.plans.gradients import seeds_of
+from dynograd.plans.handed import Handed, stand_for
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["WalkedGradients"]
+
+
+class WalkedGradients:
+    """The part of a walk that gives them."""
+
+    at: Any
+    handed: list[Any]
+    running: bool
+    values: list[Any]
+
+    def _choices_of(self, kind: str, grad: int) -> Iterator[Any]:
+        """The steps that the record has here of a kind."""
+        for choice in (self.at, *self.at.others):
+            if choice.event is not None and choice.event.kind == kind and choice.grad == grad:
+                yield choice
+
+    def _go_to_one(self: Any, choice: Any, args: tuple) -> bool:
+        """Goes over the step, if these are its operands; afterwards the walk may have ended."""
+        new = self._matches(choice, args)
+        if new is None or (choice is not self.at and not self._go_over(choice)):
+            return False
+        self._go_to(choice, new)
+        return True
+
+    def gradients(self: Any, run: Any, outputs: Any, inputs: Any, seeds: Any, own: Any, flags: tuple) -> list[Any]:
+        """What `autograd.grad` gives: a tensor for each input, or None."""
+        through_ops = flags[1]
+        begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
+        for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
+            if self._go_to_one(choice, (outputs, inputs, begun_with, flags)):
+                if not self.running:
+                    break
+                last, numbers, keyed = choice.subject
+                for step, source in keyed:
+                    step.key = source.key
+                self.at = last.next
+                return [None if number is None else self.handed[number] for number in numbers]
+        if self.running and any([isinstance(tensor, Handed) for tensor in (*outputs, *inputs, *(seeds or ()))]):
+            self.leave("gradients that the record does not have here")
+        return (
+            MODES.plan.gradients(run, outputs, inputs, seeds, own, flags)
+            if MODES.plan not in (None, self)
+            else run(outputs, inputs, seeds, own)
+        )
+
+    def in_its_own_place(self: Any, tensor: Any, run: Any) -> Tensor:
+        """`run(tensor)`: the same value with a place of its own on the tape."""
+        for choice in self._choices_of("place", MODES.grad):
+            if self._go_to_one(choice, (tensor,)) and self.running:
+                return choice.result
+        if self.running and (isinstance(tensor, Handed) or tensor.requires_grad):
+            self.leave("a tensor gets a place of its own where the record does not have that")
+        return run(tensor) if MODES.plan in (None, self) else MODES.plan.in_its_own_place(tensor, run)
+
+    def ask(self: Any, question: Any, *groups: tuple[Any, ...]) -> bool:
+        """What is asked of the graph of gradients: `question(*groups)`."""
+        for choice in self._choices_of("ask", MODES.grad):
+            if self._go_to_one(choice, groups) and self.running:
+                return choice.event.subject
+        if self.running:
+            self.leave("the graph of gradients was asked for")
+        return question(*groups) if MODES.plan in (None, self) else MODES.plan.ask(question, *groups)
+
+    def flag(self: Any, tensor: Any, requires_grad: bool) -> None:
+        """`requires_grad` of a recorded tensor is set: it stands for a leaf from now on."""
+        value = tensor.value
+        if bool(requires_grad) is value.grad and (not value.grad or value.is_leaf):
+            return
+        if self.running and requires_grad:
+            for choice in self._choices_of("flag", 0):
+                (_, old), new = choice.args[0], choice.results[0]
+                if tensor is not self.handed[old] or type(tensor) is not Handed or type(self.handed[new]) is not Handed:
+                    continue
+                if choice is not self.at and not self._go_over(choice):
+                    break
+                other = self.handed[new]
+                stand_for(tensor, self.values[new])
+                stand_for(other, self.values[old])
+                self.put_in_place(old, other)
+                self.put_in_place(new, tensor)
+                self.at = choice.next
+                return
+        self.leave("requires_grad of a tensor is set where the record does not have that", tensor)
+        tensor.requires_grad = requires_grad

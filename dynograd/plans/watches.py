@@ -1,0 +1,153 @@
+"""Watches: fields of Python's objects that hold what they held when a step was recorded, looked at in one compiled call.
+
+Asking Python costs 0.05 us a field, as much as a kernel on a few elements, and a step has thousands of them. Compiled code reads the words
+where `object_fields` says that they lie, and so does `ctypes` while nothing is compiled.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy
+
+from dynograd.interpreter.tensor_fields import place_of
+from dynograd.kernels import module_of
+from dynograd.kernels.small.object_fields import FIELDS
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Watch", "can_watch", "compiled"]
+
+_REFERENCES, _TYPE, _LENGTH, _ITEMS, _ENTRIES = 0, 8, 16, 24, 32
+_COLLECTED = 16  # bytes ahead of an object that the garbage collector sees, which its size counts
+_SLOTS = {name: place_of(Tensor, name) for name in ("array", "_grad", "_meta", "_requires_grad")}
+
+
+class Watch:
+    """Rows of (a field of an object, what it is expected to hold). They belong to numbers, of values in a record; -1: to none.
+
+    An object whose references are counted is not kept, since that would count: whoever has it says what comes in its place (`put`).
+    """
+
+    __slots__ = ("_address", "_contents", "_first_other", "_kept", "_places", "_rows", "_words", "count")
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int]] = []
+        self._kept: list[Any] = []
+        self._places: dict[int, list[tuple[int, int]]] = {}  # by number: rows that look at its tensor, and the field
+        self._contents: dict[int, list[int]] = {}  # by number: rows that expect its tensor
+        self.count = 0
+
+    def field(self, tensor: Any, name: str, content: Any, number: int = -1) -> None:
+        """`tensor.name is content`; that may be the tensor of a number."""
+        if number >= 0:
+            self._contents.setdefault(number, []).append(len(self._rows))
+        self._kept += (tensor,) if number >= 0 else (tensor, content)
+        self._rows.append((id(tensor) + _SLOTS[name], id(content)))
+
+    def entry(self, mapping: dict[Any, Any], key: Any) -> None:
+        """The dict has the content under this key that it has now, in the memory of entries that it has now.
+
+        Raises:
+            LookupError: it keeps its entries where nobody expects them.
+        """
+        content = mapping[key]
+        places = _places_of(mapping, content)
+        if not places:
+            raise LookupError("no entry has this content")
+        self._kept += mapping, content
+        self._rows.append((id(mapping) + _ENTRIES, _word(id(mapping) + _ENTRIES)))
+        self._rows += [(place, id(content)) for place in places]
+
+    def items(self, listed: list[Any]) -> None:
+        """The list has the items that it has now, in the memory that it has now."""
+        start = _word(id(listed) + _ITEMS)
+        self._kept += listed, *listed
+        self._rows += [(id(listed) + _LENGTH, len(listed)), (id(listed) + _ITEMS, start)]
+        self._rows += [(start + 8 * place, id(item)) for place, item in enumerate(listed)]
+
+    def holders(self, number: int, tensor: Any, count: int) -> None:
+        """The tensor of a number has so many references as `sys.getrefcount` counts where it is read from a list."""
+        self._places.setdefault(number, []).append((len(self._rows), _REFERENCES))
+        self._rows.append((id(tensor) + _REFERENCES, count - 1))
+
+    def kind(self, number: int, tensor: Any, kind: type) -> None:
+        """The tensor of a number has this class."""
+        self._places.setdefault(number, []).append((len(self._rows), _TYPE))
+        self._rows.append((id(tensor) + _TYPE, id(kind)))
+
+    def close(self) -> Watch:
+        """All rows are there."""
+        self.count = len(self._rows)
+        self._words = numpy.array(self._rows, numpy.int64).reshape(-1, 2)
+        self._address = self._words.ctypes.data
+        self._first_other = compiled().first_other
+        return self
+
+    def put(self, number: int, tensor: Any) -> None:
+        """Another tensor has this number."""
+        for row, field in self._places.get(number, ()):
+            self._words[row, 0] = id(tensor) + field
+        for row in self._contents.get(number, ()):
+            self._words[row, 1] = id(tensor)
+
+    def first_other(self, start: int = 0) -> int:
+        """The first row from `start` on that is not as expected; `count`: there is none."""
+        place: int = self._first_other(self._address, start, self.count)
+        return place
+
+    def holds(self) -> bool:
+        """Whether all fields are as expected."""
+        return bool(self._first_other(self._address, 0, self.count) == self.count)
+
+
+def compiled() -> Any:
+    """The kernels of `words_numba`, or where nothing is compiled what stands in for them; loads Numba."""
+    return _without_kernels() if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" else module_of("words_numba")
+
+
+@functools.cache
+def _without_kernels() -> SimpleNamespace:
+    def first_other(rows: int, start: int, stop: int) -> int:
+        for row in range(start, stop):
+            if _word(_word(rows + 16 * row)) != _word(
+                rows + 16 * row + 8
+            ):  # what lies behind a pointer that has changed is not read
+                return row
+        return stop
+
+    return SimpleNamespace(first_other=first_other, copied_alike=lambda *_: False, pointed_alike=lambda *_: False)
+
+
+def _word(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
+
+
+def _places_of(mapping: dict[Any, Any], content: Any) -> list[int]:
+    """The addresses of the words with the content among the entries of a dict."""
+    start = _word(id(mapping) + _ENTRIES)
+    count = sys.getsizeof(mapping) - type(mapping).__basicsize__ - _COLLECTED
+    return [place for place in range(start, start + count - 7, 8) if _word(place) == id(content)]
+
+
+@functools.cache
+def can_watch() -> bool:
+    """Whether objects are what watches expect: those of a usual CPython."""
+    if FIELDS is None or not all(_SLOTS.values()):
+        return False
+    tensors = [Tensor.wrap(numpy.zeros(1)) for _ in range(2)]
+    more = [tensors[1]]
+    counts = [sys.getrefcount(tensors[0]), sys.getrefcount(tensors[1])]
+    words = [_word(id(tensor) + _REFERENCES) for tensor in tensors]
+    if len(more) != 1 or [count - 1 for count in counts] != [word - 1 for word in words] or words != [2, 3]:
+        return False
+    mapping = {"first": tensors[0], "second": tensors[1]}
+    return (
+        _word(id(tensors) + _LENGTH) == 2
+        and _word(_word(id(tensors) + _ITEMS) + 8) == id(tensors[1])
+        and [len(_places_of(mapping, tensor)) for tensor in tensors] == [1, 1]
+    )

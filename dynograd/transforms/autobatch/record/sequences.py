@@ -1,0 +1,538 @@
+"""Sequences: ops that follow one another in the same way again and again are recorded as one call.
+
+The program runs as it is written. Inside a sequence each op compares itself with the one that is next there, and gives a tensor back that
+is kept for it; the calls enter the record together, when the next op comes that is none of the sequence, or when somebody looks at
+a tensor. An op that is another one than expected has those before it recorded one by one. Which sequences there are is
+`learning`'s to find; in groups their calls are again ops one by one, or fused (`group/expanding.py`).
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+from weakref import getweakrefcount
+
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import caller
+from dynograd.base.generated_sources import run_source
+from dynograd.interpreter import TENSORS
+from dynograd.ops.op import Op
+from dynograd.transforms.autobatch.record.buckets import Port, Shared
+from dynograd.transforms.autobatch.record.forms import Form, frozen
+from dynograd.transforms.autobatch.record.pending import Kind, Lazy, note_view
+from dynograd.transforms.batching.batched import _active as active_vmaps
+
+__all__ = ["FIELDS", "MOST", "UNSEEN", "Sequence", "SequenceForm", "Sequences", "Step", "StepPort", "operand", "other"]
+
+MOST = 12  # arguments that the code of an op compares
+FIELDS = tuple([f"a{place}" for place in range(MOST)])
+UNSEEN = object()  # no argument is this
+MISS = object()
+INSIDE, INPUT, AGAIN, FIXED, STATIC = "inside", "input", "again", "fixed", "static"
+_new = object.__new__
+_MOST_AT = 32  # sequences that begin with one op
+OFTEN = (1 << 10) - 1  # after so many calls it is looked whether too many wait
+_LONGEST_PAUSE = 63  # scopes, until it is looked again which sequences there are
+_GAIN = 2  # an op in a sequence saves 0.5 us or more, one alone costs 1 us more than without sequences
+_CHANCES = 8  # times that a sequence may be left before its end, beside a quarter of the times that it was gone through
+
+
+class Step:
+    """An op of a sequence, as the code of ops compares it: `a0` and so on are its arguments by identity.
+
+    `wants` says of each argument what it is: (INSIDE, number of a result), (INPUT, kind), (AGAIN, number of an input), (FIXED, tensor) or
+    (STATIC, value as a key).
+    """
+
+    __slots__ = (
+        *FIELDS,
+        "args",
+        "form",
+        "grad",
+        "next",
+        "number",
+        "of",
+        "op",
+        "pack",
+        "result",
+        "results",
+        "sequence",
+        "wants",
+    )
+
+    def __init__(self, sequence: Any = None, number: int = 0) -> None:
+        self.sequence, self.number = sequence, number
+        self.of = self.op = self.form = self.next = self.result = self.pack = None
+        self.grad = -1
+        self.wants: tuple[tuple[str, Any], ...] = ()
+        self.args: tuple = ()  # how the arguments are nested: for each an index of `wants`, or a list of them
+        self.results: list[int] = []  # their numbers
+
+
+class StepPort:
+    """What a tensor of a sequence has for a port until its call is in the record. Whoever asks it for more than the kind has it recorded."""
+
+    __slots__ = ("is_view", "kind", "number", "sequence")
+    is_open = True
+
+    def __init__(self, sequence: Sequence, number: int, kind: Kind, is_view: bool) -> None:
+        self.sequence, self.number, self.kind, self.is_view = sequence, number, kind, is_view
+
+    def __getattr__(self, name: str) -> Any:
+        lazy = self.sequence.lazies[self.number]
+        self.sequence.sequences.between()
+        if type(lazy.pending) is not Port:
+            raise RuntimeError(f"autobatch: {name} of a call that is not in the record")
+        return getattr(lazy.pending, name)
+
+
+class SequenceForm(Form):
+    """The form of a sequence's calls: `kinds` are those of the results of all its ops."""
+
+    __slots__ = ("sequence",)
+
+    def __init__(self, sequence: Sequence, op: Op, kinds: tuple[Kind, ...], grad: int) -> None:
+        super().__init__(op, {}, grad)
+        self.sequence, self.kinds, self.single = sequence, kinds, False
+        self.label = f"sequence from {op.name} on"
+
+
+class Sequence:
+    """Ops that follow one another, and the tensors that are given back for them."""
+
+    def __init__(
+        self,
+        sequences: Sequences,
+        described: tuple,
+        place: tuple[Any, int],
+        steps: list[Step],
+        kinds: list[Kind],
+        inputs: int,
+        fixed: list[Any],
+    ) -> None:
+        self.sequences, self.described, self.place, self.steps = sequences, described, place, steps
+        self.inputs, self.fixed = inputs, fixed
+        self.form = SequenceForm(self, steps[0].op, tuple(kinds), steps[0].grad)  # type: ignore[arg-type]
+        self.calls = self.left = 0  # how often it was gone through, and left before its end
+        self.fused: dict[Any, Any] = {}  # by the results that are needed: the form of a cell, or why there is none
+        end = Step(self, len(steps))
+        for step, following in zip(steps, [*steps[1:], end], strict=True):
+            step.sequence, step.next = self, following
+        self.finish: Any = None
+        self.makers = [step for step in steps for _ in step.results]
+        # Where each result is an argument.
+        self.uses: list[list[tuple[Step, str]]] = [[] for _ in kinds]
+        for step in steps:
+            for field, (what, content) in zip(FIELDS, step.wants):
+                if what == INSIDE:
+                    self.uses[content].append((step, field))
+        self.base = [self._base_of(number) for number in range(len(kinds))]
+        self.ports = [
+            StepPort(self, number, kind, base is not None)
+            for number, (kind, base) in enumerate(zip(kinds, self.base, strict=True))
+        ]
+        self.lazies: list[Any] = [None] * len(kinds)
+        for number in range(len(kinds)):
+            self.renew(number)
+        self.inner: list[Any] = []
+        self.given: list[int] = []  # results that somebody had when the next op came
+        self.show_inner()
+        self.begin = self.written_begin()
+
+    def _base_of(self, number: int) -> tuple[str, int] | None:
+        """Of a view, what it is a view of: (INSIDE, number) or (INPUT, number)."""
+        step = self.makers[number]
+        if not step.op.view:  # type: ignore[attr-defined]
+            return None
+        what, content = step.wants[0]
+        if what == INPUT:
+            content = self._input_at(step, 0)
+        return (INPUT, content) if what == AGAIN else (what, content)
+
+    def _input_at(self, at: Step, place: int) -> int:
+        """The number of the input that this argument is."""
+        number = 0
+        for step in self.steps:
+            for other, (what, _) in enumerate(step.wants):
+                if step is at and other == place:
+                    return number
+                number += what == INPUT
+        raise AssertionError
+
+    def renew(self, number: int) -> None:
+        """The next call gives another tensor for this result."""
+        lazy, step = _new(Lazy), self.makers[number]
+        lazy.pending, lazy.row = self.ports[number], 0
+        self.lazies[number] = lazy
+        if step.pack is None:
+            step.result = lazy
+        else:
+            step.result[number - step.results[0]] = lazy
+        for user, field in self.uses[number]:
+            setattr(user, field, lazy)
+
+    def written_begin(self) -> Any:
+        """`begin(recorder, args)`: whether a call of the first op begins the sequence; then its inputs are noted."""
+        step, names = self.steps[0], {f"a{place}": value for place, value in enumerate(self.steps[0].args)}
+        lines = ["def begin(recorder, args):", f"    {', '.join(names)}, = args"]
+        places: dict[int, str] = {}
+        known: dict[str, Any] = dict(
+            __name__=__name__, Lazy=Lazy, Port=Port, row_of=row_of, is_value=is_value, following=step.next
+        )
+        for name, place in names.items():
+            parts = [f"{name}_{part}" for part in place] if type(place) is list else [name]
+            if type(place) is list:
+                lines.append(f"    {', '.join(parts)}, = {name}")
+            places |= zip(place if type(place) is list else [place], parts)
+        inputs: list[str] = []
+        noted = []
+        for place, (what, content) in enumerate(step.wants):
+            name = places[place]
+            known[f"known_{name}"] = content
+            if what == INPUT:
+                inputs.append(name)
+                noted.append(f"({name}, p_{name}, r_{name})")
+                lines += [
+                    f"    if type({name}) is Lazy and type(p_{name} := {name}.pending) is Port and p_{name}.kind is known_{name} "
+                    f"and p_{name}.bucket.recorder is recorder:",
+                    f"        r_{name} = {name}.row",
+                    f"    elif (entry := row_of(recorder, {name}, known_{name})) is not None:",
+                    f"        p_{name}, r_{name} = entry",
+                    "    else:",
+                    "        return False",
+                ]
+            elif what == STATIC:
+                known[f"known_{name}"], known[f"key_{name}"] = content[1], content[0]
+                is_same = f"{name} is known_{name} or " if is_constant(content[1]) else ""
+                lines += [f"    if not ({is_same}is_value({name}, key_{name})):", "        return False"]
+            else:
+                lines += [
+                    f"    if {name} is not {inputs[content] if what == AGAIN else f'known_{name}'}:",
+                    "        return False",
+                ]
+        lines += [f"    recorder.operands = [{', '.join(noted)}]", "    recorder.at = following", "    return True"]
+        return run_source("\n".join(lines) + "\n", f"beginning of autobatched {self.form.label}", known)["begin"]
+
+    def written(self) -> Any:
+        """`finish(recorder)`: the call enters the record, and the results that are given out are rows of it. Written for what is given out now."""
+        places = range(self.inputs)
+        ports = ", ".join([f"p{place}" for place in places])
+        lines = [
+            "def finish(recorder):",
+            "    operands = recorder.operands",
+            f"    {''.join(f'(_, p{place}, r{place}), ' for place in places)} = operands",
+            f"    entry = recorder.table.get((form, {ports}))",
+            "    if entry is None:",
+            f"        entry = recorder.table[form, {ports}] = enter(recorder, operands)",
+            f"    {''.join(f'add{place}, base{place}, ' for place in places)}next_row, ports = entry",
+            *[f"    add{place}(base{place} + r{place})" for place in places],
+            "    row = next_row()",
+            "    recorder.operands = []",
+            "    if sum(map(getrefcount, inner)) != count or any(map(getweakrefcount, inner)):",
+            "        return sequence.give_more(row, ports, operands)",
+        ]
+        for number in self.given:
+            lines += [f"    lazy = lazies[{number}]", f"    lazy.pending = ports[{number}]", "    lazy.row = row"]
+        for number in self.given:
+            base = self.base[number]
+            if base is not None:
+                what, place = base
+                of = f"lazies[{place}]" if what == INSIDE else f"operands[{place}][0]"
+                lines.append(f"    note_view(lazies[{number}], {of})")
+        names: dict[str, Any] = {}
+        for number in self.given:
+            lines += [
+                f"    lazies[{number}] = lazy = new(Lazy)",
+                f"    lazy.pending = port{number}",
+                "    lazy.row = 0",
+            ]
+            names[f"port{number}"] = self.ports[number]
+            step = self.makers[number]
+            names[f"maker{number}"] = step if step.pack is None else step.result
+            target = "result" if step.pack is None else number - step.results[0]
+            lines.append(
+                f"    maker{number}.result = lazy" if step.pack is None else f"    maker{number}[{target}] = lazy"
+            )
+            for use, (user, field) in enumerate(self.uses[number]):
+                names[f"user{number}_{use}"] = user
+                lines.append(f"    user{number}_{use}.{field} = lazy")
+        lines += [f"    if not row & {OFTEN}:", "        recorder.check_size()"]
+        names |= dict(
+            __name__=__name__,
+            form=self.form,
+            enter=self._enter,
+            sequence=self,
+            inner=self.inner,
+            count=sum(map(getrefcount, self.inner)),
+            lazies=self.lazies,
+            getrefcount=getrefcount,
+            getweakrefcount=getweakrefcount,
+            note_view=note_view,
+            new=_new,
+            Lazy=Lazy,
+        )
+        return run_source("\n".join(lines) + "\n", f"autobatched {self.form.label}", names)["finish"]
+
+    def give_more(self, row: int, ports: tuple, operands: list[Any]) -> None:
+        """Somebody has results that nobody had so far: they are given out from now on."""
+        given = [
+            number
+            for number, references, count in zip(
+                self.inner_numbers, list(map(getrefcount, self.inner)), self.counts, strict=True
+            )
+            if references != count or getweakrefcount(self.lazies[number])
+        ]
+        for number in given:  # grows while it is read: a view holds what it is a view of
+            base = self.base[number]
+            if base is not None and base[0] == INSIDE and base[1] not in (*given, *self.given):
+                given.append(base[1])
+        self.given = sorted([*self.given, *given])
+        for number in self.given:
+            lazy, base = self.lazies[number], self.base[number]
+            lazy.pending, lazy.row = ports[number], row
+        for number in self.given:
+            base = self.base[number]
+            if base is not None:
+                note_view(self.lazies[number], self.lazies[base[1]] if base[0] == INSIDE else operands[base[1]][0])
+        for number in self.given:
+            self.renew(number)
+        self.show_inner()
+
+    def show_inner(self) -> None:
+        """Looks which results nobody is given, and how many references they have."""
+        self.inner_numbers = [number for number in range(len(self.lazies)) if number not in self.given]
+        self.inner[:] = [self.lazies[number] for number in self.inner_numbers]  # the list that `finish` looks at
+        self.counts = list(map(getrefcount, self.inner))
+        self.finish = self.written()
+
+    def _enter(self, recorder: Any, operands: list[Any]) -> tuple:
+        """What the table has for calls with operands of these ports."""
+        bucket = recorder.bucket_for(self.form, [(port, row) for _, port, row in operands])
+        columns = []
+        for column, (_, port, _) in zip(bucket.columns, operands, strict=True):
+            columns += [column.append, recorder.base_of(port)]
+        return *columns, bucket.next_row, bucket.ports
+
+    def leave(self, recorder: Any, count: int) -> None:
+        """Only the first `count` ops have come: they are recorded one by one."""
+        self.left += 1
+        operands, recorder.operands = recorder.operands, []
+        mode = MODES.grad
+        renewed: list[int] = []
+        inputs = iter(operands)
+        try:
+            for step in self.steps[:count]:
+                values = [self._value(want, operands, inputs) for want in step.wants]
+                args = tuple(
+                    [values[place] if type(place) is int else [values[part] for part in place] for place in step.args]
+                )
+                MODES.grad = step.grad
+                result = self.sequences.record(recorder, step.op, args)
+                for number, lazy in zip(step.results, [result] if step.pack is None else result, strict=True):
+                    self._stand_for(number, lazy)
+                    renewed.append(number)
+        finally:
+            MODES.grad = mode
+        for number in renewed:
+            self.renew(number)
+        self.show_inner()
+        if self.left > _CHANCES and 4 * self.left > self.calls:
+            self.sequences.drop(self)
+
+    def _stand_for(self, number: int, recorded: Any) -> None:
+        """The tensor that was given back is what the op gives now."""
+        lazy = self.lazies[number]
+        lazy.pending, lazy.row = recorded.pending, recorded.row
+        origin = getattr(recorded, "origin", None)
+        if origin is not None:
+            note_view(lazy, origin)
+
+    def _value(self, want: tuple[str, Any], operands: list[Any], inputs: Any) -> Any:
+        what, content = want
+        if what == INSIDE:
+            return self.lazies[content]
+        if what == INPUT:
+            return next(inputs)[0]
+        if what == AGAIN:
+            return operands[content][0]
+        return content if what == FIXED else content[1]
+
+    def note(self, calls: int) -> None:
+        """So many calls of it are about to run."""
+        self.calls += calls
+        self.sequences.inside += calls * len(self.steps)
+
+    def is_valid(self, recorder: Any) -> bool:
+        """Whether its parameters are what they were; the record knows then that it needs them."""
+        if self in recorder.valid:
+            return True
+        for tensor, kind in self.fixed:
+            entry = recorder.entry_of(tensor)
+            if type(entry) is not Shared or entry.kind is not kind or tensor.node is not None:
+                return False
+        recorder.valid.add(self)
+        return True
+
+
+class Sequences:
+    """The sequences of a function, from call to call, and where its program is: in one of them, or between two."""
+
+    record: Any = None  # what `recording` and `learning` give
+    new_log: Any = None
+    learned: Any = None
+
+    def __init__(self, exact: bool = False) -> None:
+        self.exact = exact  # no fused kernels
+        self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
+        self.codes: dict[int, Any] = {}  # keeps code, so that ids stay its own
+        self.between_steps, self.learning = Step(), Step()
+        self.recorder: Any = None
+        self.log: Any = None
+        self.waits, self.pause = 1, 0  # scopes until one is learned from again
+        self.pays = False  # whether most ops are in sequences
+        self.scopes = self.inside = self.alone = 0  # scopes, and ops in them within a sequence and alone
+
+    @property
+    def all(self) -> list[Sequence]:
+        return [sequence for sequences in self.starts.values() for sequence in sequences]
+
+    def drop(self, sequence: Sequence) -> None:
+        alike = self.starts[sequence.steps[0].of]
+        if sequence in alike:
+            alike.remove(sequence)
+
+    def begin(self, recorder: Any) -> None:
+        """A scope begins: it is seen which sequences there are, or those that are known are gone through."""
+        self.recorder, self.scopes = recorder, self.scopes + 1
+        self.inside = self.alone = 0
+        if self.waits:
+            self.waits -= 1
+            if self.pays:
+                recorder.at = self.between_steps
+        else:
+            self.log = self.new_log(self)
+            recorder.at = self.learning
+
+    def end(self, recorder: Any) -> None:
+        """The scope is over."""
+        self.between()
+        at, recorder.at, self.recorder = recorder.at, None, None
+        if at is self.learning:
+            log, self.log = self.log, None
+            known = {sequence.described for sequence in self.all}
+            for sequence in self.learned(log):
+                alike = self.starts.setdefault(sequence.steps[0].of, [])
+                if sequence.described not in known and len(alike) < _MOST_AT:
+                    alike.append(sequence)
+            self.waits = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
+            self.pays = bool(self.all)
+        elif at is not None:
+            self.pays = self.inside > _GAIN * self.alone
+            if self.pays:
+                self.waits = max(self.waits, 1)  # what it knows is enough
+
+    def between(self) -> None:
+        """What comes next is no step of a sequence, or has to find all calls in the record."""
+        recorder = self.recorder
+        if recorder is None:
+            return
+        step = recorder.at
+        if step is self.between_steps:
+            return
+        if step is self.learning:
+            self.log.interrupt()
+            return
+        recorder.at = self.between_steps
+        if step.of is None:
+            step.sequence.finish(recorder)
+        else:
+            step.sequence.leave(recorder, step.number)
+
+
+def other(recorder: Any, op: Op, this: Any, args: tuple) -> Any:
+    """An op that is not the next one of a sequence: it may begin another. MISS: it is recorded by itself."""
+    sequences, step = recorder.sequences, recorder.at
+    if step is not sequences.between_steps:
+        if step is sequences.learning:
+            return sequences.log.record(recorder, op, this, args)
+        if step.of is None:
+            recorder.at = sequences.between_steps
+            step.sequence.finish(recorder)
+        else:
+            sequences.between()
+    beginning = sequences.starts.get(this)
+    if beginning is not None and recorder.cast is None and not active_vmaps.levels:
+        place = None if len(beginning) == 1 else caller()
+        for sequence in beginning:
+            if (
+                (place is None or sequence.place == place)
+                and sequence.form.grad == MODES.grad
+                and (sequence in recorder.valid or sequence.is_valid(recorder))
+                and sequence.begin(recorder, args)
+            ):
+                step = sequence.steps[0]
+                return step.result if step.pack is None else step.pack(step.result)
+    sequences.alone += 1
+    return MISS
+
+
+_CONSTANT = (int, float, bool, str, type(None))
+
+
+def is_constant(value: Any) -> bool:
+    """Whether an object is one value for ever."""
+    return type(value) in _CONSTANT or (type(value) is tuple and all(map(is_constant, value)))
+
+
+def layer(recorder: Any, op: Op, *args: Any) -> Any:
+    """A call of a layer that is this op, and not the next one of a sequence.
+
+    Raises:
+        KeyError: it is looked at which sequences there are; the call goes its usual way then.
+    """
+    if recorder.at is recorder.sequences.learning:
+        raise KeyError
+    return other(recorder, op, op, args)
+
+
+def flat(args: tuple, this: Any) -> list[Any]:
+    """The arguments as the fields of a step have them: the tensors of an op's list one by one."""
+    if type(this) is not tuple:
+        return list(args)
+    place = this[2]
+    return [*args[:place], *args[place], *args[place + 1 :]]
+
+
+def operand(recorder: Any, step: Step, place: int, value: Any) -> bool:
+    """Whether `value` is what the step has at this place, where it is not the same object; an input is noted."""
+    what, content = step.wants[place]
+    if what == INPUT:
+        entry = row_of(recorder, value, content)
+        if entry is None:
+            return False
+        recorder.operands.append((value, *entry))
+        return True
+    if what == AGAIN:
+        return recorder.operands[content][0] is value
+    return what == STATIC and is_value(value, content[0])
+
+
+def row_of(recorder: Any, value: Any, kind: Kind) -> tuple[Any, int] | None:
+    """(port, row) of a tensor of this kind; None for anything else."""
+    if type(value) is Lazy:
+        port = value.pending
+        if type(port) is Port and port.kind is kind and port.bucket.recorder is recorder:
+            return port, value.row
+    elif type(value) in TENSORS:
+        entry = recorder.entry_of(value)
+        if type(entry) is tuple and entry[0].kind is kind:
+            return entry
+    return None
+
+
+def is_value(value: Any, key: Any) -> bool:
+    """Whether an argument is the one with this key."""
+    try:
+        return bool(frozen(value) == key)
+    except TypeError:
+        return False
