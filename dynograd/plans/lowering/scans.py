@@ -56,8 +56,8 @@ def _running(call: Call) -> Lowered | None:
     kind, floats = _WIDER[lines.source.dtype.name], lines.source.dtype.kind == "f"
     first = kind(join == "prod")
     if lines.inner > 1:
-        arguments = (lines.x, lines.n, lines.inner, reverse, first, lines.results[0])
-        return lines.lowered(scans_numba.columns(join), *arguments, by_columns=True, exact=not floats)
+        columns = (lines.x, lines.n, lines.inner, reverse, first, lines.results[0])
+        return lines.lowered(scans_numba.columns(join), *columns, by_columns=True, exact=not floats)
     start = layouts.scratch((lines.outer,), kind)
     lines.before += layouts.fill(start, first) or []
     arguments = (lines.x, lines.n, lines.n, 1, reverse, start, lines.results[0])
@@ -75,8 +75,8 @@ def _running_extreme(call: Call) -> Lowered | None:
         return None
     largest = call.name == "cummax"
     if lines.inner > 1:
-        arguments = (lines.x, lines.n, lines.inner, largest, *lines.results)
-        return lines.lowered(scans_numba.extreme_columns, *arguments, by_columns=True, exact=True)
+        columns = (lines.x, lines.n, lines.inner, largest, *lines.results)
+        return lines.lowered(scans_numba.extreme_columns, *columns, by_columns=True, exact=True)
     arguments = (lines.x, lines.n, largest, *lines.results)
     return lines.lowered(scans_numba.extreme_rows, *arguments, by_columns=False, exact=True)
 
