@@ -59,6 +59,11 @@ FORMS = [
     # scans
     *[Row(name, of((3, 50, 4), numbers=(dim,)), f"{dim}", rule=name != "cumprod") for name in ("cumsum", "sum_onwards", "cumprod", "cummax", "cummin", "reversed_along") for dim in (0, 1, 2)],
     *[Row(name, of((3, 9000), numbers=(1,)), "long", rule=name != "cumprod") for name in ("cumsum", "sum_onwards", "cumprod")],
+    *[Row("prod", of((3, 5, 4), numbers=(dim, keep)), f"{dim}{keep}") for dim, keep in [(None, False), (1, True), (0, False), (2, False)]],
+    Row("prod", lambda r, d: (whole_numbers(r, d), 1), "zeros"),
+    *[Row("logcumsumexp", of((3, 5, 4), numbers=(dim,)), f"{dim}", rule=False) for dim in (0, 1, 2)],
+    *[Row("behind_one", of((3, 5, 4), numbers=(dim,)), f"{dim}") for dim in (0, 2)],
+    Row("swiglu", of((4, 6), (4, 6))),
     Row("cumsum", lambda r, d: (index(r, 9, 5, 6), 1), "int64", (F,), False),
     *[
         Row("scatter_reduce", lambda r, d, how=how, own=own: (tensor(r, d, 3, 6), 1, index(r, 6, 3, 20), dynograd.tensor(r.integers(1, 4, (3, 20)).astype(d)).requires_grad_(), how, own), f"{how}{own}")

@@ -19,10 +19,11 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
-from dynograd.plans.lowering.forms import Lowered, arguments_of, described, form, gradients_of
+from dynograd.plans.lowering.bound import computes_apart
+from dynograd.plans.lowering.forms import FORMS, Lowered, arguments_of, described, form, gradients_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["LOWERS", "lower_in_parts", "op_in_parts", "rule_in_parts", "rules_in_parts"]
+__all__ = ["LOWERS", "lower_in_parts", "lower_rule", "op_in_parts", "rule_in_parts", "rules_in_parts"]
 
 LOWERS: list[Callable[[list[Call], list[Any]], list[Lowered | None]]] = []
 """What lowers calls, the package's own, which knows all forms; the second argument are arrays that others read."""
@@ -254,10 +255,15 @@ class _Saved:
         return value
 
 
-def rule_in_parts(call: Call) -> Lowered | None:
-    """The ops that a rule calls, as under `create_graph`. What they check, the forward has checked."""
+def rule_in_parts(call: Call, rule: Callable[..., Any] | None = None) -> Lowered | None:
+    """The ops that a rule calls, as under `create_graph`. What they check, the forward has checked.
+
+    Args:
+        rule: another one, up to rounding.
+    """
     op, node = call.op, call.node
-    rule = op.backward_rule
+    exact = rule is None and op.fast_backward_rule is None
+    rule = rule or op.backward_rule
     if rule is None or node is None:
         return None
 
@@ -282,7 +288,21 @@ def rule_in_parts(call: Call) -> Lowered | None:
             result = (*result[:place], *result[place], *result[place + 1 :])
         return list(result)
 
-    return _in_parts(call, run, op.fast_backward_rule is None, True)
+    return _in_parts(call, run, exact, True)
+
+
+def lower_rule(call: Call) -> Lowered | None:
+    """A rule without a form of its own in its parts, where a trial proves them: it may decide by values in a way that is not seen."""
+    if call.kind != "rule" or (call.kind, call.name) in FORMS:
+        return None
+    if any([value.dtype.kind not in "fb" for value in call.inputs if isinstance(value, numpy.ndarray)]):
+        return None
+    lowered = rule_in_parts(call)
+    try:
+        proven = lowered is not None and computes_apart(call, lowered, False)
+    except _REFUSALS:  # the rule refuses such numbers
+        return None
+    return lowered if proven else None
 
 
 def rules_in_parts(*names: str) -> None:
