@@ -46,7 +46,7 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
   is copied to the CPU and back, with a warning. GPU kernels are tested in emulation against the CPU's.
 - **compile** ([Compiled steps](compile.md)): what computes it in a compiled step, by the tables: `form`, launches written for the op; `formula`, one
   loop of its formula, together with its neighbours; `bound`, the compiled kernels that eager calls, with what NumPy computes between them; `trial`,
-  those kernels where a trial proves that they are all of the call, else Python; `view`, nothing; `Python`, the op's own function; `parts`, what the
+  those kernels, or of a rule the ops that it calls, where a trial proves them, else Python; `view`, nothing; `Python`, the op's own function; `parts`, what the
   op is made of; –: it is not recorded, and runs as it is written. Its backward likewise, where that is another word. Unusual dtypes, layouts and
   arguments may be left to Python: `report()` says so.
 - **method**, **in place**: the names on `Tensor`; –: PyTorch has none, or the op is a part of others.

@@ -51,6 +51,34 @@ def strided(values: Any, order: tuple[int, ...]) -> Any:
     return dynograd.from_numpy(turned).requires_grad_(values.requires_grad)
 
 
+def of(*shapes, numbers=(), **options):
+    """Tensors of these shapes, then the numbers."""
+
+    def make(random, dtype):
+        return (*[tensor(random, dtype, *shape) for shape in shapes], *numbers)
+
+    return make
+
+
+def positive(*shapes):
+    return lambda random, dtype: tuple(
+        [tensor(random, dtype, *shape).detach().abs().requires_grad_() for shape in shapes]
+    )
+
+
+def index(random, high, *shape):
+    return dynograd.tensor(random.integers(0, high, shape))
+
+
+def whole_numbers(random, dtype):
+    """Whole numbers and zeros, as floats."""
+    return dynograd.tensor(random.integers(-4, 5, (5, 6)).astype(dtype)).requires_grad_()
+
+
+def mask(random: Any, *shape: int) -> Any:
+    return dynograd.tensor(random.integers(0, 2, shape).astype(bool))
+
+
 class Made:
     """An eager call, and the call of a plan that stands for it, or (kind "rule") for its rule."""
 

@@ -282,3 +282,48 @@ def kernels_of_several_kinds(compile: Any) -> Any:
         return repeated.chunk(2, 1)[1].sum(1).pow(2).sum() + many.square().mean() + (model(x)[0] * repeated).sum()
 
     return *trained(model, loss, compile), rows
+
+
+@program()
+def picked_along_a_dim(compile: Any) -> Any:
+    model = nn.Linear(WIDTH, 5)
+
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        scores = model(x)
+        chosen = scores.gather(2, y[..., None]).squeeze(2)
+        best = scores.max(2).values - scores.amin(2)
+        counts = torch.zeros(x.shape[0], 5).scatter_add(1, y, chosen)
+        return (chosen - 0.9 * best).pow(2).mean() + counts.square().sum() / x.shape[1] + scores.logsumexp(2).mean()
+
+    def batch(numbers: Any, n: int, count: int) -> Any:
+        return *rows(numbers, n, count), torch.from_numpy(numbers.integers(0, 5, (count, n)))
+
+    return *trained(model, loss, compile), batch
+
+
+@program()
+def statistics_of_rows(compile: Any) -> Any:
+    model = nn.Linear(WIDTH, 6)
+
+    def loss(model: Any, x: Any) -> Any:
+        h = model(x)
+        spread = h.std(1).sum() + h.var(2, correction=0).mean() + h.norm(dim=2).mean()
+        running = h.cumsum(1).tanh().mean() + h.flip(1).cummax(1).values.mean()
+        waves = (h * torch.arange(x.shape[1])[:, None]).sin().mean() + torch.cos(h).amax(1).sum()
+        return spread + running + waves + F.pad(h.transpose(1, 2), (2, 1), mode="reflect").square().mean()
+
+    return *trained(model, loss, compile, torch.optim.SGD), rows
+
+
+@program()
+def repeated_and_masked(compile: Any) -> Any:
+    model = nn.Linear(WIDTH, 4)
+
+    def loss(model: Any, x: Any) -> Any:
+        h = model(x)
+        scores = h @ h.transpose(1, 2)
+        causal = scores.tril() + scores.triu(1).roll(1, 0) + torch.diag_embed(h.sum(2))
+        twice = h.repeat_interleave(2, 1) * h.repeat(1, 2, 1)
+        return causal.softmax(2).square().sum() + twice.mean() + scores.diagonal(dim1=1, dim2=2).sigmoid().mean()
+
+    return *trained(model, loss, compile), rows

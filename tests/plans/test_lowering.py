@@ -9,57 +9,24 @@ import dynograd
 from dynograd.errors import IndexRangeError
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import lower
+from tests.plans.lowering_forms import FORMS
 from tests.plans.lowering_rows import Made, Row, check, run, strided, tensor
+from tests.plans.lowering_rows import index as _index
+from tests.plans.lowering_rows import mask as MASK
+from tests.plans.lowering_rows import of as _of
+from tests.plans.lowering_rows import positive as _positive
 
 F, B = "float32", "bool"
-
-
-def _of(*shapes, numbers=(), **options):
-    """Tensors of these shapes, then the numbers."""
-
-    def make(random, dtype):
-        return (*[tensor(random, dtype, *shape) for shape in shapes], *numbers)
-
-    return make
-
-
-def _positive(*shapes):
-    return lambda random, dtype: tuple(
-        [tensor(random, dtype, *shape).detach().abs().requires_grad_() for shape in shapes]
-    )
-
-
-def _index(random, high, *shape):
-    return dynograd.tensor(random.integers(0, high, shape))
-
-
-def _places(random, dtype):
-    """Whole numbers and zeros, as floats."""
-    return dynograd.tensor(random.integers(-4, 5, (5, 6)).astype(dtype)).requires_grad_()
 
 
 UNARY = "relu sigmoid tanh gelu silu exp neg square abs erf mish hardswish".split()
 BINARY = "add sub mul div maximum minimum".split()
 COMPARED = "lt le gt ge eq ne".split()
-MASK = lambda random, *shape: dynograd.tensor(random.integers(0, 2, shape).astype(bool))  # noqa: E731
 DRAWN = [((3, 5), "small"), ((5, 4096), "tiles"), ((70, 301), "large")]
 
 ROWS = [
+    *FORMS,
     *[Row(name, _of((3, 5))) for name in UNARY],
-    *[Row(name, _of((3, 5))) for name in "sin cos tan asinh sinh cosh atan".split()],
-    *[Row(name, lambda r, d: (tensor(r, d, 300, 70) * 10.0 ** dynograd.tensor(r.integers(-8, 30, (300, 70))).to(getattr(dynograd, d)),), "large", (F,)) for name in ("sin", "cos")],
-    *[Row(name, lambda r, d: ((tensor(r, d, 3, 5) / 3).detach().requires_grad_(),)) for name in ("asin", "acos", "atanh")],
-    Row("atan2", _of((4, 6), (6,))),
-    Row("pow", lambda r, d: (tensor(r, d, 4, 6).detach().abs().requires_grad_(), tensor(r, d, 4, 6)), "tensors"),
-    Row("pow", _of((4, 6), numbers=(4,)), "4th"),
-    Row("pow", lambda r, d: (2.0, tensor(r, d, 4, 6)), "of number"),
-    *[Row(name, lambda r, d: (_places(r, d), _places(r, d) + 0.25)) for name in ("remainder", "fmod")],
-    *[Row(name, lambda r, d: (tensor(r, d, 4, 6), numbers), "number") for name in ("remainder", "fmod") for numbers in (1.5, -0.75)],
-    *[Row(name, lambda r, d: (_places(r, d), _places(r, d)), "zeros", rule=False) for name in ("remainder", "fmod", "floor_divide")],
-    *[Row(name, lambda r, d: (_index(r, 9, 5, 6) - 4, _index(r, 9, 5, 6) - 4), "int64", (F,), False) for name in ("bitwise_and", "bitwise_xor")],
-    *[Row(name, lambda r, d, n=n: (_index(r, 9, 5, 6) - 4, n), f"int64 by {n}", (F,), False) for name in ("remainder", "fmod", "floor_divide") for n in (3, -2, -1)],
-    *[Row(name, lambda r, d: (MASK(r, 4, 6), MASK(r, 6)), "bool", (F,), False) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")],
-    Row("bitwise_not", lambda r, d: (MASK(r, 4, 6),), "bool", (F,), False),
     *[Row(name, _of((70, 300)), "large") for name in ("relu", "tanh", "gelu")],
     *[Row(name, _positive((4, 6))) for name in ("log", "sqrt", "rsqrt")],
     *[Row(name, _of((4, 6), (4, 6))) for name in BINARY],
@@ -139,72 +106,6 @@ ROWS = [
     Row("index", lambda r, d: (tensor(r, d, 3, 9, 5), [_index(r, 9, 7)], (slice(None), 0)), "dim 1"),
     Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 4, 5), [dynograd.tensor(r.permutation(9)[:4])], (0,), False)),
     Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 7, 5), [_index(r, 9, 7)], (0,), True), "add"),
-    # along a dim
-    *[
-        Row(name, lambda r, d, x=x, dim=dim, index=index, adds=adds: (
-            tensor(r, d, *x), dim, _index(r, x[dim], *index), *[tensor(r, d, *index)] * adds), f"{x}{dim}{index}")
-        for x, dim, index in [((9, 5), 1, (9, 1)), ((9, 5), 0, (7, 5)), ((3, 4, 5), 1, (3, 6, 5)), ((3, 4, 5), 2, (2, 3, 7)), ((7,), 0, (30,)), ((200, 30), 1, (200, 40))]
-        for name, adds in [("gather", 0), ("scatter_add", 1)]
-    ],
-    Row("gather", lambda r, d: (strided(tensor(r, d, 4, 6), (1, 0)), 1, _index(r, 6, 4, 8)[:, ::2]), "turned"),
-    Row("gather_backward", lambda r, d: (tensor(r, d, 4, 2), 1, _index(r, 6, 4, 2), (4, 6))),
-    Row("scatter", lambda r, d: (tensor(r, d, 3, 6), 1, dynograd.tensor([[1, 5], [0, 2], [3, 4]]), tensor(r, d, 3, 2))),
-    Row("scatter", lambda r, d: (tensor(r, d, 3, 6, 2), 1, dynograd.tensor([[[1], [5]], [[0], [2]]]), None), "zeros"),
-    Row("scatter_number", lambda r, d: (tensor(r, d, 3, 6), 1, _index(r, 6, 3, 2), 1.5)),
-    # extremes, of which some are equal
-    *[
-        Row(name, lambda r, d, shape=shape, dim=dim: (dynograd.tensor(r.integers(-2, 3, shape).astype(d)).requires_grad_(), *dim), f"{shape}{dim}")
-        for name in ("amax", "amin") for shape, dim in [((4, 6), ()), ((3, 4, 5), (1,)), ((3, 4, 5), ((0, 2), True)), ((7,), (0,)), ((300, 300), (0,)), ((2, 70000), (1,))]
-    ],
-    *[
-        Row(name, lambda r, d, shape=shape, dim=dim: (dynograd.tensor(r.integers(-9, 9, shape).astype(d)).requires_grad_(), *dim), f"{shape}{dim}")
-        for name in ("max", "min") for shape, dim in [((4, 6), (1, False)), ((3, 4, 5), (1, True)), ((7,), (0, False)), ((300, 300), (0, False))]
-    ],
-    *[Row(name, _of(shape, numbers=dim), f"{shape}{dim}", rule=False) for name in ("argmax", "argmin") for shape, dim in [((4, 6), ()), ((3, 4, 5), (1, True)), ((300, 300), (-1,))]],
-    Row("max", lambda r, d: (_index(r, 9, 4, 6), 1, False), "int64", (F,), False),
-    Row("amax", lambda r, d: (_index(r, 9, 4, 6), 0), "int64", (F,), False),
-    *[Row(name, lambda r, d, dim=dim: (MASK(r, 5, 3, 4), *dim), f"{dim}", (F,), False) for name in ("any", "all", "count_nonzero") for dim in [(), (0,), (2,), ((0, 2),)]],
-    *[Row(name, lambda r, d: (_index(r, 2, 5, 3), 1), "int64", (F,), False) for name in ("any", "all", "count_nonzero")],
-    *[Row(name, lambda r, d: (dynograd.tensor(r.integers(0, 2, (5, 3)).astype(d)), 1), "float", rule=False) for name in ("any", "all", "count_nonzero")],
-    Row("sum", lambda r, d: (MASK(r, 5, 3), 1), "bool", (F,), False),
-    Row("sum", lambda r, d: (_index(r, 9, 5, 3), 0), "int64", (F,), False),
-    # deviations, norms
-    *[Row(name, _of(shape, numbers=(dim, 1, keep)), f"{shape}{dim}{keep}") for name in ("var", "std") for shape, dim, keep in [((4, 6), None, False), ((3, 4, 5), 1, True), ((3, 4, 5), (0, 2), False), ((400, 30), 0, False)]],
-    *[Row("vector_norm", _of(shape, numbers=(p, dim, keep)), f"{p}{dim}{keep}") for p in (0, 1, 2, 3, 2.5, float("inf"), float("-inf")) for shape, dim, keep in [((4, 6), None, False), ((3, 4, 5), 1, True), ((40, 300), (1,), False)]],
-    *[Row(name, lambda r, d, p=p: (_places(r, d), p), f"{p}") for name in ("absolute_power", "signed_power") for p in (0, 0.5, 2, 3, -1, -0.5)],
-    *[Row("logsumexp", _of((3, 50, 4), numbers=(dim, keep)), f"{dim}{keep}") for dim in (0, 1, 2, (1, 2)) for keep in (True, False)],
-    Row("exp_difference", _of((3, 50), (3, 1))),
-    # scans
-    *[Row(name, _of((3, 50, 4), numbers=(dim,)), f"{dim}", rule=name != "cumprod") for name in ("cumsum", "sum_onwards", "cumprod", "cummax", "cummin", "reversed_along") for dim in (0, 1, 2)],
-    *[Row(name, _of((3, 9000), numbers=(1,)), "long", rule=name != "cumprod") for name in ("cumsum", "sum_onwards", "cumprod")],
-    Row("cumsum", lambda r, d: (_index(r, 9, 5, 6), 1), "int64", (F,), False),
-    *[
-        Row("scatter_reduce", lambda r, d, how=how, own=own: (tensor(r, d, 3, 6), 1, _index(r, 6, 3, 20), dynograd.tensor(r.integers(1, 4, (3, 20)).astype(d)).requires_grad_(), how, own), f"{how}{own}")
-        for how in ("prod", "amax", "amin") for own in (True, False)
-    ],
-    Row("one_hot", lambda r, d: (_index(r, 6, 3, 4), 6), dtypes=(F,), rule=False),
-    Row("zero_nan", lambda r, d: (dynograd.log(tensor(r, d, 4, 6)).detach().requires_grad_(),)),
-    # movements in other orders
-    *[Row("flip", _of((3, 4, 5), numbers=(dims,)), f"{dims}") for dims in [(0,), (1, 2), ()]],
-    *[Row("roll", _of((3, 4, 5), numbers=move), f"{move}") for move in [((1,), (0,)), ((-2, 3), (1, 2)), ((4,), (1,)), ((1, 1), (2, 2))]],
-    *[Row("repeat", _of((3, 4), numbers=(counts,)), f"{counts}") for counts in [(2, 3), (1, 2), (2, 1)]],
-    Row("repeat", lambda r, d: (strided(tensor(r, d, 3, 4), (1, 0)), (2, 3)), "turned"),
-    *[Row("repeat_interleave", _of((3, 4, 2), numbers=(3, dim)), f"{dim}") for dim in (0, 1, 2)],
-    *[Row(name, _of((2, 5, 7), numbers=(k,)), f"{k}") for name in ("tril", "triu") for k in (0, -2, 3)],
-    *[Row("diagonal_backward", _of((2, 3), numbers=((2, 3, 4), k, 1, 2)), f"{k}") for k in (0, 1)],
-    Row("diagonal", _of((4, 5), numbers=(1, 0, 1))),
-    Row("diagonal_put", _of((4, 5), (4,), numbers=(1, 0, 1))),
-    *[Row("unfold", _of((3, 9), numbers=(1, size, step)), f"{size}{step}") for size, step in [(3, 3), (3, 2), (2, 4)]],
-    *[Row("constant_pad_nd", _of((2, 3, 4), numbers=(sides, 1.5)), f"{sides}") for sides in [((0, 0), (1, 2), (3, 0)), ((0, 0), (-1, 2), (1, -2)), ((0, 0), (0, 0), (0, 0))]],
-    *[Row("mirrored_pad", _of((2, 4, 5), numbers=(sides, mode)), f"{sides}{mode}") for mode in ("reflect", "replicate", "circular") for sides in [((0, 0), (1, 2), (3, 0)), ((0, 0), (0, 0), (2, 2))]],
-    # convolutions that are products
-    *[
-        Row("convolution", _of(x, w, (w[0],), numbers=(stride, (0, 0), (1, 1), 1)), f"{x}{w}{stride}")
-        for x, w, stride in [((4, 3, 5, 5), (6, 3, 5, 5), (1, 1)), ((4, 3, 5, 6), (7, 3, 1, 1), (1, 1)), ((4, 3, 5, 6), (7, 3, 1, 1), (2, 2))]
-    ],
-    *[Row("convolution_input_gradient", _of(g, w, numbers=(None, x, (1, 1), (0, 0), (1, 1), 1)), f"{x}{w}") for g, x, w in [((4, 6, 1, 1), (4, 3, 5, 5), (6, 3, 5, 5)), ((4, 7, 5, 6), (4, 3, 5, 6), (7, 3, 1, 1))]],
-    Row("convolution_input_gradient", _of((4, 6, 1, 1), (6, 3, 5, 5), (3,), numbers=((4, 3, 5, 5), (1, 1), (0, 0), (1, 1), 1)), "bias"),
-    *[Row("convolution_weight_gradient", _of(x, g, numbers=(w, (1, 1), (0, 0), (1, 1), 1)), f"{x}{w}", rule=False) for g, x, w in [((4, 6, 1, 1), (4, 3, 5, 5), (6, 3, 5, 5)), ((4, 7, 5, 6), (4, 3, 5, 6), (7, 3, 1, 1))]],
     # rows
     *[Row(name, _of((5, 7), numbers=(-1,))) for name in ("softmax", "log_softmax")],
     *[Row(name, _of((3, 50, 7), numbers=(1,)), "inner") for name in ("softmax", "log_softmax")],
@@ -223,11 +124,6 @@ ROWS = [
         for name in ("mse", "l1", "smooth_l1", "huber", "binary_cross_entropy_with_logits")
         for reduction in ("mean", "sum") for n in (100, 2000)
     ],
-    *[Row("nll_loss", lambda r, d, reduction=reduction, n=n: (tensor(r, d, n, 7), _index(r, 7, n), None, 3, reduction), f"{reduction} {n}") for reduction in ("mean", "sum") for n in (5, 500)],
-    Row("nll_loss", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, "mean"), "weights"),
-    Row("nll_loss", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), None, -100, "none"), "none", rule=False),
-    *[Row("group_norm", _of(shape, (6,), (6,), numbers=(groups, 1e-5)), f"{shape}{groups}") for shape, groups in [((3, 6, 5), 2), ((2, 6), 1), ((4, 6, 8, 9), 6), ((2, 6, 20, 20), 1)]],
-    Row("group_norm", _of((3, 6, 5), numbers=(None, None, 2, 1e-5)), "plain"),
     Row("cross_entropy", lambda r, d: (tensor(r, d, 7), _index(r, 7), None, -100, 0.0, "mean", True), "one"),
     Row("cross_entropy", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", False), "weights"),
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """Lowering: the compiled kernels that compute a call of a plan, in the plan's memory.
 
 `lower(call)` gives launches that write all outputs of the call; None: the call stays in its Python form. Written forms stand in the
-families' files; an op whose row says `bound` is computed by the launches that were noted while it was recorded. `fuse` makes one call of
+families' files; an op whose row says `bound` is computed by the launches that were noted while it was recorded, and a rule without a form by the
+ops that it calls. `fuse` makes one call of
 neighbouring elementwise ones.
 """
 
@@ -36,7 +37,7 @@ from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
 from dynograd.plans.lowering.fusion import Fused, fuse
 from dynograd.plans.lowering.layouts import NoMemoryError
-from dynograd.plans.lowering.parts import LOWERS
+from dynograd.plans.lowering.parts import LOWERS, lower_rule
 
 __all__ = ["Lowered", "described", "fuse", "layouts", "lower", "moved", "noted_form"]
 
@@ -55,7 +56,9 @@ def lower(call: Call) -> Lowered | None:
 
 def _form_of(call: Call) -> Lowered | None:
     lowered = _written(call)
-    return lower_bound(call) if lowered is None else lowered
+    if lowered is None:
+        lowered = lower_bound(call)
+    return lower_rule(call) if lowered is None else lowered
 
 
 def _written(call: Call) -> Lowered | None:

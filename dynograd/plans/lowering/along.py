@@ -94,7 +94,7 @@ class _Along:
 
     def check(self) -> None:
         index = self.read
-        if index.size and not (0 <= index.min() and index.max() < self.shape[self.dim]):
+        if index.size and not (index.min() >= 0 and index.max() < self.shape[self.dim]):
             check_range(self.name, index, self.dim, self.shape, negative=False)
 
 

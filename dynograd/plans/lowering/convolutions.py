@@ -22,11 +22,9 @@ __all__: list[str] = []
 _ADDING = ("correlate_weights", "correlate_weight_points")
 
 
-@assistance("rule", "convolution", "convolution_input_gradient")
 @assistance("op", "convolution_weight_gradient")
-def _convolution_rule(call: Call) -> list[Launch] | None:
-    """The gradient of a bias is summed anew: NumPy adds up the blocks of its kernel."""
-    bias = call.outputs[2] if call.kind == "rule" and len(call.outputs) > 2 else None
+@assistance("rule", "convolution_input_gradient")
+def _from_zero(call: Call) -> list[Launch] | None:
     launches: list[Launch] = []
     for launch in call.launches:
         if launch.name.rpartition(".")[2] in _ADDING:
@@ -34,13 +32,19 @@ def _convolution_rule(call: Call) -> list[Launch] | None:
             if zeros is None:
                 return None
             launches += zeros
-        if bias is None or not launch.name.startswith("sum_"):
-            launches.append(launch)
-    if bias is None:
+        launches.append(launch)
+    return launches
+
+
+@assistance("rule", "convolution")
+def _convolution_rule(call: Call) -> list[Launch] | None:
+    """The gradient of a bias is summed anew: NumPy adds up the blocks of its kernel."""
+    launches, bias = _from_zero(call), call.outputs[2] if len(call.outputs) > 2 else None
+    if bias is None or launches is None:
         return launches
-    g = call.inputs[0]
-    summed = _bias_gradient(g, bias)
-    return None if summed is None else [*launches, *summed]
+    summed = _bias_gradient(call.inputs[0], bias)
+    kept = [launch for launch in launches if not launch.name.startswith("sum_")]
+    return None if summed is None else [*kept, *summed]
 
 
 # --- products -------------------------------------------------------------------------------------------------------------------
@@ -50,7 +54,7 @@ class _Products:
     """A convolution of images of one shape as products, all in row-major memory; `fits` says whether it is one."""
 
     def __init__(self, shape: Any, weight_shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> None:
-        self.stride, self.whole = stride, by_kernels.is_whole(shape, weight_shape, padding, groups)
+        self.stride, self.whole = tuple(stride), by_kernels.is_whole(shape, weight_shape, padding, groups)
         self.fits = self.whole or by_kernels.is_pointwise(weight_shape, padding, groups)
 
     def matrices(self, images: Any) -> Any:

@@ -129,12 +129,12 @@ def _logsumexp(call: Call) -> Lowered | None:
     n, inner = x.shape[dim], prod(x.shape[dim + 1 :])
     outer, flat, out = x.size // (n * inner), layouts.flat(x), layouts.flat(whole)
     if inner == 1:
-        arguments = (flat, *reductions.as_bits(flat), n, out)
-        launch = Launch(reductions_numba.logsumexp_rows, arguments, outer, layouts.parts_of(4 * x.size, outer))
+        lines = (flat, *reductions.as_bits(flat), n, out)
+        launch = Launch(reductions_numba.logsumexp_rows, lines, outer, layouts.parts_of(4 * x.size, outer))
     else:
         count = outer * -(-inner // _TILE)
-        arguments = (flat, n, inner, out)
-        launch = Launch(reductions_numba.logsumexp_columns, arguments, count, layouts.parts_of(4 * x.size, count))
+        columns = (flat, n, inner, out)
+        launch = Launch(reductions_numba.logsumexp_columns, columns, count, layouts.parts_of(4 * x.size, count))
     return Lowered([*before, launch, *behind], exact=False)
 
 

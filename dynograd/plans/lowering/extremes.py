@@ -56,8 +56,8 @@ def _first_extremes(x: Any, n: int, inner: int, largest: bool, values: Any, plac
 
     outer = x.size // (n * inner)
     if inner == 1:
-        arguments = (x, *reductions.as_bits(x), n, n, 1, largest, values, places)
-        return Launch(reductions_numba.arg_rows, arguments, outer, layouts.parts_of(x.size, outer))
+        lines = (x, *reductions.as_bits(x), n, n, 1, largest, values, places)
+        return Launch(reductions_numba.arg_rows, lines, outer, layouts.parts_of(x.size, outer))
     count = outer * -(-inner // _TILE)
     arguments = (x, n, inner, largest, values, places)
     return Launch(reductions_numba.arg_columns, arguments, count, layouts.parts_of(x.size, count))

@@ -19,7 +19,7 @@ __all__: list[str] = []
 def _pad(call: Call) -> Lowered | None:
     arguments, target = arguments_of(call), call.outputs[0]
     x, value = arguments["input"], arguments["value"]
-    cut, _, inside = paddings_cpu.frame(x.shape, arguments["sides"])
+    cut, _, inside = paddings_cpu.frame(x.shape, _sides(arguments))
     x = x if cut is None else layouts.part_of(x, cut)
     if inside is None:
         put = layouts.copy(target, x)
@@ -31,7 +31,7 @@ def _pad(call: Call) -> Lowered | None:
 @form("op", "mirrored_pad")
 def _pad_mirrored(call: Call) -> Lowered | None:
     arguments, target = arguments_of(call), call.outputs[0]
-    x, sides = arguments["input"], arguments["sides"]
+    x, sides = arguments["input"], _sides(arguments)
     _, _, inside = paddings_cpu.frame(x.shape, sides)
     launches = layouts.copy(target if inside is None else target[inside], x)
     if launches is None:
@@ -48,13 +48,17 @@ def _pad_mirrored(call: Call) -> Lowered | None:
 def _fold_mirrored(call: Call) -> Lowered | None:
     arguments, target = arguments_of(call), call.outputs[0]
     g, launches = arguments["g"], list[Launch]()
-    for dim, (before, after) in enumerate(arguments["sides"]):
+    for dim, (before, after) in enumerate(_sides(arguments)):
         if before or after:
             g = _folded(g, dim, before, after, arguments["border"], launches)
             if g is None:
                 return None
     put = layouts.copy(target, g)
     return None if put is None else Lowered([*launches, *put], exact=False)
+
+
+def _sides(arguments: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    return tuple([(before, after) for before, after in arguments["sides"]])
 
 
 def _folded(g: Any, dim: int, before: int, after: int, mode: str, launches: list[Launch]) -> Any:

@@ -15,13 +15,15 @@ import numpy
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
+from dynograd.kernels.build.launches import Launch
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
-from dynograd.plans.lowering.forms import Lowered, arguments_of, described, form, gradients_of
+from dynograd.plans.lowering.bound import computes_apart
+from dynograd.plans.lowering.forms import FORMS, Lowered, arguments_of, described, form, gradients_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["LOWERS", "lower_in_parts", "op_in_parts", "rule_in_parts", "rules_in_parts"]
+__all__ = ["LOWERS", "lower_in_parts", "lower_rule", "op_in_parts", "rule_in_parts", "rules_in_parts"]
 
 LOWERS: list[Callable[[list[Call], list[Any]], list[Lowered | None]]] = []
 """What lowers calls, the package's own, which knows all forms; the second argument are arrays that others read."""
@@ -189,7 +191,39 @@ def _as_laid(like: Any, new: Callable[..., Any]) -> Any:
 # --- calls --------------------------------------------------------------------------------------------------------------------
 
 
-def _in_parts(call: Call, run: Callable[[_Lowering], list[Any]], exact: bool, checks: bool) -> Lowered | None:
+def _in_parts(call: Call, run: Callable[[_Lowering], list[Any]], exact: bool, checked: bool) -> Lowered | None:
+    """
+    Args:
+        run: gives what stands for the call's outputs.
+        exact: whether the parts give the call's bits if they give their own.
+        checked: whether another call has looked at what parts would look at first.
+    """
+    traced = _run(call, run)
+    if traced is None:
+        return None
+    lowering, parts = traced
+    launches, behind = Lowered(lowering.before, exact), list[Launch]()
+    for part, output in zip(parts, call.outputs, strict=True):
+        if output is None:
+            continue
+        if type(part) is not Part or part.array.shape != output.shape:
+            return None
+        put = [] if part.memory is output else layouts.copy(output, part.memory)
+        if put is None:
+            return None
+        behind += put
+    kept = [part.memory for part in parts if type(part) is Part]
+    for lowered in LOWERS[0](lowering.calls, kept):
+        if lowered is None or lowered.draw is not None or not (checked or lowered.check is None):
+            return None
+        launches += lowered
+        launches.exact &= lowered.exact
+    launches += behind
+    return launches
+
+
+def _run(call: Call, run: Callable[[_Lowering], list[Any]]) -> tuple[_Lowering, list[Any]] | None:
+    """The ops of the call, and what stands for its outputs; None where its function does something else, too."""
     plan, grad = MODES.plan, MODES.grad
     MODES.plan, MODES.grad = None, 0
     try:
@@ -199,36 +233,11 @@ def _in_parts(call: Call, run: Callable[[_Lowering], list[Any]], exact: bool, ch
                 if output is not None and type(part) is Part and part.number is not None:
                     targets.setdefault(part.number, output)
             lowering = _Lowering(call.compute, targets)
-            parts = run(lowering)
-        launches, behind = Lowered(lowering.before, exact), []
-        for part, output in zip(parts, call.outputs, strict=True):
-            if output is None:
-                continue
-            if type(part) is not Part or part.array.shape != output.shape:
-                return None
-            if part.memory is not output:
-                behind += layouts.copy(output, part.memory) if part.memory.size else ()
-        kept = [part.memory for part in parts if type(part) is Part]
-        looked: list[Callable[[], None]] = []
-        for lowered in LOWERS[0](lowering.calls, kept):
-            if lowered is None or lowered.draw is not None:
-                return None
-            launches += lowered
-            launches.exact &= lowered.exact
-            looked += [lowered.check] if checks and lowered.check is not None else ()
-        launches += behind
-        if looked:
-            launches.check = partial(_run_all, looked)
-        return launches
+            return lowering, run(lowering)
     except _REFUSALS:
         return None
     finally:
         MODES.plan, MODES.grad = plan, grad
-
-
-def _run_all(functions: list[Callable[[], None]]) -> None:
-    for function in functions:
-        function()
 
 
 class _Saved:
@@ -246,10 +255,15 @@ class _Saved:
         return value
 
 
-def rule_in_parts(call: Call) -> Lowered | None:
-    """The ops that a rule calls, as under `create_graph`. What they check, the forward has checked."""
+def rule_in_parts(call: Call, rule: Callable[..., Any] | None = None) -> Lowered | None:
+    """The ops that a rule calls, as under `create_graph`. What they check, the forward has checked.
+
+    Args:
+        rule: another one, up to rounding.
+    """
     op, node = call.op, call.node
-    rule = op.backward_rule
+    exact = rule is None and op.fast_backward_rule is None
+    rule = rule or op.backward_rule
     if rule is None or node is None:
         return None
 
@@ -274,7 +288,21 @@ def rule_in_parts(call: Call) -> Lowered | None:
             result = (*result[:place], *result[place], *result[place + 1 :])
         return list(result)
 
-    return _in_parts(call, run, op.fast_backward_rule is None, False)
+    return _in_parts(call, run, exact, True)
+
+
+def lower_rule(call: Call) -> Lowered | None:
+    """A rule without a form of its own in its parts, where a trial proves them: it may decide by values in a way that is not seen."""
+    if call.kind != "rule" or (call.kind, call.name) in FORMS:
+        return None
+    if any([value.dtype.kind not in "fb" for value in call.inputs if isinstance(value, numpy.ndarray)]):
+        return None
+    lowered = rule_in_parts(call)
+    try:
+        proven = lowered is not None and computes_apart(call, lowered, False)
+    except _REFUSALS:  # the rule refuses such numbers
+        return None
+    return lowered if proven else None
 
 
 def rules_in_parts(*names: str) -> None:
@@ -290,7 +318,7 @@ def lower_in_parts(call: Call, function: Callable[..., Any]) -> Lowered | None:
         result = function(**arguments)
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
-    return _in_parts(call, run, False, True)
+    return _in_parts(call, run, False, False)
 
 
 def op_in_parts(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

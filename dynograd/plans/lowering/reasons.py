@@ -45,7 +45,7 @@ def way_of(op: Op) -> str:
     Returns:
         "parts": as the ops that it is made of; "–": it is not recorded, and runs as it is written; "view": there is nothing to compute; "form": by
         a written form; "formula": by a loop of its formula; "bound": by the compiled kernels that ran in it, of which the tables know that they can
-        be run again; "trial": by those kernels, where a trial proves that they are all of the call, else in Python; "Python".
+        be run again; "trial": by those kernels (or of a rule the ops that it calls), where a trial proves them, else in Python; "Python".
     """
     if op.kind == "composed":
         return "parts"

@@ -37,7 +37,9 @@ def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
 def _is_reduced(join: str, term: str, kind: Any, result: Any) -> bool:
     """Whether there are kernels for these dtypes."""
     if join == "sum" and result == numpy.int64:
-        return kind.kind in "ib" and term == "same" or (kind.kind in "fi" and kind.itemsize >= 4 and term == "nonzero")
+        return (kind.kind in "ib" and term == "same") or (
+            kind.kind in "fi" and kind.itemsize >= 4 and term == "nonzero"
+        )
     if kind != result:
         return False
     return kind.name in ("float32", "float64") or (join in EXTREMES and kind.name in ("int32", "int64", "bool"))

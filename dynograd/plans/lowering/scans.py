@@ -8,10 +8,13 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.build.launches import Launch
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.reduce.reductions import kept
+from dynograd.ops.reduce.scans import behind_one, cumprod, reversed_along
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering import layouts, reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
-from dynograd.plans.lowering.parts import rules_in_parts
+from dynograd.plans.lowering.parts import rule_in_parts, rules_in_parts
 
 __all__: list[str] = []
 
@@ -56,8 +59,8 @@ def _running(call: Call) -> Lowered | None:
     kind, floats = _WIDER[lines.source.dtype.name], lines.source.dtype.kind == "f"
     first = kind(join == "prod")
     if lines.inner > 1:
-        arguments = (lines.x, lines.n, lines.inner, reverse, first, lines.results[0])
-        return lines.lowered(scans_numba.columns(join), *arguments, by_columns=True, exact=not floats)
+        columns = (lines.x, lines.n, lines.inner, reverse, first, lines.results[0])
+        return lines.lowered(scans_numba.columns(join), *columns, by_columns=True, exact=not floats)
     start = layouts.scratch((lines.outer,), kind)
     lines.before += layouts.fill(start, first) or []
     arguments = (lines.x, lines.n, lines.n, 1, reverse, start, lines.results[0])
@@ -75,8 +78,8 @@ def _running_extreme(call: Call) -> Lowered | None:
         return None
     largest = call.name == "cummax"
     if lines.inner > 1:
-        arguments = (lines.x, lines.n, lines.inner, largest, *lines.results)
-        return lines.lowered(scans_numba.extreme_columns, *arguments, by_columns=True, exact=True)
+        columns = (lines.x, lines.n, lines.inner, largest, *lines.results)
+        return lines.lowered(scans_numba.extreme_columns, *columns, by_columns=True, exact=True)
     arguments = (lines.x, lines.n, largest, *lines.results)
     return lines.lowered(scans_numba.extreme_rows, *arguments, by_columns=False, exact=True)
 
@@ -91,4 +94,52 @@ def _reversed(call: Call) -> Lowered | None:
     return None if launches is None else Lowered(launches)
 
 
-rules_in_parts("cumsum", "sum_onwards", "cummax", "cummin", "reversed_along")
+@form("op", "logcumsumexp")
+def _running_logarithm(call: Call) -> Lowered | None:
+    from dynograd.kernels.reduce import scans_numba
+
+    lines = _Lines(call)
+    if not lines.fits or lines.source.dtype.name not in ("float32", "float64"):
+        return None
+    count = lines.outer * lines.inner
+    arguments = lines.x, lines.n, lines.inner, lines.results[0]
+    launch = Launch(scans_numba.logcumsumexp, arguments, count, layouts.parts_of(8 * lines.x.size, count))
+    return Lowered([*lines.before, launch, *lines.behind], exact=False)
+
+
+@form("op", "behind_one")
+def _behind_one(call: Call) -> Lowered | None:
+    arguments, target = arguments_of(call), call.outputs[0]
+    lead = (slice(None),) * arguments["dim"]
+    ones = layouts.fill(target[(*lead, slice(0, 1))], 1)
+    put = layouts.copy(target[(*lead, slice(1, None))], arguments["input"][(*lead, slice(None, -1))])
+    return None if ones is None or put is None else Lowered([*ones, *put])
+
+
+# --- products ---------------------------------------------------------------------------------------------------------------------
+
+
+@form("op", "prod")
+def _product(call: Call) -> Lowered | None:
+    arguments, target = arguments_of(call), call.outputs[0]
+    source = arguments["input"]
+    launches = reductions.reduced("prod", "same", source, reductions.dims_of(arguments["dim"], source.ndim), target)
+    return None if launches is None else Lowered(launches, exact=False)
+
+
+@form("rule", "prod")
+def _product_rule(call: Call) -> Lowered | None:
+    """The product of those in front of an element times that of those behind it, whatever zeros there are."""
+
+    def rule(g: Any, saved: Any, dim: int | None, keepdim: bool) -> Any:
+        x = saved.input
+        shape, place = tuple(x.shape), 0 if dim is None else dim % max(len(x.shape), 1)
+        rows = reshaped(x, (-1,)) if dim is None else x
+        before = cumprod(behind_one(rows, place), place)
+        behind = reversed_along(cumprod(behind_one(reversed_along(rows, place), place), place), place)
+        return (kept(g, shape, dim, keepdim) * reshaped(before * behind, shape),)
+
+    return rule_in_parts(call, rule) if call.node.input.ndim else None
+
+
+rules_in_parts("behind_one", "cumsum", "sum_onwards", "cummax", "cummin", "reversed_along")
