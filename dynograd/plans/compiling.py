@@ -117,7 +117,7 @@ class Compiled:
                 self.note_left("what it gave before is still to be differentiated")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
-            self.sizes = sizes_of((args, kwargs))
+            self.sizes = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
             walk = self._walk_of(self.sizes)
             if walk is None:
                 self.note_left("its sizes came for the first time: what is made for them pays when they come again")
