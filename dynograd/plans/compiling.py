@@ -25,6 +25,7 @@ from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.families import Families
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
+from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
 from dynograd.tensor.tensor import Tensor
 
@@ -102,6 +103,8 @@ class Compiled:
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = 0
         self.stopped = False
+        if not can_watch():
+            self.stop("this interpreter keeps its objects otherwise than a usual CPython")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_aside() or not self.lock.acquire(blocking=False):

@@ -188,7 +188,9 @@ class Program:
         for array in gradients:
             memory.touch(array, 0, end)
         for number, tensor in enumerate(recording.values):
-            if number in self.keeps or tensor.array.nbytes <= _SMALL:  # else it would be copied in time if somebody has it
+            if (
+                number in self.keeps or tensor.array.nbytes <= _SMALL
+            ):  # else it would be copied in time if somebody has it
                 memory.touch(tensor.array, end, end)
         # After so many calls a value's memory is used for something else.
         regions = [memory.region_of(tensor.array) for tensor in recording.values]
