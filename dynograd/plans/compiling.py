@@ -30,6 +30,7 @@ from dynograd.plans.sized.marks import any_dynamic, shape_of
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
+from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
 from dynograd.tensor.tensor import Tensor
 
@@ -119,6 +120,8 @@ class Compiled:
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = 0
         self.stopped = False
+        if not can_watch():
+            self.stop("this interpreter keeps its objects otherwise than a usual CPython")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_aside() or not self.lock.acquire(blocking=False):
@@ -136,7 +139,7 @@ class Compiled:
                 self.note_left("what it gave before is still to be differentiated")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
-            self.sizes = sizes_of((args, kwargs))
+            self.sizes = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
             walk = self._walk_of(self.sizes)
             if walk is None:
                 self.note_left("its sizes came for the first time: what is made for them pays when they come again")

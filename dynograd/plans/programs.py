@@ -29,6 +29,7 @@ _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
 _WALKED = 8.0  # microseconds of a walk, whatever it has
 _COPIED = 4e3  # bytes a microsecond
 _TAKEN = 2e4  # the same of what goes into the plan's memory and out of it
+_SMALL = 1 << 12  # bytes of a value whose memory is not used again in a step
 
 
 class Bound:
@@ -68,6 +69,8 @@ class Program:
 
     pointers: dict[int, Any] = {}
     """Of inputs that kernels may read where the caller has them, by number: see `inputs`."""
+    whole: Any = None
+    """The table that computes all calls, where one does."""
 
     def __init__(
         self,
@@ -190,8 +193,11 @@ class Program:
                 memory.touch(recording.values[event.results[0]].array, event.calls, event.calls)
         for array in gradients:
             memory.touch(array, 0, end)
-        for number in self.keeps:  # else what somebody has of them would be copied in the middle of the step
-            memory.touch(recording.values[number].array, end, end)
+        for number, tensor in enumerate(recording.values):
+            if (
+                number in self.keeps or tensor.array.nbytes <= _SMALL
+            ):  # else it would be copied in time if somebody has it
+                memory.touch(tensor.array, end, end)
         # After so many calls a value's memory is used for something else.
         regions = [memory.region_of(tensor.array) for tensor in recording.values]
         self.ends = [end if region is None else min(memory.last[region] + 1, end) for region in regions]
@@ -232,15 +238,19 @@ class Program:
                     mixed[member] = ()
                 mixed[group.first] = group.form
             self.mixed = Bound(mixed)
+        self.whole = self.mixed.table if self.mixed.next_stop[:1] == [len(forms)] else None
 
     def run(self, start: int, stop: int, is_held: Callable[[int], bool] | None = None) -> None:
         """Computes the calls from `start` to `stop`. `is_held` says whether somebody may read a value (its number)."""
-        bound = self.mixed
         if start:
             self.pieces.append(stop)
         else:
             self.pieces = [stop]
         whole = is_held is nobody and not start and stop == len(self.calls)
+        if whole and self.whole is not None:
+            self.whole.run()
+            return
+        bound = self.mixed
         for group in () if whole else self.groups:
             if group.first < stop and group.last >= start:
                 cut = group.first < start or group.last >= stop

@@ -301,21 +301,21 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
 
     def catch_up(self) -> None:
         """Computes what has been compared so far."""
-        number = self.at.number
+        number, path = self.at.number, self.path
         if not number:
             return
-        stop = self.path.events[number - 1].calls
+        stop = path.events[number - 1].calls
         if stop > self.done:
             if not self.holds:
-                if not self.path.watch.holds():
+                if not path.watch.holds():
                     self.leave("a tensor from outside has become another one")
                     return
                 self.holds = True
             start, self.done = self.done, stop
-            if self.shared.path is not self.path:
-                self.shared.make_room(self, self.path)
-            program = self.path.program
-            for step in self.path.keyed:
+            if self.shared.path is not path:
+                self.shared.make_room(self, path)
+            program = path.program
+            for step in path.keyed:
                 if step.number < number:
                     program.set_key(step.event, step.key)
             try:
