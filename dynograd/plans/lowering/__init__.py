@@ -26,6 +26,7 @@ from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
 from dynograd.plans.lowering.fusion import Fused, fuse
+from dynograd.plans.lowering.halves import lower_halves
 from dynograd.plans.lowering.layouts import NoMemoryError
 
 __all__ = ["Lowered", "described", "fuse", "layouts", "lower", "moved", "noted_form"]
@@ -46,6 +47,9 @@ def lower(call: Call) -> Lowered | None:
 def _form_of(call: Call) -> Lowered | None:
     if isinstance(call, Fused):
         return launches_of(call.computed)
+    halves = lower_halves(call, _form_of)
+    if halves is not None:
+        return halves
     form = FORMS.get((call.kind, call.name))
     if form is not None:
         lowered = form(call)
