@@ -106,7 +106,7 @@ def test_arrays_that_kernels_take_by_address_are_kept():
 TRAINING = """add basic_index batch_norm cat clone convolution cross_entropy div embedding exp gelu index index_put_at layer_norm linear lstm_layer
 gru_layer matmul max_pool_values mean moved_statistics mul neg permute relu scaled_dot_product_attention sigmoid split_with_sizes stack sub sum
 tanh to_copy unbind view where varlen_attention adaptive_avg_pool binary_cross_entropy_with_logits_in_one_pass softmax expand lt gt eq clamp sqrt""".split()
-IN_PYTHON = "chain_likelihoods sparse_product lstm_step gru_step dropout".split()
+IN_PYTHON = "chain_likelihoods lstm_step gru_step dropout".split()
 
 
 def test_ops_of_training_rows_have_a_form():

@@ -21,6 +21,7 @@ from dynograd.plans.lowering import (
     reductions,
     rows,
     segments,
+    sparse,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
