@@ -45,9 +45,7 @@ def maml(torch):
 def gradient_penalty(torch):
     """A critic 64-64-64-1 on batches of 64, whose slope between real and generated rows is to have length 1 (Gulrajani et al. 2017), Adam."""
     nn = torch.nn
-    critic = nn.Sequential(
-        nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Linear(64, 1)
-    )
+    critic = nn.Sequential(nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Linear(64, 1))
     fill(torch, critic)
     random = generator(22)
     real, generated = [torch.from_numpy(normal(random, 64, 64)) for _ in range(2)]

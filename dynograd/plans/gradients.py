@@ -131,7 +131,11 @@ class RecordedGradients:
         kind = "differentiate" if through_ops else "grad"
         event = Event(kind, None, (*described, ("same", flags)), MODES.grad, caller(4))
         event.calls = len(self.calls)
-        return self._with_graph(event, run, outputs, inputs, seeds) if through_ops else self._as_arrays(event, run, outputs, inputs, seeds, own)
+        return (
+            self._with_graph(event, run, outputs, inputs, seeds)
+            if through_ops
+            else self._as_arrays(event, run, outputs, inputs, seeds, own)
+        )
 
     def _as_arrays(self: Any, event: Event, run: Any, outputs: Any, inputs: Any, seeds: Any, own: Any) -> list[Any]:
         copies = []
@@ -174,7 +178,11 @@ class RecordedGradients:
 
     def backward(self: Any, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
         """A backward pass is to come, whose gradients go to leaves. Gives whether that is done."""
-        if not self.inside and not self.reason and all([type(tensor) in TENSORS for tensor in (*outputs, *(seeds or ()))]):
+        if (
+            not self.inside
+            and not self.reason
+            and all([type(tensor) in TENSORS for tensor in (*outputs, *(seeds or ()))])
+        ):
             self.seeds = self._described(seeds)
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import line_text
@@ -321,7 +321,7 @@ class _Reader:
             leaves.append(leaf)
             added += [leaf] * had
             results.append(self.new_value(number, _unique(f"{leaf.name}.grad", self.names), "gradient"))
-        outputs, _, seeds = [self.actual(described) for described in event.args]
+        outputs, _, seeds = [cast("tuple[Any, ...]", self.actual(described)) for described in event.args]
         arguments = {"tensor": outputs[0]} if len(outputs) == 1 else {"tensors": outputs}
         if seeds is not None:
             arguments["gradient"] = seeds[0] if len(outputs) == 1 else seeds

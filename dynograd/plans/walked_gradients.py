@@ -50,7 +50,11 @@ class WalkedGradients:
                 return [None if number is None else self.handed[number] for number in numbers]
         if self.running and any([isinstance(tensor, Handed) for tensor in (*outputs, *inputs, *(seeds or ()))]):
             self.leave("gradients that the record does not have here")
-        return MODES.plan.gradients(run, outputs, inputs, seeds, own, flags) if MODES.plan not in (None, self) else run(outputs, inputs, seeds, own)
+        return (
+            MODES.plan.gradients(run, outputs, inputs, seeds, own, flags)
+            if MODES.plan not in (None, self)
+            else run(outputs, inputs, seeds, own)
+        )
 
     def in_its_own_place(self: Any, tensor: Any, run: Any) -> Tensor:
         """`run(tensor)`: the same value with a place of its own on the tape."""

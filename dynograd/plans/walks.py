@@ -549,12 +549,15 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 self.at = choice
                 self.catch_up()
                 if self.running and self.path.made_leaves and self._keeps_made_leaves():
-                    break
+                    reason = "the program keeps a leaf that the step has made, and what depends on it"
+                    self.leave(reason)
+                    self.owner.recording.refuse(reason)
+                    return
                 if self.path.open and self.running:
                     self._open()
                 return
         if self.running:
-            self.leave("the program ended earlier than the record, or keeps a leaf that it has made")
+            self.leave("the program ended earlier than the record")
 
     def _keeps_made_leaves(self) -> bool:
         """Whether the program has a leaf of its own, and what is still to be differentiated."""
