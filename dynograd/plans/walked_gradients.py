@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.plans.gradients import seeds_of
+from dynograd.plans.graph_passes import seeds_of
 from dynograd.plans.handed import Handed, stand_for
 from dynograd.tensor.tensor import Tensor
 
