@@ -190,7 +190,7 @@ class GraphPass:
         if id(node) not in recording.shadows:
             recording.refuse(f"{node.op_name()} was not recorded")
         if node.hooks is not None:
-            recording.refuse("a hook on a gradient")
+            recording.refuse(f"a hook on a gradient of {node.op_name()}")
         calls: list[Any] = []
         recording.listening.append(calls)
         try:

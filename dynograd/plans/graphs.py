@@ -320,7 +320,7 @@ class _Reader:
         for (place, _, had), number in zip(event.subject, event.results):
             leaf = self.outside[place]
             leaves.append(leaf)
-            added += [leaf] * had
+            added += [leaf] * (had is True)
             results.append(self.new_value(number, _unique(f"{leaf.name}.grad", self.names), "gradient"))
         outputs, _, seeds = [cast("tuple[Any, ...]", self.actual(described)) for described in event.args]
         arguments = {"tensor": outputs[0]} if len(outputs) == 1 else {"tensors": outputs}

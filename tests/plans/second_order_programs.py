@@ -452,3 +452,120 @@ def products_with_a_jacobian(compile: Any) -> Any:
         return out.detach(), through.detach()
 
     return on_batches(step, (5, 3), (5, 2)), model
+
+
+@program(10)
+def hooks_of_parameters(compile: Any) -> Any:
+    model = network(3, 4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    told: list[Any] = []
+    model[0].weight.register_hook(lambda g: g * 0.5)
+    model[2].weight.register_hook(lambda g: told.append(g.sum().item()))
+    model[2].bias.register_post_accumulate_grad_hook(lambda leaf: leaf.grad.mul_(2))
+
+    @compile
+    def step(n: int, x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        total = sum([parameter.grad.sum() for parameter in model.parameters()])
+        optimizer.step()
+        return loss, total, list(told)
+
+    return on_batches(step, (4, 3)), [model, optimizer]
+
+
+@program(8)
+def optimizers_in_hooks(compile: Any) -> Any:
+    """Each parameter is changed as soon as it has its gradient, and the gradient goes."""
+    model = network(3, 4, 2)
+    optimizers = {parameter: torch.optim.Adam([parameter], lr=0.1) for parameter in model.parameters()}
+
+    def update(parameter: Any) -> None:
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(update)
+
+    @compile
+    def step(n: int, x: Any) -> Any:
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        return loss, model(x).sum().detach()
+
+    return on_batches(step, (4, 3)), [model, *optimizers.values()]
+
+
+@program(3)
+def hooks_that_come_and_go(compile: Any) -> Any:
+    model = network(3, 4, 2)
+    handles: list[Any] = []
+
+    @compile
+    def step(n: int, x: Any) -> Any:
+        model.zero_grad(set_to_none=n % 2 == 0)
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        return loss
+
+    def run(n: int) -> Any:
+        if n in (3, 8):
+            handles.append(model[0].weight.register_hook(lambda g: g * n))
+        elif n == 6:
+            handles.pop().remove()
+        return step(n, batch(n, 4, 3))
+
+    return run, model
+
+
+@program(0)
+def hooks_of_results(compile: Any) -> Any:
+    model = network(3, 4, 2)
+
+    @compile
+    def step(n: int, x: Any) -> Any:
+        model.zero_grad()
+        h = model[0](x)
+        h.register_hook(lambda g: g * 2)
+        loss = model[2](model[1](h)).sum()
+        loss.backward()
+        return loss
+
+    return on_batches(step, (4, 3)), model
+
+
+@program(10)
+def hooks_of_a_forward(compile: Any) -> Any:
+    model = network(3, 4, 2)
+    model[0].register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    model[1].register_forward_hook(lambda module, args, out: out + args[0].mean())
+
+    @compile
+    def step(n: int, x: Any) -> Any:
+        model.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        return loss
+
+    return on_batches(step, (4, 3)), model
+
+
+@program(8)
+def an_error_in_a_hook(compile: Any) -> Any:
+    model = network(3, 4, 2)
+
+    def hook(g: Any) -> None:
+        if torch.initial_seed() % 5 == 3:
+            raise ValueError("a hook says no")
+
+    model[0].weight.register_hook(hook)
+
+    @compile
+    def step(n: int, x: Any) -> Any:
+        model.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        return loss
+
+    return on_batches(step, (4, 3)), model
