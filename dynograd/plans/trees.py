@@ -59,8 +59,9 @@ class Tree:
         if not any([other.event is None for other in self._choices(before)]):
             self._follow(before, Step(None, len(recording.events), path))
         for step in path.steps:
-            if step.event.kind == "differentiate" and step.path is path:
-                count, numbers = step.event.subject
+            its_event = step.event
+            if its_event is not None and its_event.kind == "differentiate" and step.path is path:
+                count, numbers = its_event.subject
                 its_own = [None if number is None else path.numbers[number] for number in numbers]
                 inner = path.steps[step.number + 1 : step.number + 1 + count]
                 keyed = [(other, path.steps[source]) for other in inner if (source := source_of(other)) is not None]

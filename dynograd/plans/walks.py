@@ -25,6 +25,7 @@ from dynograd.plans.inputs import is_alone
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
+from dynograd.plans.passes import HOOKED, has_hooks, is_plain
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.programs import nobody
 from dynograd.plans.python_forms import call_in_place, writes_in_place
@@ -542,11 +543,15 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 added = []
                 for place, number, had in choice.subject:
                     leaf = self._outside_now(choice.path, place)
-                    if had:
+                    if had is HOOKED and not self.run_hooks(leaf, number, choice.number):
+                        break
+                    if had is True:
                         added.append((leaf, number))
-                    else:
+                    elif not had and self.running:
                         leaf._grad = self.handed[number]
                         self.assigned.add(number)
+                    elif not had:  # a hook has left the record
+                        leaf._grad = Tensor.wrap(self.path.arrays[number].copy(order="K"))
                 if added:
                     self._add(added, choice.number)
                 return True
@@ -564,7 +569,11 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         for place, number, had in step.subject:
             leaf = self._outside_now(step.path, place)
             grad = leaf._grad
-            if (grad is not None) is not had or leaf._meta is not None or not leaf._requires_grad:
+            if had is HOOKED:
+                if not leaf._requires_grad or not (is_plain(leaf) or has_hooks(leaf)):
+                    return False
+                continue
+            if (grad is not None) is not had or not is_plain(leaf) or not leaf._requires_grad:
                 return False
             if had and (not isinstance(grad, (Handed, Tensor)) or grad.shape != leaf.shape or grad._requires_grad):
                 return False
@@ -640,12 +649,15 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 self.at = choice
                 self.catch_up()
                 if self.running and self.path.made_leaves and self._keeps_made_leaves():
-                    break
+                    reason = "the program keeps a leaf that the step has made, and what depends on it"
+                    self.leave(reason)
+                    self.owner.recording.refuse(reason)
+                    return
                 if self.path.open and self.running:
                     self._open()
                 return
         if self.running:
-            self.leave("the program ended earlier than the record, or keeps a leaf that it has made")
+            self.leave("the program ended earlier than the record")
 
     def _keeps_made_leaves(self) -> bool:
         """Whether the program has a leaf of its own, and what is still to be differentiated."""
