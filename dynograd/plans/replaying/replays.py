@@ -65,7 +65,7 @@ class Replay:
         self._take_gradients(trace)
         self._look_for_tensors_that_are_kept(trace)
         self.guards = Guards(trace.places, trace.names)
-        self.actions = self._actions()
+        self.actions = self._actions(trace)
         self.end = Step(None, len(path.events), path)
         self.given = sorted(_count_values(self.result, {}))
         self.own_numbers = {place for place, number in enumerate(path.numbers) if number in self.given}
@@ -279,8 +279,10 @@ class Replay:
         if kept:
             raise NotReplayed("it keeps a tensor beside those that it gives")
 
-    def _actions(self) -> list[tuple[Any, ...]]:
+    def _actions(self, trace: Trace) -> list[tuple[Any, ...]]:
         """What is done between pieces of the program: (kind, calls of the program before it, step, what else)."""
+        having = {id(leaf): leaf for leaf in self.with_gradient}
+        cleared = list(trace.without)
         events = self.path.events
         actions: list[tuple[Any, ...]] = []
         writes, checks, late = list(self.writes), list(self.later_checks), list(self.late)
@@ -292,13 +294,18 @@ class Replay:
                 actions.append(("check", calls, None, checks.pop(0)))
             while writes and writes[0][0] <= number:
                 actions.append(("write", calls, None, writes.pop(0)))
+            while cleared and cleared[0][0] <= number:  # before an optimizer, or what clips
+                dropped = [leaf for leaf in cleared.pop(0)[1] if having.pop(id(leaf), None) is not None]
+                if dropped:
+                    actions.append(("clear", calls, None, dropped))
             while again and again[0][1].number <= number:
                 actions.append(("again", calls, None, again.pop(0)))
             while late and late[0][0] <= number:
                 actions.append(("copy", calls, None, late.pop(0)[1:]))
             if step is not None and step.event.kind == "backward":
-                leaves = [(place, value, had) for place, value, had in step.subject]
-                actions.append(("backward", calls, step, leaves))
+                leaves = [self.walk._outside_now(step.path, place) for place, _, _ in step.subject]
+                having |= {id(leaf): leaf for leaf in leaves}
+                actions.append(("backward", calls, step, step.subject))
             elif step is not None and step.event.kind == "step":
                 actions.append(("step", calls, step, step.event.subject))
         return actions
@@ -371,6 +378,10 @@ class Replay:
                 if kind == "copy":
                     number, bound[number] = content
                     outside[number][...] = bound[number].array
+                    continue
+                if kind == "clear":
+                    for leaf in content:
+                        leaf._grad = None
                     continue
                 if kind == "again":
                     place, call = content

@@ -25,6 +25,7 @@ from dynograd.autograd.nodes import line_text, place_of
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.nn.module import Module
 from dynograd.nn.utils import clip_grad
+from dynograd.optim.optimizer import Optimizer
 from dynograd.plans.handed import Handed
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.replaying.arguments import form_of
@@ -104,6 +105,7 @@ class Trace:
         self.writes: list[Write] = []
         self.checks: list[Check] = []
         self.again: list[Again] = []
+        self.without: list[tuple[int, list[Any]]] = []  # (number of the step that comes next, leaves without a gradient)
         self.numbers: dict[int, int] = {}  # of recorded tensors, by id, as the function ends
         self.references: list[int] = []  # to them, by others than the record
         self._open: list[tuple[Any, Any]] = []  # frames that make tensors, with what they are called with
@@ -136,12 +138,15 @@ class Trace:
             (Walk.before_flag, lambda frame: self.refuse("requires_grad of a tensor changes", frame)),
             (Walk.before_write, self._write),
             (arrays.checked_later, self._check),
+            (Walk.step, self._step),
+            (Optimizer.zero_grad, self._clear),
+            (Module.zero_grad, self._clear),
             (Generator.key, self._key),
             (Generator.manual_seed, lambda frame: self.refuse("random numbers are seeded", frame)),
             (Generator.set_plain_state, lambda frame: self.refuse("random numbers are seeded", frame)),
         ):
             handlers[function.__code__] = handler
-        for own in (Walk.catch_up, Walk.step, Walk.own, Walk.leave, Walk.backward, Walk._go_to, Walk._matches):
+        for own in (Walk.catch_up, Walk.own, Walk.leave, Walk.backward, Walk._go_to, Walk._matches):
             handlers[own.__code__] = self._set_aside
 
     def refuse(self, reason: str, frame: Any = None) -> None:
@@ -366,9 +371,22 @@ class Trace:
             count = frame.f_locals["count"]
             self.draws.append(("key", (count, default_generator.state())))
 
+    def _step(self, frame: Any) -> None:
+        self._note_gradients()
+        self._set_aside(frame)
+
+    def _note_gradients(self) -> None:
+        without = [leaf for leaf, _ in self.places.gradients if leaf._grad is None]
+        self.without.append((self.walk.at.number, without))
+
+    def _clear(self, frame: Any) -> None:
+        if not frame.f_locals["set_to_none"]:
+            self.refuse("gradients are filled with zeros in place", frame)
+
     def _changes_gradients(self, function: Callable[..., Any]) -> Callable[[Any], None]:
         def handle(frame: Any) -> None:
             names = inspect.signature(function).parameters
+            self._note_gradients()
             self._clipping = function, {name: frame.f_locals[name] for name in names if name != "parameters"}
             self._set_aside(frame)
 
