@@ -52,7 +52,7 @@ def images(compile: Any) -> Any:
     model = nn.Sequential(
         nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.3), nn.Linear(36, 3)
     )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9, nesterov=True)
 
     @compile
     def step(x: Any, y: Any) -> Any:
@@ -91,12 +91,12 @@ def recurrent(compile: Any) -> Any:
 @pure
 def transformer(compile: Any) -> Any:
     model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1)
 
     @compile
     def step(x: Any) -> Any:
-        mask = torch.triu(torch.full((5, 5), float("-inf")), 1)
-        loss = F.mse_loss(model(x, mask), x)
+        before = torch.tril(torch.ones(5, 5)) @ x
+        loss = F.mse_loss(model(before), x)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
@@ -152,7 +152,7 @@ def averages_and_targets(compile: Any) -> Any:
         loss.backward()
         optimizer.step()
         with torch.no_grad():
-            mean.mul_(0.9).add_(out.mean(0), alpha=0.1)
+            mean.mul_(0.9).add_(0.1 * out.mean(0))
             count.add_(1)
             for own, other in zip(model.parameters(), target.parameters()):
                 other.data.lerp_(own.data, 0.1)

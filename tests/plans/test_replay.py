@@ -76,7 +76,7 @@ LEFT = {
     "inner_loop": "",
     "mixed_precision": "a value is read",
     "statistics_read": "a value is read",
-    "language_model": "it changes schedule.optimizer: lr",
+    "language_model": "it changes schedule",
     "policy_gradients": "a value is read",
     "gradient_penalty": "",
     "checkpointed": "",
@@ -194,7 +194,7 @@ def test_one_tensor_at_two_places() -> None:
     compiled = replayed(step)
     one, other = torch.ones(3), torch.zeros(3)
     for args in [(one, other)] * 6 + [(one, one), (other, other), (one, other)] * 3:
-        assert seen(compiled(*args)) == seen(step(*args)) or difference(seen(compiled(*args)), seen(step(*args))) is None
+        assert difference(seen(step(*args)), seen(compiled(*args))) is None
 
 
 def test_modes_of_the_thread() -> None:
@@ -259,10 +259,6 @@ def _reads(x: Any) -> Any:
     return x * 2 if x.sum() > -1e9 else x
 
 
-def _reads_an_argument(x: Any) -> Any:
-    return x * x[0].item()
-
-
 def _lists_an_argument(x: Any) -> Any:
     return (x * 2)[: len(x.tolist())]
 
@@ -303,10 +299,9 @@ REFUSED = {
     _prints: "it calls print()",
     _keeps: "it changes KEPT",
     _reads: "a value is read",
-    _reads_an_argument: "a value is read",
     _lists_an_argument: "a value is read",
     _draws: "random numbers of Python or NumPy",
-    _array: "NumPy",
+    _array: "a tensor is made in the step by what is not known",
     _large: "LARGE, a NumPy array that is too large",
     _argument_written: "into an argument",
     _set: "its result holds a set",

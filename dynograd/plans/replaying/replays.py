@@ -188,23 +188,29 @@ class Replay:
                 raise NotReplayed("values of a tensor from outside are checked that is no argument")
 
     def _write(self, write: Write, trace: Trace) -> tuple[Any, ...]:
+        if id(write.target) in self.locations:
+            raise NotReplayed("it writes in place into an argument")
         target = self._same_memory(write.target, trace.places)
         if target is None:
             raise NotReplayed("it writes in place into a tensor that cannot be watched")
         trace.places.attributes.append((target, "array", target.array, "the memory of a tensor from outside"))
-        arguments = [*write.args, *write.kwargs.values()]
-        if id(write.target) in self.locations or not all([self._is_known(argument, trace) for argument in arguments]):
-            raise NotReplayed("it writes in place what is not known, or into an argument")
+        args = [self._operand(argument, trace) for argument in write.args]
+        kwargs = {name: self._operand(argument, trace) for name, argument in write.kwargs.items()}
         view = "" if target is write.target else "data" if is_silent(write.target) else "detach"
-        return write.number, target, view, write.method, write.args, write.kwargs
+        return write.number, target, view, write.method, args, kwargs
 
-    def _is_known(self, argument: tuple[str, Any], trace: Trace) -> bool:
+    def _operand(self, argument: tuple[str, Any], trace: Trace) -> tuple[str, Any]:
+        """What a write in place is called with, in each call."""
         kind, content = argument
         if kind == "list":
-            return all([self._is_known(element, trace) for element in content[1]])
-        if kind == "tensor":
-            return id(content) in trace.places.seen or id(content) in self.locations
-        return kind == "value" or isinstance(content, (*PLAIN, slice, type(...)))
+            return kind, (content[0], [self._operand(element, trace) for element in content[1]])
+        if kind == "tensor" and id(content) in self.locations:
+            return "argument", self.locations[id(content)]
+        if kind == "tensor" and (same := self._same_memory(content, trace.places)) is not None:
+            return kind, same
+        if kind == "value" or (kind == "plain" and isinstance(content, (*PLAIN, slice, type(...)))):
+            return argument
+        raise NotReplayed(f"it writes in place what is not known ({type(content).__name__})")
 
     def _described(self, result: Any, trace: Trace) -> tuple[str, Any]:
         """What the function gave."""
@@ -492,24 +498,29 @@ class Replay:
         try:
             method(
                 target,
-                *[self._actual(argument) for argument in args],
-                **{name: self._actual(argument) for name, argument in kwargs.items()},
+                *[self._actual(argument, tensors) for argument in args],
+                **{name: self._actual(argument, tensors) for name, argument in kwargs.items()},
             )
         finally:
             MODES.grad = grad
 
-    def _actual(self, argument: tuple[str, Any]) -> object:
+    def _actual(self, argument: tuple[str, Any], tensors: list[Any]) -> object:
         kind, content = argument
+        if kind == "argument":
+            return tensors[content]
         if kind == "value":
             return Tensor.wrap(self.walk.where(content))
         if kind == "list":
-            return content[0]([self._actual(element) for element in content[1]])
+            return content[0]([self._actual(element, tensors) for element in content[1]])
         return content
 
     def _call_again(self, call: Again) -> object:
         number = call.number
         self.walk.at = self.path.steps[number] if number < len(self.path.steps) else self.end
-        return self.walk._with_gradients(lambda: call.function(call.tensors, **call.kwargs))
+        try:
+            return self.walk._with_gradients(lambda: call.function(call.tensors, **call.kwargs))
+        finally:
+            MODES.plan = None
 
     def _result(
         self, described: tuple[str, Any], tensors: list[Any], drawn: list[Any], results: dict[int, Any] | None = None

@@ -207,7 +207,7 @@ class Trace:
             if code.co_argcount and code.co_name not in _ABOUT_SHAPES:
                 self._enter_kernel(frame, code)
         elif is_library(module):
-            if module.startswith("dynograd.nn."):
+            if module.startswith(("dynograd.nn.", "dynograd.optim.")):
                 self._know(code)
             if code.co_name == "forward" and code.co_varnames[:1] == ("self",):
                 self.places.note(frame.f_locals.get("self"), type(frame.f_locals.get("self")).__name__)
