@@ -111,7 +111,9 @@ class Way:
         spans = ", ".join([f"{least} to {most}" for least, most in self.sizes])
         sizes = f" and its like, sizes {spans}" if spans else ""
         if self.replayed:
-            time += f"; {counted(self.replayed, 'call')} replayed, {1e6 * self.replay_seconds / self.replayed:,.1f} us each"
+            time += (
+                f"; {counted(self.replayed, 'call')} replayed, {1e6 * self.replay_seconds / self.replayed:,.1f} us each"
+            )
         yield f"way of {inputs or 'no tensors that change'}{sizes}: {counted(self.walked, 'call')} along it{time}"
         in_python = sum([row.times for row in self.in_python])
         grouped = sum([len(group.members) for group in self.groups])

@@ -50,7 +50,13 @@ def perceptron_with_schedule(compile: Any) -> Any:
 @pure
 def images(compile: Any) -> Any:
     model = nn.Sequential(
-        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.3), nn.Linear(36, 3)
+        nn.Conv2d(2, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.3),
+        nn.Linear(36, 3),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9, nesterov=True)
 
@@ -195,7 +201,9 @@ class World:
 def world() -> World:
     torch.manual_seed(0)
     model = Scaled()
-    return World(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5), torch.ones(3), numpy.ones(3, "float32"))
+    return World(
+        model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5), torch.ones(3), numpy.ones(3, "float32")
+    )
 
 
 def helper(value: Any, factor: float = 1.0) -> Any:

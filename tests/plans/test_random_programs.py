@@ -82,7 +82,9 @@ def main(count: int, first: int = 0, way: str = "python") -> int:
             print(f"--- seed {seed} differs: {result.difference[:500]}", flush=True)
             short = shortened(program, lambda text: bool(failure(text, *options)))
             print(f"--- seed {seed}: {failure(short.text(), *options)[:1500]}\n{short.text()}", flush=True)
-    print(f"{count} programs, {failed} failed; {walked} of {calls} calls along the record, {replayed} replayed, {never} programs never")
+    print(
+        f"{count} programs, {failed} failed; {walked} of {calls} calls along the record, {replayed} replayed, {never} programs never"
+    )
     return min(failed, 1)
 
 

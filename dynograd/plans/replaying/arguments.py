@@ -58,7 +58,9 @@ class ArgumentGuard:
                 raise NotReplayed(f"an argument is a {type(tensor).__name__}")
         for value in self.others:
             if isinstance(value, (ndarray, set, list)):
-                raise NotReplayed(f"an argument is a {type(value).__name__}, which may hold something else in each call")
+                raise NotReplayed(
+                    f"an argument is a {type(value).__name__}, which may hold something else in each call"
+                )
         if not staying.isdisjoint(map(id, self.tensors)):
             raise NotReplayed("an argument is a tensor that the step has from elsewhere as well")
         self.kinds = [kind_of(tensor) for tensor in self.tensors]

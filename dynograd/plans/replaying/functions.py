@@ -6,7 +6,8 @@ import sys
 from typing import Any
 
 from dynograd.plans.replaying.arguments import NotReplayed
-from dynograd.plans.replaying.replays import Replay, modes
+from dynograd.plans.replaying.learning import modes
+from dynograd.plans.replaying.replays import Replay
 from dynograd.plans.replaying.traces import Trace
 from dynograd.plans.walks import Walk
 

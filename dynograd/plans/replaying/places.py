@@ -67,7 +67,9 @@ class Places:
         self.attributes: list[tuple[Any, str, Any, str]] = []
         self.lengths: list[tuple[Any, int, str]] = []
         self.arrays: list[tuple[Any, bytes, str]] = []
-        self.volatile: list[tuple[dict, Any, Any, str]] = []  # numbers of optimizers: they may change, but not within the step
+        self.volatile: list[
+            tuple[dict, Any, Any, str]
+        ] = []  # numbers of optimizers: they may change, but not within the step
         self.hooks: list[tuple[Any, str]] = []  # where modules have none
         self.gradients: list[tuple[Any, Any]] = []  # leaves, and the gradients that they had, weakly
         self.seen: dict[int, Any] = {}
@@ -197,7 +199,9 @@ class Places:
         if array.nbytes <= _MOST_BYTES and array.dtype.kind != "O":
             self.arrays.append((array, array.tobytes(), name))
         else:
-            self.reason = self.reason or f"it reaches {name}, a NumPy array that is too large to be compared in each call"
+            self.reason = (
+                self.reason or f"it reaches {name}, a NumPy array that is too large to be compared in each call"
+            )
 
     def _object(self, value: Any, name: str, depth: int) -> None:
         self.note(type(value), f"{name}.__class__")
