@@ -103,6 +103,9 @@ def parser():
         help="beside them also what each one's compile makes; PyTorch's takes 10 to 40 s a row to start",
     )
     made.add_argument(
+        "--mode", default="", help="with --compile, dynograd's in this mode (replay, exact) as a side of its own"
+    )
+    made.add_argument(
         "--realtime", action="store_true", help="time at real-time priority, on a busy machine (Linux, root)"
     )
     made.add_argument("--markdown", action="store_true", help="print Markdown")
@@ -141,6 +144,8 @@ def chosen_sides(options):
     label = options.peer if options.peer != options.library else f"{options.peer} again"
     names = dict.fromkeys([options.library, options.peer]) if options.compile else ()
     compiling = [Side(f"{name}.compile", name, *shared, compiles=True) for name in names]
+    if options.compile and options.mode:
+        compiling.append(Side(f"dynograd.{options.mode}", "dynograd", *shared, compiles=True, mode=options.mode))
     return [first, Side(label, options.peer, *shared), *compiling]
 
 
