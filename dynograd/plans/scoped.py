@@ -22,10 +22,10 @@ class Scopes:
         self.latest = False  # whether the latest call had one
 
     def begin(self) -> Any:
-        """A scope begins: what its recorder goes by."""
-        if self.sequences is None:
-            self.sequences = Sequences(self.exact)
+        """A scope begins: what its recorder goes by; nothing in exact mode, where other groups might give other bits."""
         self.latest = True
+        if self.sequences is None and not self.exact:
+            self.sequences = Sequences()
         return self.sequences
 
     def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

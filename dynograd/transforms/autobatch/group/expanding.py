@@ -155,7 +155,7 @@ def _operands(step: Any) -> list[tuple[bool, Any]]:
 
 def _cell_of(sequence: Sequence, buckets: list[Any]) -> tuple[CellForm, tuple[int, ...]] | None:
     """The form of a cell that stands for a sequence's calls, and which of its results that gives; None where they are to run op by op."""
-    if sequence.sequences.exact or sequence.calls < _HOT:
+    if sequence.calls < _HOT:
         return None
     needed: set[int] = set()
     for bucket in buckets:

@@ -24,6 +24,7 @@ from dynograd.transforms.autobatch.record.sequences import (
     INPUT,
     INSIDE,
     MOST,
+    OFTEN,
     STATIC,
     UNSEEN,
     Sequence,
@@ -64,12 +65,17 @@ class Log:
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
         self.calls: list[Logged | None] = []
+        self.count = 0
 
     def interrupt(self) -> None:
         self.calls.append(None)
 
     def record(self, recorder: Any, op: Op, this: Any, args: tuple) -> Any:
-        if len(self.calls) > _LOG:
+        self.count += 1
+        if self.count & OFTEN == OFTEN:
+            recorder.check_size()
+        if self.count > _LOG:
+            self.calls.append(None)
             return record(recorder, op, args)
         values = flat(args, this)
         entries = [_entry_of(recorder, value) for value in values]

@@ -89,12 +89,12 @@ class StepPort:
 class SequenceForm(Form):
     """The form of a sequence's calls: `kinds` are those of the results of all its ops."""
 
-    __slots__ = ("sequence",)
+    __slots__ = ("calls", "sequence")
 
     def __init__(self, sequence: Sequence, op: Op, kinds: tuple[Kind, ...], grad: int) -> None:
         super().__init__(op, {}, grad)
         self.sequence, self.kinds, self.single = sequence, kinds, False
-        self.label = f"sequence from {op.name} on"
+        self.label, self.calls = f"sequence from {op.name} on", len(sequence.steps)
 
 
 class Sequence:
@@ -256,7 +256,8 @@ class Sequence:
             for use, (user, field) in enumerate(self.uses[number]):
                 names[f"user{number}_{use}"] = user
                 lines.append(f"    user{number}_{use}.{field} = lazy")
-        lines += [f"    if not row & {OFTEN}:", "        recorder.check_size()"]
+        often = (OFTEN + 1 >> len(self.steps).bit_length()) - 1  # rows that make as many calls
+        lines += [f"    if row & {often} == {often}:", "        recorder.check_size()"]
         names |= dict(
             __name__=__name__,
             form=self.form,
@@ -381,8 +382,7 @@ class Sequences:
     new_log: Any = None
     learned: Any = None
 
-    def __init__(self, exact: bool = False) -> None:
-        self.exact = exact  # no fused kernels
+    def __init__(self) -> None:
         self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
         self.codes: dict[int, Any] = {}  # keeps code, so that ids stay its own
         self.between_steps, self.learning = Step(), Step()
