@@ -120,7 +120,9 @@ class Compiled:
             self.sizes = sizes_of((args, kwargs))
             walk = self._walk_of(self.sizes)
             if walk is None:
-                self.note_left("its sizes came for the first time: what is made for them pays when they come again")
+                self.note_left(
+                    "its sizes came for the first time: what is recorded or made for them pays when they come again"
+                )
                 return self.function(*args, **kwargs)
             self.walk = walk
             if _stance[0] != "default" and self.walk.root.next is None:
@@ -161,9 +163,13 @@ class Compiled:
         walk = self.walks.get(sizes)
         ways = 0 if walk is None else len(walk.paths)
         if self.dynamic is not False and self.families.concerns(sizes, ways):
-            family, waits = self.families.find(sizes, self._eligible, ways, not (self.dynamic or any_dynamic(self.arguments)))
+            family, waits = self.families.find(
+                sizes, self._eligible, ways, not (self.dynamic or any_dynamic(self.arguments))
+            )
             if family is not None or waits:
                 return None if family is None else family.walk
+            if walk is None and self.families.is_near(sizes, list(self.walks)):
+                return None
         if walk is None:
             return self._own_walk(sizes)
         if ways and walk is not self.walk:

@@ -27,6 +27,7 @@ __all__ = ["Bound", "Program", "gives"]
 
 _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
 _COPIED = 4e3  # bytes a microsecond
+_FEW, _MOST_ROUNDING = 64, 8.0  # numbers whose sum has the usual rounding; how much more larger sums may have
 
 
 class Bound:
@@ -314,7 +315,8 @@ class Program:
                     self._check_group(ends[number], exact)
                 if forms[number] is not None:
                     self.run(number, number + 1)
-                    if gives(call.outputs, expected, exact) and gives(call.saved, saved, exact):
+                    read = max([array.size for array in call.inputs if type(array) is ndarray], default=1)
+                    if gives(call.outputs, expected, exact, read) and gives(call.saved, saved, exact, read):
                         for output, array in zip((*call.outputs, *call.saved), call.copies):
                             if output is not None:
                                 write(output, array)  # each call is compared on the step's own numbers
@@ -357,11 +359,11 @@ class Program:
             write(output, array)
 
 
-def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
-    """Whether they hold the numbers expected of them; None: nothing is expected."""
+def gives(arrays: Any, expected: Any, exactly: bool, read: int = 1) -> bool:
+    """Whether they hold the numbers expected of them, which were computed of so many others; None: nothing is expected."""
     return all(
         [
-            array is None or _same(array, other) or (not exactly and _close(array, other))
+            array is None or _same(array, other) or (not exactly and _close(array, other, read))
             for array, other in zip(arrays, expected)
         ]
     )
@@ -399,10 +401,12 @@ def _in_order(array: Any) -> Array:
     return array.transpose(order)
 
 
-def _close(array: Any, expected: Any) -> bool:
+def _close(array: Any, expected: Any, read: int) -> bool:
+    """Whether they differ as sums do that are added in another order: by the root of how many numbers were added."""
     if array.dtype.kind not in "fc" or not array.size:
         return False
     bound = 2e-6 if array.itemsize <= 4 * (1 + (array.dtype.kind == "c")) else 1e-13
+    bound *= min(max(read / array.size / _FEW, 1.0) ** 0.5, _MOST_ROUNDING)
     finite = numpy.isfinite(expected)
     if not (finite == numpy.isfinite(array)).all():
         return False

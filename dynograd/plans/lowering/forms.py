@@ -46,9 +46,7 @@ class Lowered(list[Launch]):
 
     __slots__ = ("check", "exact")
 
-    def __init__(
-        self, launches: Iterable[Launch] = (), exact: bool = True, check: IndexCheck | None = None
-    ) -> None:
+    def __init__(self, launches: Iterable[Launch] = (), exact: bool = True, check: IndexCheck | None = None) -> None:
         super().__init__(launches)
         self.exact, self.check = exact, check
 

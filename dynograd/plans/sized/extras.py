@@ -72,7 +72,9 @@ class Extras:
             self.reals.append((array.view(arrays[0].dtype)[:1], real))
         return array, 0
 
-    def _part_of(self, wholes: list[Any], spans: list[tuple[int, int]], time: int) -> tuple[ndarray, int | Number] | None:
+    def _part_of(
+        self, wholes: list[Any], spans: list[tuple[int, int]], time: int
+    ) -> tuple[ndarray, int | Number] | None:
         """The same of views, if what they are views of can be found."""
         where = self.find(wholes, time)
         if where is None:

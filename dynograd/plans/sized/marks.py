@@ -10,7 +10,9 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Static", "any_dynamic", "mark", "shape_of"]
 
-_marks: dict[int, tuple[Any, dict[int, bool]]] = {}  # by the id of a tensor: (the tensor, weakly; dim -> whether it changes)
+_marks: dict[
+    int, tuple[Any, dict[int, bool]]
+] = {}  # by the id of a tensor: (the tensor, weakly; dim -> whether it changes)
 
 
 class Static(int):

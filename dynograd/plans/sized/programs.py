@@ -23,7 +23,7 @@ from dynograd.plans.sized.values import Common
 __all__ = ["SizedProgram"]
 
 # Microseconds: of a call's Python; of a kernel at a new size; of a call that is made anew for it; of all else that a new size takes.
-_SAVED, _SET, _LOST, _LOST_AT_LEAST = 7.0, 2.5, 70.0, 40.0
+_SAVED, _SET, _LOST, _LOST_AT_LEAST = 8.0, 2.0, 90.0, 40.0
 _MOST_STATES = 64  # sizes that are kept
 
 
@@ -50,7 +50,12 @@ class SizedProgram(Program):
             for number in sorted(self.lone)
         ]
         self.checked = [
-            CheckedCall([program.calls[number] for program in programs], number, common, [program.forms[number].check for program in programs])
+            CheckedCall(
+                [program.calls[number] for program in programs],
+                number,
+                common,
+                [program.forms[number].check for program in programs],
+            )
             for number in sorted(self.checks)
         ]
         end = len(self.calls)
@@ -87,13 +92,7 @@ class SizedProgram(Program):
     def _bounds_of(self, programs: Sequence[Program]) -> None:
         """The tables, and the calls that are not in them."""
         count = len(self.calls)
-        lone = {
-            number
-            for number in range(count)
-            if any(
-                [program.forms[number] is None for program in programs]
-            )
-        }
+        lone = {number for number in range(count) if any([program.forms[number] is None for program in programs])}
         groups = [[group for group in program.groups if _is_in_all(group, programs)] for program in programs]
         while True:
             plain = [
@@ -109,7 +108,9 @@ class SizedProgram(Program):
             lone |= odd
         self.lone = lone
         self.checks = {
-            number for number in range(count) if number not in lone and getattr(programs[0].forms[number], "check", None)
+            number
+            for number in range(count)
+            if number not in lone and getattr(programs[0].forms[number], "check", None)
         }
         while True:
             members = [{member for group in of for member in group.members} for of in groups]
@@ -131,7 +132,9 @@ class SizedProgram(Program):
             groups = left
         self.groups = groups[0]
         self.plain: Any = SizedBound(plain, self.memory, lone, self.checks)
-        self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0], self.checks)
+        self.mixed: Any = (
+            self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0], self.checks)
+        )
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The least and most of each size that it can have."""
