@@ -142,7 +142,9 @@ class Compiled:
             self.sizes = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
             walk = self._walk_of(self.sizes)
             if walk is None:
-                self.note_left("its sizes came for the first time: what is made for them pays when they come again")
+                self.note_left(
+                    "its sizes came for the first time: what is recorded or made for them pays when they come again"
+                )
                 return self.function(*args, **kwargs)
             self.walk = walk
             if self.replays is not None and (box := self.replays.call(walk, self.sizes, args, kwargs)) is not None:
@@ -192,6 +194,8 @@ class Compiled:
             )
             if family is not None or waits:
                 return None if family is None else family.walk
+            if walk is None and self.families.is_near(sizes, list(self.walks)):
+                return None
         if walk is None:
             if self.dynamic is None and self._awaits_backward() and not self.families.meet(sizes):
                 return None

@@ -24,7 +24,7 @@ from dynograd.plans.sized.values import Common
 __all__ = ["SizedProgram"]
 
 # Microseconds: of a call's Python; of a kernel at a new size; of a call that is made anew for it; of all else that a new size takes.
-_SAVED, _SET, _LOST, _LOST_AT_LEAST = 7.0, 2.5, 70.0, 40.0
+_SAVED, _SET, _LOST, _LOST_AT_LEAST = 8.0, 2.0, 90.0, 40.0
 _MOST_STATES = 64  # sizes that are kept
 
 
@@ -94,9 +94,13 @@ class SizedProgram(Program):
     def _bounds_of(self, programs: Sequence[Program]) -> None:
         """The tables, and the calls that are not in them."""
         count = len(self.calls)
+<<<<<<< HEAD
         lone = {
             number for number in range(count) if not all([_is_sizable(program.forms[number]) for program in programs])
         }
+=======
+        lone = {number for number in range(count) if any([program.forms[number] is None for program in programs])}
+>>>>>>> sizes
         groups = [[group for group in program.groups if _is_in_all(group, programs)] for program in programs]
         while True:
             plain = [
