@@ -28,12 +28,9 @@ __all__ = ["Bound", "Program", "gives", "nobody"]
 _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
 _WALKED = 8.0  # microseconds of a walk, whatever it has
 _COPIED = 4e3  # bytes a microsecond
-<<<<<<< HEAD
 _TAKEN = 2e4  # the same of what goes into the plan's memory and out of it
 _SMALL = 1 << 12  # bytes of a value whose memory is not used again in a step
-=======
 _FEW, _MOST_ROUNDING = 64, 8.0  # numbers whose sum has the usual rounding; how much more larger sums may have
->>>>>>> sizes
 
 
 class Bound:
@@ -351,13 +348,9 @@ class Program:
                     self._check_group(ends[number], exact)
                 if forms[number] is not None:
                     self.run(number, number + 1)
-<<<<<<< HEAD
-                    same = gives(call.outputs, expected, exact) and gives(call.saved, saved, exact)
-                    if same or (not exact and _rounds(call, forms[number], expected, saved)):
-=======
                     read = max([array.size for array in call.inputs if type(array) is ndarray], default=1)
-                    if gives(call.outputs, expected, exact, read) and gives(call.saved, saved, exact, read):
->>>>>>> sizes
+                    same = gives(call.outputs, expected, exact, read) and gives(call.saved, saved, exact, read)
+                    if same or (not exact and _rounds(call, forms[number], expected, saved)):
                         for output, array in zip((*call.outputs, *call.saved), call.copies):
                             if output is not None:
                                 write(output, array)  # each call is compared on the step's own numbers
@@ -400,18 +393,13 @@ class Program:
             write(output, array)
 
 
-<<<<<<< HEAD
 def nobody(number: int) -> bool:
     """Nobody reads the values that groups do not write."""
     return False
 
 
-def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
-    """Whether they hold the numbers expected of them; None: nothing is expected."""
-=======
 def gives(arrays: Any, expected: Any, exactly: bool, read: int = 1) -> bool:
     """Whether they hold the numbers expected of them, which were computed of so many others; None: nothing is expected."""
->>>>>>> sizes
     return all(
         [
             array is None or _same(array, other) or (not exactly and _close(array, other, read))
@@ -452,22 +440,15 @@ def _in_order(array: Any) -> Array:
     return array.transpose(order)
 
 
-<<<<<<< HEAD
-def _close(array: Any, expected: Any) -> bool:
+def _close(array: Any, expected: Any, read: int) -> bool:
+    """Whether they differ as sums do that are added in another order: by the root of how many numbers were added."""
     bound = 2e-6 if array.itemsize <= 4 * (1 + (array.dtype.kind == "c")) else 1e-13
+    bound *= min(max(read / max(array.size, 1) / _FEW, 1.0) ** 0.5, _MOST_ROUNDING)
     if layouts.is_half(array.dtype):  # the last bit
         bound = 2.0**-10 if array.dtype.kind == "f" else 2.0**-7
         array, expected = array.astype(numpy.float32), expected.astype(numpy.float32)
     if array.dtype.kind not in "fc" or not array.size:
         return False
-=======
-def _close(array: Any, expected: Any, read: int) -> bool:
-    """Whether they differ as sums do that are added in another order: by the root of how many numbers were added."""
-    if array.dtype.kind not in "fc" or not array.size:
-        return False
-    bound = 2e-6 if array.itemsize <= 4 * (1 + (array.dtype.kind == "c")) else 1e-13
-    bound *= min(max(read / array.size / _FEW, 1.0) ** 0.5, _MOST_ROUNDING)
->>>>>>> sizes
     finite = numpy.isfinite(expected)
     if not (finite == numpy.isfinite(array)).all():
         return False

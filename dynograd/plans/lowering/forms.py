@@ -49,7 +49,6 @@ class Lowered(list[Launch]):
 
     __slots__ = ("check", "draw", "exact", "places")
 
-<<<<<<< HEAD
     def __init__(
         self,
         launches: Iterable[Launch] = (),
@@ -58,9 +57,6 @@ class Lowered(list[Launch]):
         draw: Any = None,
         places: Sequence[tuple[Any, Any]] | None = None,
     ) -> None:
-=======
-    def __init__(self, launches: Iterable[Launch] = (), exact: bool = True, check: IndexCheck | None = None) -> None:
->>>>>>> sizes
         super().__init__(launches)
         self.exact, self.check, self.draw, self.places = exact, check, draw, places
 

@@ -108,24 +108,16 @@ class Families:
         """Whether a size waits until it comes again: what is made for it then pays only if it comes more often."""
         if family.fetched or family.program.is_cheap() or numbers in family.program.states:
             return False
-<<<<<<< HEAD
-        return not self._meet(numbers)
+        self._note_met(numbers)
+        return True
 
     def meet(self, sizes: tuple) -> bool:
         """Whether arguments of these sizes have come before; from now on they have."""
-        return self._meet(flat_sizes(sizes)[0])
-
-    def _meet(self, numbers: tuple[int, ...]) -> bool:
+        numbers, _ = flat_sizes(sizes)
         if numbers in self.met:
             return True
-        while len(self.met) >= _MOST_MET:
-            del self.met[next(iter(self.met))]
-        self.met[numbers] = None
-        return False
-=======
         self._note_met(numbers)
-        return True
->>>>>>> sizes
+        return False
 
     def _new(
         self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]

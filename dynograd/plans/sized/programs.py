@@ -94,13 +94,9 @@ class SizedProgram(Program):
     def _bounds_of(self, programs: Sequence[Program]) -> None:
         """The tables, and the calls that are not in them."""
         count = len(self.calls)
-<<<<<<< HEAD
         lone = {
             number for number in range(count) if not all([_is_sizable(program.forms[number]) for program in programs])
         }
-=======
-        lone = {number for number in range(count) if any([program.forms[number] is None for program in programs])}
->>>>>>> sizes
         groups = [[group for group in program.groups if _is_in_all(group, programs)] for program in programs]
         while True:
             plain = [
