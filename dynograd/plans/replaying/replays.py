@@ -27,7 +27,7 @@ class Replay(Learned):
             return "a mode of the process or thread"
         if reason := self.arguments.failed(args, kwargs, tensors):
             return reason
-        if not self.walk._still_holds(self.path):
+        if not self.path.watch.holds():
             return "a parameter, or another tensor from outside"
         if reason := self.guards.failed():
             return reason
@@ -175,7 +175,7 @@ class Replay(Learned):
         walk = self.walk
         walk.at, walk.boundary, walk.holds = step.next, step.number, False
         taken = self.path.optimizers.get(step.number)
-        if taken is not None and "step" not in optimizer.__dict__ and taken.run(walk.handed):
+        if taken is not None and "step" not in optimizer.__dict__ and taken.run():
             optimizer._step_called = True
             return
         walk.at, walk.holds = step, True
@@ -184,7 +184,7 @@ class Replay(Learned):
             optimizer.step()
         finally:
             MODES.plan = None
-        if not walk._still_holds(self.path):
+        if not self.path.watch.holds():
             raise RuntimeError(
                 f"compile: {type(optimizer).__name__}.step has given a parameter other memory in a replayed step, which it did not do before. Leave "
                 f"out mode='replay'."
