@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any
 
 import pytest
 
 import dynograd as torch
 from dynograd.plans import watches
 from dynograd.plans.watches import Watch, can_watch
-
 
 # What is looked at, and how it changes.
 CHANGES = {
