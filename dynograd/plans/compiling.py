@@ -17,7 +17,7 @@ from dynograd.autograd.nodes import caller, line_text
 from dynograd.base import values
 from dynograd.ops import readers
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
-from dynograd.plans.inputs import pointers_of
+from dynograd.plans.inputs import let_go, pointers_of
 from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
@@ -362,7 +362,7 @@ class Compiled:
                 walk.running = False
                 walk.reader.rest()
             if walk.pointed:
-                walk.let_inputs_go()
+                let_go(walk.pointed)
             MODES.plan = None
             if self.recording is not None:
                 self._end_recording()

@@ -21,7 +21,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
 from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Read, become, new_handed
-from dynograd.plans.inputs import is_alone
+from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
@@ -196,20 +196,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.at = step.next
         return True
 
-    def settle_inputs(self) -> None:
-        """What kernels read where the caller has it is copied: somebody may write there."""
-        for pointer, array in self.pointed:
-            pointer.place[...] = array
-        self.let_inputs_go()
-
-    def let_inputs_go(self) -> None:
-        for pointer, _ in self.pointed:
-            pointer.home()
-        self.pointed = []
-
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
-        self.settle_inputs()
+        settle(self.pointed)
         if self.written or self.boundary >= 0:
             return False
         path = choice.path
@@ -274,7 +263,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             for content, value in new:
                 place = arrays[content]
                 if content in self.bound:  # copied before in this step
-                    self.settle_inputs()
+                    settle(self.pointed)
                     if place.tobytes() == value.array.tobytes():
                         self.stale.discard(content)
                         continue
@@ -443,7 +432,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             return
         self.catch_up()
         self.holds = False
-        self.settle_inputs()
+        settle(self.pointed)
         if self.running:
             self.written.append((self.at.number, tensor, tensor.array.copy(order="K")))
             for number, value in self.bound.items():
@@ -463,7 +452,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):
             self.catch_up()
-            self.settle_inputs()
+            settle(self.pointed)
         if type(tensor) is not Handed:
             self.lent.append(tensor.array)
 
