@@ -97,7 +97,7 @@ def _in_order(tokens: Any, x: Any, kind: str) -> list[Launch] | None:
 
 @assistance("op", "lstm_layer", "gru_layer", "rnn_layer")
 def _layer(call: Call) -> list[Launch] | None:
-    arguments, steps, products = arguments_of(call), _launch(call, "steps"), _arguments(call, "_row_blocks")
+    arguments, steps, products = arguments_of(call), _launch(call, "steps"), _arguments(call, "row_blocks")
     if steps is None or products is None:
         return None
     lengths, order = arguments["lengths"], None
