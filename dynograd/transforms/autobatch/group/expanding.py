@@ -14,7 +14,8 @@ from dynograd.transforms.autobatch.fuse.fusing import HOT
 from dynograd.transforms.autobatch.record.buckets import Bucket
 from dynograd.transforms.autobatch.record.cell_forms import CellForm
 from dynograd.transforms.autobatch.record.outlines import PLACE
-from dynograd.transforms.autobatch.record.sequences import AGAIN, FIXED, INPUT, INSIDE, Sequence, SequenceForm
+from dynograd.transforms.autobatch.record.sequence_steps import AGAIN, FIXED, INPUT, INSIDE
+from dynograd.transforms.autobatch.record.sequences import Sequence, SequenceForm
 
 __all__ = ["expanded"]
 
@@ -33,7 +34,9 @@ def expanded(recorder: Any, waiting: list[Any], fused: bool = True) -> list[Any]
         if type(bucket.form) is SequenceForm:
             alike.setdefault(bucket.form, []).append(bucket)
             bucket.form.sequence.note(bucket.count())
-    cells = {form: _cell_of(form.sequence, buckets) if fused else None for form, buckets in alike.items()}  # and the results that it gives
+    cells = {
+        form: _cell_of(form.sequence, buckets) if fused else None for form, buckets in alike.items()
+    }  # and the results that it gives
     instead: dict[Any, list[Any]] = {}
     for bucket in sorted(waiting, key=lambda bucket: bucket.depth):  # what it needs comes first
         if type(bucket.form) is SequenceForm:
@@ -106,7 +109,9 @@ def _of_ops(recorder: Any, bucket: Any, instead: dict[Any, list[Any]]) -> list[A
                 number = content[1]
             if is_tensor:
                 shared.append(entry)
-        buckets.append(_bucket(recorder, step, tuple(shared), own, sources, [ports[result] for result in step.results], count))
+        buckets.append(
+            _bucket(recorder, step, tuple(shared), own, sources, [ports[result] for result in step.results], count)
+        )
         if step.form.number is not None:
             buckets[-1].numbers = [number] * count
     for port, row, check in bucket.checks or ():
@@ -191,7 +196,7 @@ class _Body:
 
 
 def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Any:
-    steps = [(step.op.function, step.wants, step.args, step.pack is None) for step in sequence.steps]  # type: ignore[attr-defined]
+    steps = [(step.op.function, step.wants, step.args, step.pack is None) for step in sequence.steps]
 
     def body(*inputs: Any) -> Any:
         results: list[Any] = []
@@ -209,7 +214,9 @@ def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Any:
                 else content[1]
                 for what, content in wants
             ]
-            result = function(*[values[place] if type(place) is int else [values[part] for part in place] for place in args])
+            result = function(
+                *[values[place] if type(place) is int else [values[part] for part in place] for place in args]
+            )
             results += [result] if is_single else result
         chosen = tuple([results[number] for number in numbers])
         return chosen if len(chosen) > 1 else chosen[0]

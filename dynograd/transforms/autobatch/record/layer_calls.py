@@ -79,7 +79,9 @@ def _maker(op: Any, names: tuple[str, ...]) -> Any:
         "        return made",
         "    return quick",
     ]
-    known = dict(__name__=__name__, op=op, entered=_entered, layer=layer, miss=MISS, MODES=MODES, Lazy=Lazy, new=object.__new__)
+    known = dict(
+        __name__=__name__, op=op, entered=_entered, layer=layer, miss=MISS, MODES=MODES, Lazy=Lazy, new=object.__new__
+    )
     return run_source("\n".join(lines) + "\n", f"autobatched layer of {op.name}", known)["made"]
 
 

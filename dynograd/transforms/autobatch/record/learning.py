@@ -17,22 +17,21 @@ from dynograd.transforms.autobatch.record.forms import Form, frozen, kind_of
 from dynograd.transforms.autobatch.record.new_calls import LIST, OWN, roles_of
 from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recording import record
-from dynograd.transforms.autobatch.record.sequences import (
+from dynograd.transforms.autobatch.record.sequence_code import OFTEN
+from dynograd.transforms.autobatch.record.sequence_steps import (
     AGAIN,
     FIELDS,
     FIXED,
     INPUT,
     INSIDE,
     MOST,
-    OFTEN,
     STATIC,
     UNSEEN,
-    Sequence,
-    Sequences,
     Step,
     flat,
     is_constant,
 )
+from dynograd.transforms.autobatch.record.sequences import Sequence, Sequences
 
 _TIMES = 4  # that a sequence was met in the scope
 _SHORTEST = 5  # ops: 3 cost as much to go through as to record, and in small groups more to run as a fused one
@@ -43,7 +42,20 @@ _LOG = 100_000  # ops that are looked at
 class Logged:
     """A call that was recorded while it was looked at."""
 
-    __slots__ = ("alone", "entries", "form", "grad", "key", "kind", "op", "place", "results", "single", "this", "values")
+    __slots__ = (
+        "alone",
+        "entries",
+        "form",
+        "grad",
+        "key",
+        "kind",
+        "op",
+        "place",
+        "results",
+        "single",
+        "this",
+        "values",
+    )
 
 
 class Log:
@@ -123,7 +135,9 @@ def _entry_of(recorder: Any, value: Any) -> Any:
             return None
         return INPUT, value.pending
     if type(value) in TENSORS:
-        if value.node is not None and value.node.op is not None and value.node.op.view:  # `weight.t()`, another one in each call
+        if (
+            value.node is not None and value.node.op is not None and value.node.op.view
+        ):  # `weight.t()`, another one in each call
             return None
         entry = recorder.entry_of(value)
         if type(entry) is tuple:
@@ -223,7 +237,7 @@ def _described(run: list[Logged]) -> tuple:
     inputs: dict[int, int] = {}
     steps = []
     for call in run:
-        wants = []
+        wants: list[tuple[str, Any]] = []
         for value, (what, content) in zip(call.values, call.entries, strict=True):
             if what == INPUT:
                 if id(value) in inside:

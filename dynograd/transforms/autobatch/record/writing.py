@@ -21,8 +21,9 @@ from dynograd.transforms.autobatch.record.forms import frozen
 from dynograd.transforms.autobatch.record.pending import Lazy, note_view
 from dynograd.transforms.autobatch.record.recorder import OFTEN
 from dynograd.transforms.autobatch.record.recording import MISS, extend, record
+from dynograd.transforms.autobatch.record.sequence_steps import MOST, operand
 from dynograd.transforms.autobatch.record.sequences import MISS as MISS_SEQUENCE
-from dynograd.transforms.autobatch.record.sequences import MOST, operand, other
+from dynograd.transforms.autobatch.record.sequences import other
 
 _lock = threading.Lock()
 
@@ -223,7 +224,8 @@ def _lines(op: Op, length: int) -> list[str]:
 def _comparing_lines(op: Op, names: list[str]) -> list[str]:
     """Lines for a call while sequences are gone through: it may be the next op of one."""
     same = [
-        f"({name} is ab_step.a{place} or $compare(recorder, ab_step, {place}, {name}))" for place, name in enumerate(names)
+        f"({name} is ab_step.a{place} or $compare(recorder, ab_step, {place}, {name}))"
+        for place, name in enumerate(names)
     ]
     single = op.outputs is None
     return [
