@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import line_text
 from dynograd.transforms.autobatch.record.sequences import Sequences
 
 __all__ = ["Scopes"]
@@ -27,6 +28,14 @@ class Scopes:
         if self.sequences is None and not self.exact:
             self.sequences = Sequences()
         return self.sequences
+
+    def listed(self) -> list[tuple[int, str, str, int]]:
+        """Of each sequence how many ops it has, the first one, where it begins, and how often it was gone through."""
+        return [
+            (len(sequence.steps), sequence.steps[0].op.name, line_text(sequence.place), sequence.calls)
+            for sequence in ([] if self.sequences is None else self.sequences.all)
+            if sequence.calls
+        ]
 
     def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call of a function that had a scope the latest time."""

@@ -323,6 +323,12 @@ def test_sequences_are_gone_through(form):
     assert sorted(len(sequence.steps) for sequence in sequences.all) == [8, 15]
     assert all(sequence.calls > 20 and not sequence.left for sequence in sequences.all)
     assert sequences.inside > 10 * sequences.alone
+    report = fast.report()
+    assert report.scoped == 5 and sorted(row.ops for row in report.sequences) == [8, 15]
+    assert (
+        "15 ops from cat on (test_scopes.py:" in str(report)
+        and "5 calls with scopes of autobatch" in report._repr_html_()
+    )
     usable = [cell.fusing.refused is cell.refused is None for one in sequences.all for cell in one.fused.values()]
     assert usable == ([True, True] if form == "fused" else [])
 

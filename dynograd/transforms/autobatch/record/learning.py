@@ -17,22 +17,21 @@ from dynograd.transforms.autobatch.record.forms import Form, frozen, kind_of
 from dynograd.transforms.autobatch.record.new_calls import LIST, OWN, roles_of
 from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recording import record
-from dynograd.transforms.autobatch.record.sequences import (
+from dynograd.transforms.autobatch.record.sequence_code import OFTEN
+from dynograd.transforms.autobatch.record.sequence_steps import (
     AGAIN,
     FIELDS,
     FIXED,
     INPUT,
     INSIDE,
     MOST,
-    OFTEN,
     STATIC,
     UNSEEN,
-    Sequence,
-    Sequences,
     Step,
     flat,
     is_constant,
 )
+from dynograd.transforms.autobatch.record.sequences import Sequence, Sequences
 
 _TIMES = 4  # that a sequence was met in the scope
 _SHORTEST = 5  # ops: 3 cost as much to go through as to record, and in small groups more to run as a fused one
@@ -238,7 +237,7 @@ def _described(run: list[Logged]) -> tuple:
     inputs: dict[int, int] = {}
     steps = []
     for call in run:
-        wants = []
+        wants: list[tuple[str, Any]] = []
         for value, (what, content) in zip(call.values, call.entries, strict=True):
             if what == INPUT:
                 if id(value) in inside:
