@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
@@ -94,7 +95,7 @@ class RecordedGradients(RulesAsOps):
     def _as_arrays(self: Any, event: Event, run: Any, outputs: Any, inputs: Any, seeds: Any, own: Any) -> list[Any]:
         copies = []
 
-        def noted(g: Any) -> Any:
+        def noted(g: Any) -> Array:
             result = own(g)
             if result is not g:
                 copies.append(Call("copy", "copy", None, (g,), (result,), (), CopyForm(g)))
@@ -191,7 +192,7 @@ class RecordedGradients(RulesAsOps):
 
     # --- what the engine tells --------------------------------------------------------------------------------------------------
 
-    def notes_of_backward(self: Any, create_graph: bool, targets: Any) -> Any:
+    def notes_of_backward(self: Any, create_graph: bool, targets: Any) -> Pass | GraphPass | None:
         """What the engine tells of the pass that it begins; None if it need not."""
         if self.without_values:
             MODES.plan = self

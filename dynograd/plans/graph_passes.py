@@ -68,7 +68,7 @@ class RulesAsOps:
         self.made: list[Tensor] = []  # stand for what rules make of shapes and numbers
         self.drawn: dict[Any, int] = {}  # the events that have drawn random numbers, by the place in the stream
 
-    def tell(self: Any, entry: Any, below: Any, args: tuple) -> Any:
+    def tell(self: Any, entry: Any, below: Any, args: tuple) -> object:
         """A call of an op that is only told of."""
         inside, self.inside = self.inside, 1
         try:
@@ -86,7 +86,7 @@ class RulesAsOps:
         for calls in self.listening:
             calls.append((entry, operands, [_outline(tensor) for tensor in results]))
 
-    def _outline(self: Any, value: Any, described: tuple[str, Any]) -> Any:
+    def _outline(self: Any, value: Any, described: tuple[str, Any]) -> object:
         kind, content = described
         if isinstance(value, Tensor):
             if type(value.array) is ndarray and is_constant(value.array) and value.array.dtype.kind == "f":
@@ -101,8 +101,8 @@ class RulesAsOps:
         """The numbers of a tensor that a rule has made; None: it is made of the tensors that come to the rule."""
         if not self.without_values:
             kind, place = described
-            made = kind == "outside" and any([self.outside[place].tensor is constant for constant in self.made])
-            return tensor.array.tobytes() if made else None
+            is_own = kind == "outside" and any([self.outside[place].tensor is constant for constant in self.made])
+            return tensor.array.tobytes() if is_own else None
         array = tensor.array
         if type(array) is MetaArray:
             return None if array.number is None else numpy.full(array.shape, array.number, array.dtype).tobytes()
@@ -182,7 +182,7 @@ class GraphPass:
 
     add = staticmethod(engine._sum)
 
-    def rule(self, node: Any, g: Any, create_graph: bool) -> Any:
+    def rule(self, node: Any, g: Any, create_graph: bool) -> tuple[Any, ...]:
         """Gradients of a node's inputs, as tensors."""
         recording = self.recording
         if type(node) in (OutputNode, AliasBackward) or recording.reason:
@@ -218,7 +218,7 @@ class GraphPass:
         return same(again, calls)
 
 
-def _bare(g: Any) -> Any:
+def _bare(g: Any) -> Partial | Tensor:
     """A gradient without values."""
     if type(g) is Partial:
         return Partial({number: _bare(part) for number, part in g.parts.items()})
@@ -227,5 +227,5 @@ def _bare(g: Any) -> Any:
     return tensor
 
 
-def _without_values(array: Any) -> Any:
+def _without_values(array: Any) -> object:
     return meta_arrays.like(array) if type(array) is ndarray and not is_constant(array) else array

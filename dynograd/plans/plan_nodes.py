@@ -112,7 +112,7 @@ class PlanNode(Node):
     def _arguments(self, step: Any, tensors: dict[int, Any]) -> list[Any]:
         return [self._actual(step, tensors, *described) for described in step.args]
 
-    def _actual(self, step: Any, tensors: dict[int, Any], kind: str, content: Any) -> Any:
+    def _actual(self, step: Any, tensors: dict[int, Any], kind: str, content: Any) -> object:
         if kind == "value":
             return tensors[content]
         if kind == "outside":

@@ -139,13 +139,15 @@ class Tree:
     def _step_like(self, before: Step, events: list[Event], number: int, path: Path) -> Step | None:
         for step in self._choices(before):
             if self._is_like(step, events[number], path.numbers, path):
-                if events[number].kind != "differentiate" or self._leads_over(step, events[number + 1 :], path):
+                if events[number].kind != "differentiate" or self._leads_over(
+                    step, events[number].subject[0], events[number + 1 :], path
+                ):
                     return step
         return None
 
-    def _leads_over(self, step: Step, events: list[Event], path: Path) -> bool:
+    def _leads_over(self, step: Step, count: int, events: list[Event], path: Path) -> bool:
         """Whether the events that a walk goes over are those behind `step`."""
-        numbers, count = list(path.numbers), step.event.subject[0]  # type: ignore[union-attr]
+        numbers = list(path.numbers)
         for event in events[:count]:
             step = step.next
             if not self._is_like(step, event, numbers, path):
@@ -200,7 +202,7 @@ class Tree:
             step.results.append(place)
             value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None)
             value.version = recording.writes_into(tensor.array)
-            value.is_leaf = value.grad and tensor.node is None
+            value.is_leaf = event.kind in ("flag", "place") and value.grad and tensor.node is None
             self.values.append(value)
             self.handed.append(new_handed(value))
             self.counts.append(0)
