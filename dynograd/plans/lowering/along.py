@@ -36,7 +36,7 @@ class _Along:
         # The part of an array of `shape` that can be met: an index may be smaller outside `dim`.
         self.part = tuple([slice(None) if axis == dim else slice(size) for axis, size in enumerate(index.shape)])
 
-    def in_three(self, array: Any, dtype: Any = None) -> Any:
+    def in_three(self, array: Any, dtype: Any = None) -> numpy.ndarray:
         """The array as (dims before `dim`, `dim`, dims after)."""
         shape, dim = array.shape, self.dim
         return layouts.flat(array, dtype).reshape(prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]))

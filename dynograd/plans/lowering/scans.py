@@ -131,7 +131,7 @@ def _product(call: Call) -> Lowered | None:
 def _product_rule(call: Call) -> Lowered | None:
     """The product of those in front of an element times that of those behind it, whatever zeros there are."""
 
-    def rule(g: Any, saved: Any, dim: int | None, keepdim: bool) -> Any:
+    def rule(g: Any, saved: Any, dim: int | None, keepdim: bool) -> tuple[Any]:
         x = saved.input
         shape, place = tuple(x.shape), 0 if dim is None else dim % max(len(x.shape), 1)
         rows = reshaped(x, (-1,)) if dim is None else x
