@@ -87,7 +87,7 @@ class _Along:
             arguments += (_REDUCED[how],) if how in _REDUCED else ()
             self.launches.append(Launch(kernel, (*arguments, self.outside), count, parts))
         self.launches[:0] = [*before, *filled]
-        return self.lowered(behind, how != "add" or source.size < COMPILED_ROWS)
+        return self.lowered(behind, how == "write" or (how == "add" and source.size < COMPILED_ROWS))
 
     def lowered(self, behind: list[Launch], exact: bool = True) -> Lowered:
         return Lowered([*self.launches, *behind], exact, self.check)

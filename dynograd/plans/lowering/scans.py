@@ -76,12 +76,12 @@ def _running_extreme(call: Call) -> Lowered | None:
     lines = _Lines(call)
     if not lines.fits or lines.source.dtype.name not in ("float32", "float64", "int32", "int64"):
         return None
-    largest = call.name == "cummax"
+    largest, exact = call.name == "cummax", lines.source.dtype.kind != "f"  # of zeros both signs are equal
     if lines.inner > 1:
         columns = (lines.x, lines.n, lines.inner, largest, *lines.results)
-        return lines.lowered(scans_numba.extreme_columns, *columns, by_columns=True, exact=True)
+        return lines.lowered(scans_numba.extreme_columns, *columns, by_columns=True, exact=exact)
     arguments = (lines.x, lines.n, largest, *lines.results)
-    return lines.lowered(scans_numba.extreme_rows, *arguments, by_columns=False, exact=True)
+    return lines.lowered(scans_numba.extreme_rows, *arguments, by_columns=False, exact=exact)
 
 
 @form("op", "reversed_along")
