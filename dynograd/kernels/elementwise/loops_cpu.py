@@ -47,6 +47,8 @@ _SCALAR = frozenset(
 _BY_LIBM = frozenset("sin cos mod fmod floor_divide".split())
 # Of float32 where `quotients_fit`.
 _QUOTIENTS = frozenset("mod fmod floor_divide".split())
+# Of float32 by NumPy, whose vector code is faster; plans compute them, too: see `angles_numba`.
+LEFT_TO_NUMPY = frozenset("sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh **".split())
 # What NumPy and compiled code need not compute to the same bits.
 COSTLY = _VECTOR | _SCALAR | _BY_LIBM
 _WHOLE = frozenset("+ - * neg < <= > >= == != && || ! select max min & | ^ ~".split())

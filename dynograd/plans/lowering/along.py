@@ -36,7 +36,7 @@ class _Along:
         # The part of an array of `shape` that can be met: an index may be smaller outside `dim`.
         self.part = tuple([slice(None) if axis == dim else slice(size) for axis, size in enumerate(index.shape)])
 
-    def in_three(self, array: Any, dtype: Any = None) -> Any:
+    def in_three(self, array: Any, dtype: Any = None) -> numpy.ndarray:
         """The array as (dims before `dim`, `dim`, dims after)."""
         shape, dim = array.shape, self.dim
         return layouts.flat(array, dtype).reshape(prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]))
@@ -87,7 +87,7 @@ class _Along:
             arguments += (_REDUCED[how],) if how in _REDUCED else ()
             self.launches.append(Launch(kernel, (*arguments, self.outside), count, parts))
         self.launches[:0] = [*before, *filled]
-        return self.lowered(behind, how != "add" or source.size < COMPILED_ROWS)
+        return self.lowered(behind, how == "write" or (how == "add" and source.size < COMPILED_ROWS))
 
     def lowered(self, behind: list[Launch], exact: bool = True) -> Lowered:
         return Lowered([*self.launches, *behind], exact, self.check)

@@ -7,6 +7,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy
+
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.conv import convolutions_cpu as by_kernels
 from dynograd.kernels.conv.convolutions_columns import places_read
@@ -57,17 +59,19 @@ class _Products:
         self.stride, self.whole = tuple(stride), by_kernels.is_whole(shape, weight_shape, padding, groups)
         self.fits = self.whole or by_kernels.is_pointwise(weight_shape, padding, groups)
 
-    def matrices(self, images: Any) -> Any:
+    def matrices(self, images: Any) -> numpy.ndarray:
         """(N, C K) or (N, C, places), a view."""
         rank = 1 if self.whole else 2
-        return images.reshape(*images.shape[:rank], prod(images.shape[rank:]))
+        matrices: numpy.ndarray = images.reshape(*images.shape[:rank], prod(images.shape[rank:]))
+        return matrices
 
     def reads(self, *images: Any) -> bool:
         return all([array is None or array.flags.c_contiguous for array in images])
 
-    def input_of(self, x: Any, shape: Any) -> Any:
+    def input_of(self, x: Any, shape: Any) -> numpy.ndarray:
         """The places of x that count for results of a shape."""
-        return x if self.whole or max(self.stride) == 1 else x[places_read(shape[2:], self.stride)]
+        read: numpy.ndarray = x if self.whole or max(self.stride) == 1 else x[places_read(shape[2:], self.stride)]
+        return read
 
     def forward(self, x: Any, weight: Any, bias: Any, out: Any) -> list[Launch] | None:
         before: list[Launch] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.ops.elementwise.arithmetic import abs as absolute
@@ -26,7 +27,7 @@ _TERMS = {0: "nonzero", 1: "size", 2: "square"}
 _TILE = 256  # columns of an item of `logsumexp_columns`
 
 
-def _over(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
+def _over(name: str, x: Any, dim: Any, keepdim: bool) -> Array:
     """A reduction."""
     return registry[name].function(x, dim, keepdim)
 
@@ -35,13 +36,13 @@ def _over(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @op_in_parts("var")
-def _variance(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _variance(input: Any, dim: Any, correction: float, keepdim: bool) -> Array:
     distance = input - _over("mean", input, dim, True)
     return _over("sum", distance * distance, dim, keepdim) / max(count_of(input.shape, dim) - correction, 0)
 
 
 @op_in_parts("std")
-def _deviation(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _deviation(input: Any, dim: Any, correction: float, keepdim: bool) -> Array:
     return sqrt(_variance(input, dim, correction, keepdim))
 
 
@@ -76,7 +77,7 @@ def _terms(x: Any, p: int, dims: Any, target: Any) -> list[Launch] | None:
     return loops.launches_of("term", [formulas.parse(tree)], [target], {"x": x.reshape(target.shape)})
 
 
-def _general_norm(input: Any, p: float, dim: Any, keepdim: bool) -> Any:
+def _general_norm(input: Any, p: float, dim: Any, keepdim: bool) -> Array:
     size = absolute(input)
     if p in (inf, -inf):
         return _over("amax" if p > 0 else "amin", size, () if dim is None else dim, keepdim)
@@ -138,7 +139,7 @@ def _logsumexp(call: Call) -> Lowered | None:
     return Lowered([*before, launch, *behind], exact=False)
 
 
-def _logarithm(input: Any, dim: Any, keepdim: bool) -> Any:
+def _logarithm(input: Any, dim: Any, keepdim: bool) -> Array:
     highest = _over("amax", input, dim, True)
     highest = where(isfinite(highest), highest, 0.0)
     total = log(_over("sum", exp(input - highest), dim, True)) + highest

@@ -27,7 +27,12 @@ def _extreme(call: Call) -> Lowered | None:
     source, target = arguments["input"], call.outputs[0]
     join = call.name.removeprefix("a")
     launches = reductions.reduced(join, "same", source, reductions.dims_of(arguments["dim"], source.ndim), target)
-    return None if launches is None else Lowered(launches)
+    return None if launches is None else Lowered(launches, _is_one_number(target))
+
+
+def _is_one_number(values: Any) -> bool:
+    """Whether equal numbers have equal bits: of zeros with both signs eager's order decides which is there."""
+    return bool(values.dtype.kind != "f")
 
 
 @form("op", "max", "min", "argmax", "argmin")
@@ -48,7 +53,7 @@ def _first_extreme(call: Call) -> Lowered | None:
     dim = None if dim is None or not x.ndim else dim % x.ndim
     n, inner = (x.size, 1) if dim is None else (x.shape[dim], prod(x.shape[dim + 1 :]))
     launches.append(_first_extremes(layouts.flat(x), n, inner, largest, layouts.flat(values), layouts.flat(places)))
-    return Lowered([*launches, *behind])
+    return Lowered([*launches, *behind], _is_one_number(call.outputs[0]))
 
 
 def _first_extremes(x: Any, n: int, inner: int, largest: bool, values: Any, places: Any) -> Launch:

@@ -28,18 +28,18 @@ class _Groups:
         self.behind: list[Launch] = []
         self.fits = x.dtype.name in ("float32", "float64") and bool(x.size)
 
-    def read(self, array: Any) -> Any:
+    def read(self, array: Any) -> numpy.ndarray | None:
         whole = layouts.row_major(array, self.before)
         self.fits &= whole is not None and array.dtype == self.dtype
         return layouts.flat(whole).reshape(self.shape) if self.fits else None
 
-    def written(self, target: Any) -> Any:
+    def written(self, target: Any) -> numpy.ndarray | None:
         whole = layouts.scratch(self.x.shape, self.dtype) if target is None else target
         whole = layouts.to_be_written(whole, self.behind)
         self.fits &= whole is not None and whole.dtype == self.dtype
         return layouts.flat(whole).reshape(self.shape) if self.fits else None
 
-    def vector(self, values: Any, default: float) -> Any:
+    def vector(self, values: Any, default: float) -> numpy.ndarray | None:
         """Of all channels."""
         if values is None:
             return numpy.full(self.channels, default, self.dtype)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.build.launches import Launch
-from dynograd.kernels.elementwise.loops_cpu import COSTLY, Loop
+from dynograd.kernels.elementwise.loops_cpu import COSTLY, LEFT_TO_NUMPY, Loop
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree, is_truth
 from dynograd.plans.lowering import layouts
@@ -26,8 +26,7 @@ _PER_ELEMENT = 2  # a simple operation in cache takes half of what `threads.part
 _BOOL = numpy.dtype(numpy.bool_)
 # What eager leaves to NumPy, whose vector code is faster where arrays are large; remainders are exact.
 REMAINDERS: dict[str, str] = {name: f"{name}_of_any" for name in ("mod", "fmod", "floor_divide")}
-_BY_LIBM = frozenset("sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh **".split())
-_ROUNDED = (COSTLY - REMAINDERS.keys()) | _BY_LIBM
+_ROUNDED = (COSTLY - REMAINDERS.keys()) | LEFT_TO_NUMPY
 _REMAINDERS_OF_ANY = frozenset(REMAINDERS.values())
 _OF_TRUTHS = {"&": "&&", "|": "||", "^": "!=", "~": "!"}
 _loops: dict[Any, PlanLoop] = {}
@@ -103,7 +102,7 @@ class PlanLoop(Loop):
 
     def supports(self, kind: Any) -> bool:
         functions = self.functions
-        self.functions = functions - _REMAINDERS_OF_ANY - (_BY_LIBM if kind.kind == "f" else frozenset())
+        self.functions = functions - _REMAINDERS_OF_ANY - (LEFT_TO_NUMPY if kind.kind == "f" else frozenset())
         supported = super().supports(kind)
         self.functions = functions
         return supported

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.layout import paddings_cpu
 from dynograd.plans.calls import Call
@@ -61,12 +63,13 @@ def _sides(arguments: dict[str, Any]) -> tuple[tuple[int, int], ...]:
     return tuple([(before, after) for before, after in arguments["sides"]])
 
 
-def _folded(g: Any, dim: int, before: int, after: int, mode: str, launches: list[Launch]) -> Any:
+def _folded(g: Any, dim: int, before: int, after: int, mode: str, launches: list[Launch]) -> numpy.ndarray | None:
     """The inner part of `g` along `dim`, into which `launches` add its borders from now on; None where no kernel does it."""
     lead, size = (slice(None),) * dim, g.shape[dim] - before - after
 
-    def part(array: Any, start: int | None, stop: int | None, step: int | None = None) -> Any:
-        return array[(*lead, slice(start, stop, step))]
+    def part(array: Any, start: int | None, stop: int | None, step: int | None = None) -> numpy.ndarray:
+        piece: numpy.ndarray = array[(*lead, slice(start, stop, step))]
+        return piece
 
     inner = layouts.scratch((*g.shape[:dim], size, *g.shape[dim + 1 :]), g.dtype)
     first, last = part(g, None, before), part(g, before + size, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 
@@ -35,7 +35,7 @@ class _NoPartsError(TypeError):
     """The call does not consist of ops that are lowered."""
 
 
-def _refuse(*args: Any, **options: Any) -> Any:
+def _refuse(*args: Any, **options: Any) -> NoReturn:
     raise _NoPartsError
 
 
@@ -45,15 +45,15 @@ class Part(Tensor):
     __slots__ = ("lowering", "memory", "number")
 
     @staticmethod
-    def __dynograd_op__(op: Op, arguments: dict[str, Any]) -> Any:
+    def __dynograd_op__(op: Op, arguments: dict[str, Any]) -> object:
         operands = _flat([arguments[name] for name in op.array_names])
         return next(value.lowering for value in operands if type(value) is Part).op(op, arguments, operands)
 
     __dynograd_function__ = __dynograd_write__ = staticmethod(_refuse)
-    item = tolist = numpy = __array__ = __dlpack__ = _refuse  # type: ignore[assignment]
-    __bool__ = __float__ = __int__ = __index__ = __complex__ = _refuse  # type: ignore[assignment]
 
 
+for _read in "item tolist numpy __array__ __dlpack__ __bool__ __float__ __int__ __index__ __complex__".split():
+    setattr(Part, _read, _refuse)
 Part.__name__ = Part.__qualname__ = "Tensor"
 
 
@@ -80,7 +80,7 @@ class _Lowering:
         part.lowering, part.memory, part.number = self, memory, number
         return part
 
-    def given_part(self, value: Any) -> Any:
+    def part_of(self, value: Any) -> object:
         """A part in the place of an array of the call; numbers beside tensors are constants."""
         if not isinstance(value, numpy.ndarray):
             return value
@@ -93,12 +93,13 @@ class _Lowering:
         self.before += layouts.fill(memory, 0) or _refuse()
         return self.part(memory)
 
-    def op(self, op: Op, arguments: dict[str, Any], operands: list[Any]) -> Any:
+    def op(self, op: Op, arguments: dict[str, Any], operands: list[Any]) -> object:
         if any([not _is_known(value) for value in operands]):
             raise _NoPartsError
         own = {name: _changed(value, _stand_in) for name, value in arguments.items() if name in op.array_names}
         result = op.function(**(arguments | own))
-        outputs, parts = [], []
+        outputs: list[Any] = []
+        parts: list[Any] = []
         self.count += 1
         for tensor in result if isinstance(result, (tuple, list)) else [result]:
             if type(tensor) is not Tensor:
@@ -119,7 +120,7 @@ class _Lowering:
             return parts[0]
         return result._make(parts) if hasattr(result, "_make") else type(result)(parts)
 
-    def _new(self, like: Any) -> Any:
+    def _new(self, like: Any) -> numpy.ndarray:
         if self.targets is None:
             return like
         target = self.targets.get(self.count)
@@ -142,15 +143,15 @@ def _flat(values: Any) -> list[Any]:
     return result
 
 
-def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+def _changed(value: Any, change: Callable[[Any], Any]) -> object:
     return [change(element) for element in value] if isinstance(value, (list, tuple)) else change(value)
 
 
-def _stand_in(value: Any) -> Any:
+def _stand_in(value: Any) -> object:
     return Tensor.wrap(value.array) if type(value) is Part else value
 
 
-def _memory_of(value: Any) -> Any:
+def _memory_of(value: Any) -> object:
     return value.memory if type(value) is Part else value.array if isinstance(value, Tensor) else value
 
 
@@ -158,7 +159,7 @@ class _Place:
     __slots__ = ("__array_interface__", "owner")
 
 
-def _viewed(array: Any, operands: list[Any]) -> Any:
+def _viewed(array: Any, operands: list[Any]) -> numpy.ndarray | None:
     """The part of an operand's memory that a result stands for; None: it has memory of its own."""
     for value in operands:
         if type(value) is Part and layouts.overlaps(array, value.array):
@@ -180,7 +181,7 @@ def _address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _as_laid(like: Any, new: Callable[..., Any]) -> Any:
+def _as_laid(like: Any, new: Callable[..., Any]) -> numpy.ndarray:
     """A new array with the strides of another, also where it has repetitions or gaps, or goes backwards."""
     if not like.size:
         return numpy.empty(like.shape, like.dtype)
@@ -246,11 +247,11 @@ class _Saved:
     def __init__(self, node: Any, lowering: _Lowering) -> None:
         self.node, self.lowering, self.needs = node, lowering, node.needs
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         value = getattr(self.node, name)
         if name in self.node.op.extras:
             raise _NoPartsError
-        value = map_saved(value, self.lowering.given_part) if name in self.node.saved_names else value
+        value = map_saved(value, self.lowering.part_of) if name in self.node.saved_names else value
         setattr(self, name, value)
         return value
 
@@ -269,12 +270,12 @@ def rule_in_parts(call: Call, rule: Callable[..., Any] | None = None) -> Lowered
 
     def run(lowering: _Lowering) -> list[Any]:
         if op.outputs is None:
-            g = lowering.given_part(call.inputs[0])
+            g = lowering.part_of(call.inputs[0])
         else:
             sent = gradients_of(call) or _refuse()
             g = tuple(
                 [
-                    lowering.given_part(sent[number])
+                    lowering.part_of(sent[number])
                     if number in sent
                     else lowering.zeros(shape, kind)
                     if kind.kind == "f"
@@ -314,7 +315,7 @@ def lower_in_parts(call: Call, function: Callable[..., Any]) -> Lowered | None:
     """A function of an op's arguments that computes it by other ops, up to rounding."""
 
     def run(lowering: _Lowering) -> list[Any]:
-        arguments = {name: map_saved(value, lowering.given_part) for name, value in arguments_of(call).items()}
+        arguments = {name: map_saved(value, lowering.part_of) for name, value in arguments_of(call).items()}
         result = function(**arguments)
         return list(result) if isinstance(result, (tuple, list)) else [result]
 

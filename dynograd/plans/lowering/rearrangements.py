@@ -64,9 +64,10 @@ def _roll(call: Call) -> Lowered | None:
 # --- several times --------------------------------------------------------------------------------------------------------------
 
 
-def _split(array: Any, dims: list[tuple[int, int]]) -> Any:
+def _split(array: Any, dims: list[tuple[int, int]]) -> numpy.ndarray:
     """Row-major memory with each dim as two."""
-    return array.reshape([size for pair in dims for size in pair])
+    split: numpy.ndarray = array.reshape([size for pair in dims for size in pair])
+    return split
 
 
 @form("op", "repeat")
@@ -130,9 +131,10 @@ def _triangle(call: Call) -> Lowered | None:
     return _lowered(before, behind)
 
 
-def _diagonal_of(target: Any, arguments: dict[str, Any]) -> Any:
+def _diagonal_of(target: Any, arguments: dict[str, Any]) -> numpy.ndarray:
     dims = [arguments[name] % target.ndim for name in ("dim1", "dim2")]
-    return target.diagonal(arguments["offset"], *dims)
+    diagonal: numpy.ndarray = target.diagonal(arguments["offset"], *dims)
+    return diagonal
 
 
 @form("op", "diagonal_backward")

@@ -76,12 +76,12 @@ def _running_extreme(call: Call) -> Lowered | None:
     lines = _Lines(call)
     if not lines.fits or lines.source.dtype.name not in ("float32", "float64", "int32", "int64"):
         return None
-    largest = call.name == "cummax"
+    largest, exact = call.name == "cummax", lines.source.dtype.kind != "f"  # of zeros both signs are equal
     if lines.inner > 1:
         columns = (lines.x, lines.n, lines.inner, largest, *lines.results)
-        return lines.lowered(scans_numba.extreme_columns, *columns, by_columns=True, exact=True)
+        return lines.lowered(scans_numba.extreme_columns, *columns, by_columns=True, exact=exact)
     arguments = (lines.x, lines.n, largest, *lines.results)
-    return lines.lowered(scans_numba.extreme_rows, *arguments, by_columns=False, exact=True)
+    return lines.lowered(scans_numba.extreme_rows, *arguments, by_columns=False, exact=exact)
 
 
 @form("op", "reversed_along")
@@ -131,7 +131,7 @@ def _product(call: Call) -> Lowered | None:
 def _product_rule(call: Call) -> Lowered | None:
     """The product of those in front of an element times that of those behind it, whatever zeros there are."""
 
-    def rule(g: Any, saved: Any, dim: int | None, keepdim: bool) -> Any:
+    def rule(g: Any, saved: Any, dim: int | None, keepdim: bool) -> tuple[Any]:
         x = saved.input
         shape, place = tuple(x.shape), 0 if dim is None else dim % max(len(x.shape), 1)
         rows = reshaped(x, (-1,)) if dim is None else x
