@@ -350,7 +350,7 @@ class Program:
                     self.run(number, number + 1)
                     read = max([array.size for array in call.inputs if type(array) is ndarray], default=1)
                     same = gives(call.outputs, expected, exact, read) and gives(call.saved, saved, exact, read)
-                    if same or (not exact and _rounds(call, forms[number], expected, saved)):
+                    if same or (not exact and _rounds(call, forms[number], expected, saved, read)):
                         for output, array in zip((*call.outputs, *call.saved), call.copies):
                             if output is not None:
                                 write(output, array)  # each call is compared on the step's own numbers
@@ -459,7 +459,7 @@ def _close(array: Any, expected: Any, read: int) -> bool:
     )
 
 
-def _rounds(call: Call, form: Any, expected: Any, saved: Any) -> bool:
+def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool:
     """Whether what the kernels give differs by rounding alone, though by more than is usual: sums of numbers that nearly cancel.
 
     On other numbers, which do not, they must be right.
@@ -474,7 +474,7 @@ def _rounds(call: Call, form: Any, expected: Any, saved: Any) -> bool:
             if array.dtype.kind not in "fc":
                 return False
             finite = numpy.isfinite(other)
-            bound = 1e-4 * max(largest, numpy.abs(other).max(initial=0, where=finite))
+            bound = max(largest, numpy.abs(other).max(initial=0, where=finite)) * max(1e-4, 1e-6 * read / array.size)
             if not numpy.array_equal(array[~finite], other[~finite], equal_nan=True):
                 return False
             if not (numpy.abs(numpy.where(finite, array - other, 0)) <= bound).all():
