@@ -154,17 +154,18 @@ class SizedMemory:
         """Lays out the memory of all regions that were met, with room for the largest sizes."""
         first = self.regions[0]
         room: list[int] = []
+        last = first.last.tolist()
         for region in range(len(first.low)):
             if region not in self.back[0]:
                 room.append(0)
                 continue
             others = [match[region] for match in self.matches]
             extents = [int(of.high[other] - of.low[other]) for of, other in zip(self.regions, others)]
-            times = {(int(of.first[other]), int(of.last[other])) for of, other in zip(self.regions, others)}
-            if len(times) > 1:
+            if len({int(of.first[other]) for of, other in zip(self.regions, others)}) > 1:
                 raise Differs("memory that is used at other times")
+            last[region] = max([int(of.last[other]) for of, other in zip(self.regions, others)])  # what is small stays
             room.append(-(-self.sizes.largest(self.number(extents)) // _ALIGNED) * _ALIGNED)
-        places, count = laid_out(room, first.first.tolist(), first.last.tolist())
+        places, count = laid_out(room, first.first.tolist(), last)
         whole = arena.take(count)
         self.buffers = [whole[place : place + size] for place, size in zip(places, room)]
         self.bases = [bounds(buffer)[0] for buffer in self.buffers]

@@ -71,9 +71,10 @@ class SizedProgram(Program):
             common.of([seed for seed, _ in seeds], end) for seeds in zip(*[program.seeds for program in programs])
         ]
         self._gradients = [common.of(gradients, end) for gradients in zip(*[program.gradients for program in programs])]
-        if any([program.ends != first.ends or len(program.kin) != len(first.kin) for program in programs]):
-            raise Differs("values that are there at other times")
-        self.ends, self.kin, self.replaced, self.differing = first.ends, first.kin, list(first.replaced), []
+        if any([len(program.ends) != len(first.ends) or len(program.kin) != len(first.kin) for program in programs]):
+            raise Differs("other values")
+        self.ends = [max(ends) for ends in zip(*[program.ends for program in programs])]
+        self.kin, self.replaced, self.differing = first.kin, list(first.replaced), []
         self.refused, self.pieces = first.refused, []
         self.memory.place(arena)
         self.tables = [self.plain] if self.mixed is self.plain else [self.plain, self.mixed]
