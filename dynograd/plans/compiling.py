@@ -100,7 +100,7 @@ class Compiled:
         ] = {}  # (why a call was left or not recorded, the user's line) -> how often
         self.recording: Recording | None = None
         self.arguments: tuple = ()
-        self.missed = self.pause = self.paused = 0
+        self.missed = self.pause = self.paused = self.changes = 0
         self.stopped = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -329,6 +329,8 @@ class Compiled:
         if walked:
             self.missed, self.pause = max(self.missed - 1, 0), 0
             return
+        if self.families.changes != self.changes:  # more sizes are walked from now on
+            self.changes, self.missed, self.pause = self.families.changes, 0, 0
         self.missed += 1
         if self.missed > _PATIENCE:
             self.paused = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
