@@ -329,7 +329,7 @@ class Compiled:
         if walked:
             self.missed, self.pause = max(self.missed - 1, 0), 0
             return
-        if self.families.changes != self.changes:  # more sizes are walked from now on
+        if self.changes != self.families.changes <= _PATIENCE:  # more sizes are walked from now on
             self.changes, self.missed, self.pause = self.families.changes, 0, 0
         self.missed += 1
         if self.missed > _PATIENCE:

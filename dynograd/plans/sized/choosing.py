@@ -56,14 +56,14 @@ def _nearest(samples: list[tuple[int, ...]], numbers: tuple[int, ...]) -> list[t
 
 def _layout_of(program: Any) -> tuple[Any, ...]:
     """The kernels of each call, and how its arrays lie in memory, whatever their sizes."""
-    if program.layout is not None:
-        return program.layout  # type: ignore[no-any-return]
-    layout: list[Any] = []
-    for call, form in zip(program.calls, program.forms):
-        layout.append(None if form is None else tuple([launch.name for launch in form]))
-        layout += [_order_of(array) for array in (*call.inputs, *call.outputs, *call.saved)]
-    program.layout = tuple(layout)
-    return program.layout  # type: ignore[no-any-return]
+    if program.layout is None:
+        layout: list[Any] = []
+        for call, form in zip(program.calls, program.forms):
+            layout.append(None if form is None else tuple([launch.name for launch in form]))
+            layout += [_order_of(array) for array in (*call.inputs, *call.outputs, *call.saved)]
+        program.layout = tuple(layout)
+    known: tuple[Any, ...] = program.layout
+    return known
 
 
 def _order_of(array: Any) -> tuple[int, ...] | None:
