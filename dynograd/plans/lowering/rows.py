@@ -17,7 +17,7 @@ from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
 __all__ = ["program_launches", "rows_exactly"]
 
-_BLOCKS = 16  # of rows whose column sums are added at last, or more
+_BLOCKS = 16  # of rows, where there are several
 
 
 @cache
@@ -81,9 +81,10 @@ def program_launches(
     if sums:
         from dynograd.kernels.rows.row_programs_numba import column_blocks
 
-        blocks, _ = column_blocks(*shape)
-        blocks = max(_BLOCKS, 1 << (blocks - 1).bit_length())  # as many for many numbers of rows
-        block_rows = -(-shape[0] // blocks)
+        blocks, block_rows = column_blocks(*shape)
+        if blocks > 1:  # as many for many numbers of rows
+            blocks = max(_BLOCKS, 1 << (blocks - 1).bit_length())
+            block_rows = -(-shape[0] // blocks)
     for text in program.outputs:
         kind, target = program.kind_of(text), outputs.get(text)
         if kind == COLUMN_SUM:
