@@ -118,7 +118,7 @@ class Compiled:
         ] = {}  # (why a call was left or not recorded, the user's line) -> how often
         self.recording: Recording | None = None
         self.arguments: tuple = ()
-        self.missed = self.pause = self.paused = 0
+        self.missed = self.pause = self.paused = self.changes = 0
         self.stopped = False
         if not can_watch():
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
@@ -372,6 +372,8 @@ class Compiled:
         if walked:
             self.missed, self.pause = max(self.missed - 1, 0), 0
             return
+        if self.changes != self.families.changes <= _PATIENCE:  # more sizes are walked from now on
+            self.changes, self.missed, self.pause = self.families.changes, 0, 0
         self.missed += 1
         if self.missed > _PATIENCE:
             self.paused = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)

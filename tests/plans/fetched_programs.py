@@ -81,7 +81,7 @@ def sources_and_targets_of_lengths_of_their_own(compile: Any) -> Any:
     return fetching(Tagger(nn.Identity()), translated, sources_and_targets, compile)
 
 
-@program(75, 60)
+@program(60, 45)
 def a_source_given_and_a_target_fetched(compile: Any) -> Any:
     model = Tagger(nn.Identity())
     targets: list[Any] = []
@@ -133,7 +133,7 @@ def a_decision(compile: Any) -> Any:
     return given(nn.Linear(WIDTH, 4), loss, rows, compile)
 
 
-@program(60, 40)
+@program(35, 35)
 def decisions_one_after_the_other(compile: Any) -> Any:
     def loss(model: Any, x: Any) -> Any:
         h = model(x)

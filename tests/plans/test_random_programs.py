@@ -48,6 +48,19 @@ def test_programs_that_write_in_place_give_the_same_bits(exact: bool) -> None:
     assert walked > 100
 
 
+SIZES = [5, 5, 12, 8, 9, 7, 6, 11, 10, 9, 6, 8, 7, 10, 11, 12, 5, 8, 9, 6, 7, 13, 11, 10]
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+def test_programs_of_many_sizes_give_the_same(exact: bool, writes: bool) -> None:
+    """Most of their steps are walked by formulas; they decide on values, write in place, and keep what they gave."""
+    for seed in range(2000, 2012):
+        program = program_of(seed, writes)
+        result = compare(program.text(), 0.0 if exact else 1e-3, exact, 36, SIZES)
+        assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{program.text()}"
+
+
 def failure(text: str, *options: Any) -> str:
     try:
         result = compare(text, *options)

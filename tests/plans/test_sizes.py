@@ -113,7 +113,7 @@ def causal(width, heads):
 @pytest.mark.parametrize(
     ("make", "sizes"),
     [
-        (lambda: causal(32, 2), range(70, 138, 2)),
+        (lambda: causal(32, 2), range(66, 126, 2)),
         (lambda: torch.nn.LSTM(16, 16, batch_first=True), range(5, 100, 3)),
         (lambda: torch.nn.GRU(16, 16, batch_first=True), range(5, 100, 3)),
         (lambda: torch.nn.Sequential(torch.nn.Linear(16, 160), torch.nn.Tanh()), range(30, 200, 6)),

@@ -124,7 +124,7 @@ def flat(array: Any, dtype: Any = None) -> numpy.ndarray:
     return vector if dtype is None else vector.view(dtype)
 
 
-def whole_of(array: Any) -> Any:
+def whole_of(array: numpy.ndarray) -> numpy.ndarray:
     """The array that it is a view of."""
     while True:
         base = array.base

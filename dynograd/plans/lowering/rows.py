@@ -17,7 +17,7 @@ from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
 __all__ = ["program_launches", "rows_exactly"]
 
-_BLOCKS = 16  # of column sums
+_BLOCKS = 16  # of rows, where there are several
 
 
 @cache

@@ -94,7 +94,7 @@ class _Made:
     def __init__(self, call: SizedCall, numbers: list[int]) -> None:
         self.call, self.numbers = call, numbers
 
-    def compute(self) -> Any:
+    def compute(self) -> Sequence[Any]:
         return self.call.call_at(self.numbers, {}).compute()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ from dynograd.arrays import ndarray
 
 __all__ = ["candidates"]
 
-_MOST_SAMPLES = 6
+_MOST_SAMPLES, _MOST_ENDS = 6, 20
 _MOST_NEAR = 4
 
 
@@ -33,18 +34,18 @@ def candidates(paths: dict[tuple[int, ...], Any], numbers: tuple[int, ...]) -> I
 
 
 def _ends(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """A few of the samples: those with the least and most of each size and of all of them together, and the latest."""
+    """A few of the samples: those with the least and most of each size, and of each product of them, and the latest."""
     chosen: dict[tuple[int, ...], None] = {}
-    for place in range(len(samples[0])):
-        if len({sample[place] for sample in samples}) > 1:
-            chosen[min(samples, key=lambda sample: sample[place])] = None
-            chosen[max(samples, key=lambda sample: sample[place])] = None
-    chosen[min(samples, key=math.prod)] = chosen[max(samples, key=math.prod)] = None
+    varying = [place for place, column in enumerate(zip(*samples)) if len(set(column)) > 1]
+    for count in (1, 2, len(varying)):
+        for places in itertools.islice(itertools.combinations(varying, count), _MOST_SAMPLES):
+            products = {sample: math.prod([sample[place] for place in places]) for sample in samples}
+            chosen[min(samples, key=products.__getitem__)] = chosen[max(samples, key=products.__getitem__)] = None
     for sample in reversed(samples):
         if len(chosen) >= _MOST_SAMPLES:
             break
         chosen[sample] = None
-    return list(chosen)[: 2 * _MOST_SAMPLES]
+    return list(chosen)[:_MOST_ENDS]
 
 
 def _nearest(samples: list[tuple[int, ...]], numbers: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -55,14 +56,14 @@ def _nearest(samples: list[tuple[int, ...]], numbers: tuple[int, ...]) -> list[t
 
 def _layout_of(program: Any) -> tuple[Any, ...]:
     """The kernels of each call, and how its arrays lie in memory, whatever their sizes."""
-    if program.layout is not None:
-        return program.layout  # type: ignore[no-any-return]
-    layout: list[Any] = []
-    for call, form in zip(program.calls, program.forms):
-        layout.append(None if form is None else tuple([launch.name for launch in form]))
-        layout += [_order_of(array) for array in (*call.inputs, *call.outputs, *call.saved)]
-    program.layout = tuple(layout)
-    return program.layout  # type: ignore[no-any-return]
+    if program.layout is None:
+        layout: list[Any] = []
+        for call, form in zip(program.calls, program.forms):
+            layout.append(None if form is None else tuple([launch.name for launch in form]))
+            layout += [_order_of(array) for array in (*call.inputs, *call.outputs, *call.saved)]
+        program.layout = tuple(layout)
+    known: tuple[Any, ...] = program.layout
+    return known
 
 
 def _order_of(array: Any) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ class Families:
     def __init__(self, make_walk: Callable[[], Walk], note: Callable[[str], None]) -> None:
         self.make_walk, self.note = make_walk, note
         self.all: list[Family] = []
+        self.changes = 0  # families and ways of them that were made
         self.met: dict[tuple[int, ...], None] = {}  # sizes that came once
         self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
         self.failures: dict[Any, int] = {}
@@ -185,11 +187,9 @@ class Families:
             ordered = [common[0], *[sample for sample in chosen if sample is not common[0]]]
             try:
                 sizes = Sizes([kept(sample, count, free) for sample in ordered])
-                if family.attach(
-                    lambda ordered=ordered, sizes=sizes: Way([paths[sample] for sample in ordered], sizes, family.walk),
-                    names,
-                    sizes.samples[0],
-                ):
+                steps = [paths[sample] for sample in ordered]
+                if family.attach(functools.partial(Way, steps, sizes, family.walk), names, sizes.samples[0]):
+                    self.changes += 1
                     return
             except (Differs, NoFormula) as error:
                 reason = str(error)
@@ -198,6 +198,7 @@ class Families:
 
     def _put(self, family: Family) -> None:
         """In the place of those that have no other sizes, and of the one that was used longest ago."""
+        self.changes += 1
         fits = family.program.sizes.fits
         self.all = [
             other

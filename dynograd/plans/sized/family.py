@@ -60,6 +60,7 @@ class Family:
         """Another way, which is made while the walk has sizes that were recorded of it, too."""
         if len(self.ways) >= _MOST_WAYS or not self.resize(numbers):
             return False
+        self.walk.shared.make_room(None, None)
         new = way()
         if new.is_apart():
             self.ways.append(new)
@@ -69,6 +70,13 @@ class Family:
     def adapt(self, entry: Any, args: tuple) -> bool:
         """An op gets a tensor of other sizes than expected, which the step has fetched itself: makes the walk one of these, in the middle of the step."""
         walk, at = self.walk, self.program.at
+        if (
+            walk.assigned
+            or walk.written
+            or walk.boundary >= 0
+            or (walk.done and any([way.program.apart for way in self.ways]))
+        ):
+            return False  # gradients, or what calls in their Python form know of one another, are of the sizes so far
         count = len(at) - len(self.fetched)
         for step in (walk.at, *walk.at.others):
             if step.of is not entry:
