@@ -67,6 +67,14 @@ class Learned:
         self.end = Step(None, len(path.events), path)
         self.given = sorted(_count_values(self.result, {}))
         self.own_numbers = {place for place, number in enumerate(path.numbers) if number in self.given}
+        self.take_program()
+        self.arguments.tensors = []
+
+    def take_program(self) -> None:
+        """What computes the way, which is another program once its backward has been learnt."""
+        path = self.path
+        self.program = path.program
+        # Values that are given, and whose memory is used again: (after so many calls, number).
         self.ends = [(end, number) for end, number in path.ends if number in self.given]
 
     # --- what a trace says ------------------------------------------------------------------------------------------------------
