@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -372,6 +373,7 @@ def test_arguments_of_the_watched_call_are_let_go() -> None:
     for _ in range(8):
         compiled(arguments.pop(0))
     assert compiled.report().replayed == 4
+    gc.collect()
     assert [reference() is None for reference in references[2:7]] == [True] * 5  # a record has those of its call
 
 
