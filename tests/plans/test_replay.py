@@ -76,7 +76,7 @@ LEFT = {
     "decisions_on_values": "a value is read",
     "hooks": "",
     "inner_loop": "",
-    "mixed_precision": "a value is read",
+    "mixed_precision": "a value of a tensor from outside is read",
     "statistics_read": "a value is read",
     "language_model": "it changes schedule",
     "policy_gradients": "a value is read",

@@ -252,7 +252,7 @@ class Learned:
         self.with_gradient = [leaf for leaf, before in trace.places.gradients if before is not None]
         self.cleared: list[Any] = []
         numbers = {id(walk.handed[number]): number for number in walk.assigned}
-        made = set()
+        differentiated = set()
         added: list[Any] = []
         for step in path.steps:
             if step.event.kind == "backward":
@@ -260,14 +260,14 @@ class Learned:
                     leaf = walk._outside_now(step.path, place)
                     if id(leaf) not in started:
                         raise NotReplayed("an argument gets a gradient")
-                    if had and id(leaf) not in made:
+                    if had and id(leaf) not in differentiated:
                         added.append(leaf)
-                    made.add(id(leaf))
+                    differentiated.add(id(leaf))
         self.added = added
         for leaf, before in leaves:
             now = leaf._grad
             if now is None:
-                if id(leaf) in made:
+                if id(leaf) in differentiated:
                     self.cleared.append(leaf)
                 elif started[id(leaf)]:
                     raise NotReplayed("it drops a gradient that it has not made")
