@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,7 +77,7 @@ LEFT = {
     "decisions_on_values": "a value is read",
     "hooks": "",
     "inner_loop": "",
-    "mixed_precision": "a value is read",
+    "mixed_precision": "a value of a tensor from outside is read",
     "statistics_read": "a value is read",
     "language_model": "it changes schedule",
     "policy_gradients": "a value is read",
@@ -344,6 +346,36 @@ def test_modules_and_report() -> None:
     assert (report.calls, report.walked, report.replayed) == (8, 6, 4)
     assert report.ways[0].replayed == 4 and report.ways[0].replay_seconds > 0
     assert "8 calls, 6 along the record (4 replayed)" in str(report)
+
+
+def test_ways_that_alternate() -> None:
+    """One is replayed, the other reads a value; and each state of a model that comes again is replayed again."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5))
+
+    def step(x: Any, reads: bool) -> Any:
+        out = model(x)
+        return (out * 2, out.sum().item()) if reads else (out, None)
+
+    compiled, results = replayed(step), []
+    for use in (step, compiled):
+        torch.manual_seed(3)
+        results.append([])
+        for n in range(24):
+            model.train(n // 4 % 2 == 0)
+            results[-1].append(seen(use(batch(n, 5, 3), n % 3 == 2)))
+    assert difference(*results, 1e-6) is None
+    assert compiled.report().replayed >= 8, str(compiled.report())
+
+
+def test_arguments_of_the_watched_call_are_let_go() -> None:
+    compiled = replayed(lambda x: x * 2)
+    arguments = [torch.randn(3) for _ in range(8)]
+    references = [weakref.ref(x) for x in arguments]
+    for _ in range(8):
+        compiled(arguments.pop(0))
+    assert compiled.report().replayed == 4
+    gc.collect()
+    assert [reference() is None for reference in references[2:7]] == [True] * 5  # a record has those of its call
 
 
 @pytest.mark.parametrize("first", range(0, 100, 20))

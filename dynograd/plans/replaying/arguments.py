@@ -64,6 +64,7 @@ class ArgumentGuard:
         if not staying.isdisjoint(map(id, self.tensors)):
             raise NotReplayed("an argument is a tensor that the step has from elsewhere as well")
         self.kinds = [kind_of(tensor) for tensor in self.tensors]
+        self.without = [tensor._grad is None for tensor in self.tensors]
         self.aliases = self._aliases(self.tensors)
 
     @staticmethod
@@ -88,6 +89,8 @@ class ArgumentGuard:
                 return "an argument, which has a history"
             if kind_of(tensor) != kind:
                 return "the dtype, layout or requires_grad of an argument"
+        if [tensor._grad is None for tensor in tensors] != self.without:
+            return "whether an argument has a gradient"
         if self._aliases(tensors) != self.aliases:
             return "which arguments are one tensor"
         if not self.staying.isdisjoint(map(id, tensors)):

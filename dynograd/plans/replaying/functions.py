@@ -76,7 +76,7 @@ class Replays:
             del walk.replays[next(iter(walk.replays))]
         walk.replays[sizes] = known
         known.walked = walk.path
-        if trace is None:
+        if trace is None or any([path is walk.path for path in known.refused]):
             return
         try:
             known.replays.insert(0, Replay(trace, args, kwargs, box))

@@ -67,6 +67,14 @@ class Learned:
         self.end = Step(None, len(path.events), path)
         self.given = sorted(_count_values(self.result, {}))
         self.own_numbers = {place for place, number in enumerate(path.numbers) if number in self.given}
+        self.take_program()
+        self.arguments.tensors = []
+
+    def take_program(self) -> None:
+        """What computes the way, which is another program once its backward has been learnt."""
+        path = self.path
+        self.program = path.program
+        # Values that are given, and whose memory is used again: (after so many calls, number).
         self.ends = [(end, number) for end, number in path.ends if number in self.given]
 
     # --- what a trace says ------------------------------------------------------------------------------------------------------
@@ -244,7 +252,7 @@ class Learned:
         self.with_gradient = [leaf for leaf, before in trace.places.gradients if before is not None]
         self.cleared: list[Any] = []
         numbers = {id(walk.handed[number]): number for number in walk.assigned}
-        made = set()
+        differentiated = set()
         added: list[Any] = []
         for step in path.steps:
             if step.event.kind == "backward":
@@ -252,14 +260,14 @@ class Learned:
                     leaf = walk._outside_now(step.path, place)
                     if id(leaf) not in started:
                         raise NotReplayed("an argument gets a gradient")
-                    if had and id(leaf) not in made:
+                    if had and id(leaf) not in differentiated:
                         added.append(leaf)
-                    made.add(id(leaf))
+                    differentiated.add(id(leaf))
         self.added = added
         for leaf, before in leaves:
             now = leaf._grad
             if now is None:
-                if id(leaf) in made:
+                if id(leaf) in differentiated:
                     self.cleared.append(leaf)
                 elif started[id(leaf)]:
                     raise NotReplayed("it drops a gradient that it has not made")

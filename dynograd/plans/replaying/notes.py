@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from dynograd.arrays import ndarray
@@ -108,7 +108,7 @@ def count_of_arguments(code: Any) -> int:
     return code.co_argcount + code.co_kwonlyargcount + more
 
 
-def frames_above(frame: Any) -> Any:
+def frames_above(frame: Any) -> Iterator[Any]:
     frame = frame.f_back
     while frame is not None:
         yield frame

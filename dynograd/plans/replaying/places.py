@@ -101,6 +101,8 @@ class Places:
             return
         self.seen[id(value)] = value
         if isinstance(value, Tensor):
+            if attributes := vars(value):
+                self._elements(attributes, name, depth)
             if value._requires_grad:
                 self.gradients.append((value, None if value._grad is None else ref(value._grad)))
         elif isinstance(value, Module):

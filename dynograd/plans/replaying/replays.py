@@ -48,6 +48,8 @@ class Replay(Learned):
         """What the function gives for these arguments, alone in a list; None: an op has raised before anything outside was changed."""
         start = perf_counter()
         walk, path = self.walk, self.path
+        if path.program is not self.program:
+            self.take_program()
         walk.begin_along(path)
         walk.given = self.given
         random = default_generator.state() if self.draws else None
