@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.autograd.nodes import Partial
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build.launches import Launch
@@ -20,12 +21,6 @@ from dynograd.plans.lowering.forms import Lowered
 
 __all__ = ["lower_halves"]
 
-# Ops that compute each element or sum in float32 and round once; what others do between is rounded, too.
-_NAMES = frozenset(
-    """linear matmul add sub mul div neg relu gelu silu sigmoid tanh softmax log_softmax layer_norm rms_norm sum mean sum_to exp
-    embedding cross_entropy""".split()
-)
-
 
 def lower_halves(call: Call, lower: Callable[[Call], Lowered | None]) -> Lowered | None:
     """The launches of `call` with float32 in the place of half types; None where it has none, or there is no form of that.
@@ -33,8 +28,10 @@ def lower_halves(call: Call, lower: Callable[[Call], Lowered | None]) -> Lowered
     Args:
         lower: gives the form of a call.
     """
-    if call.kind not in ("sum", "deferred") and (call.kind not in ("op", "rule") or call.name not in _NAMES):
+    if call.kind not in ("op", "rule", "sum", "deferred"):
         return None
+    if call.kind == "op" and call.node is not None and call.op.extras:
+        return None  # what its node keeps beside operands and results is of a dtype that only the op knows
     arrays = [value for value in (*call.inputs, *call.outputs) if isinstance(value, numpy.ndarray)]
     if not any([layouts.is_half(array.dtype) for array in arrays]):
         return None
@@ -58,7 +55,9 @@ def lower_halves(call: Call, lower: Callable[[Call], Lowered | None]) -> Lowered
             if rounded is None or put is None:
                 return None
             launches += [*rounded[1], *put]
-    return Lowered(launches, form.exact)
+    # Others may round between, in eager mode.
+    rounds_once = call.op is None or call.op.kind == "elementwise" or call.name in ("linear", "matmul")
+    return Lowered(launches, form.exact and rounds_once)
 
 
 class _NoKernelError(TypeError):
@@ -72,7 +71,7 @@ class _Wide:
         self.launches: list[Launch] = []
         self.known: list[tuple[Any, Any]] = []
 
-    def operand(self, array: Any) -> Any:
+    def operand(self, array: Any) -> object:
         if not isinstance(array, numpy.ndarray) or not layouts.is_half(array.dtype):
             return array
         for other, wide in self.known:
@@ -85,11 +84,11 @@ class _Wide:
         self.known.append((array, widened[0]))
         return widened[0]
 
-    def result(self, array: Any) -> Any:
+    def result(self, array: Any) -> Array:
         return layouts.lent(array.shape, numpy.float32) if layouts.is_half(array.dtype) else array
 
 
-def _node(call: Call, wide: _Wide) -> Any:
+def _node(call: Call, wide: _Wide) -> object:
     if call.kind != "rule":
         return None
     node = copy.copy(call.node)
@@ -98,10 +97,12 @@ def _node(call: Call, wide: _Wide) -> Any:
     return node
 
 
-def _compute(call: Call, wide: _Wide) -> Any:
+def _compute(call: Call, wide: _Wide) -> Callable[[], Any]:
     g = getattr(call.compute, "g", None)
     if g is None:
         return call.compute
     compute = copy.copy(call.compute)
-    compute.g = Partial({number: wide.operand(part) for number, part in g.parts.items()}) if type(g) is Partial else wide.operand(g)  # type: ignore[attr-defined]  # fmt: skip
+    parts = g.parts if type(g) is Partial else {}
+    widened = {number: wide.operand(part) for number, part in parts.items()}
+    vars(compute)["g"] = Partial(widened) if type(g) is Partial else wide.operand(g)
     return compute

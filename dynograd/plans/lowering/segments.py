@@ -19,11 +19,14 @@ from dynograd.plans.lowering.forms import Lowered, arguments_of
 __all__: list[str] = []
 
 _STARTS, _ENDS, _ROWS, _GROUPS = range(4)  # arguments of the kernel that shares segments out
-_NAMES = """segment_sum segment_spread segment_extreme segment_softmax segment_combine segment_logsumexp segment_cumsum segment_cumprod
-segment_move segment_behind_one segment_recurrence segment_logcumsumexp segment_gather segment_scatter""".split()
 
 
-@assistance("op", *_NAMES, "segment_product", "segment_squares")
+@assistance(
+    "op",
+    "segment_sum", "segment_spread", "segment_extreme", "segment_softmax", "segment_combine", "segment_logsumexp", "segment_cumsum",
+    "segment_cumprod", "segment_move", "segment_behind_one", "segment_recurrence", "segment_logcumsumexp", "segment_gather",
+    "segment_scatter", "segment_product", "segment_squares",
+)  # fmt: skip
 def _of_segments(call: Call) -> list[Launch] | None:
     arguments = arguments_of(call)
     return _read_anew(call, arguments["starts"], arguments["ends"])
@@ -35,7 +38,12 @@ def _extremes(call: Call) -> list[Launch] | None:
     return _of_segments(call) if arguments_of(call)["how"] in ("max", "min", "cummax", "cummin") else None
 
 
-@assistance("rule", *_NAMES)
+@assistance(
+    "rule",
+    "segment_sum", "segment_spread", "segment_extreme", "segment_softmax", "segment_combine", "segment_logsumexp", "segment_cumsum",
+    "segment_cumprod", "segment_move", "segment_behind_one", "segment_recurrence", "segment_logcumsumexp", "segment_gather",
+    "segment_scatter",
+)  # fmt: skip
 def _of_segments_rule(call: Call) -> list[Launch] | None:
     return _read_anew(call, call.node.starts, call.node.ends)
 

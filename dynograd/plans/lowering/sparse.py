@@ -32,11 +32,11 @@ def _product_rule(call: Call) -> Lowered | None:
 def _looked_at(call: Call, crow: Any, col: Any, columns: int) -> Lowered | None:
     """The noted launches, if they are those of the matrix itself."""
     for launch in call.launches:
-        places = [array for array in launch.arguments if isinstance(array, numpy.ndarray) and array.dtype.kind == "i"]
+        own = [array for array in launch.arguments if isinstance(array, numpy.ndarray) and array.dtype.kind == "i"]
         is_first = (
             launch.name.rpartition(".")[2] in ("count_places", "product", "sampled") and launch is call.launches[0]
         )
-        if is_first and not (layouts.overlaps(places[0], crow) and layouts.overlaps(places[1], col)):
+        if is_first and not (layouts.overlaps(own[0], crow) and layouts.overlaps(own[1], col)):
             return None  # converted
     entries = numpy.arange(crow.size) * col.size // max(crow.size - 1, 1)
     places = [(crow, entries), (col, numpy.arange(col.size) % max(columns, 1))]
