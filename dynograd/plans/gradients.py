@@ -18,7 +18,7 @@ from dynograd.autograd.nodes import caller
 from dynograd.interpreter import TENSORS, differentiation
 from dynograd.interpreter.history import in_its_own_place
 from dynograd.plans.calls import Call
-from dynograd.plans.graph_passes import GraphPass, RulesAsOps, seeds_of
+from dynograd.plans.graph_passes import GraphPass, RulesAsOps, modes_of_rules, seeds_of
 from dynograd.plans.passes import Event, Pass
 from dynograd.plans.python_forms import CopyForm
 from dynograd.tensor.tensor import Tensor
@@ -39,7 +39,7 @@ def run_again(kind: str, arguments: list[Any]) -> list[Any]:
     """The results of an event "place" or "grad", as the program has it written."""
     if kind == "place":
         return [in_its_own_place(*arguments)]
-    outputs, inputs, seeds, (keeps, _, who) = arguments
+    outputs, inputs, seeds, (keeps, _, who, _) = arguments
     results = differentiation.differentiated(who, outputs, list(inputs), seeds, keeps, False)
     return [result for result in results if result is not None]
 
@@ -84,7 +84,7 @@ class RecordedGradients(RulesAsOps):
             return run(outputs, inputs, seeds, own)
         described = [self._described(group) for group in (outputs, inputs, seeds)]
         kind = "differentiate" if through_ops else "grad"
-        event = Event(kind, None, (*described, ("same", flags)), MODES.grad, caller(4))
+        event = Event(kind, None, (*described, ("same", (*flags, modes_of_rules()))), MODES.grad, caller(4))
         event.calls = len(self.calls)
         return (
             self._with_graph(event, run, outputs, inputs, seeds)

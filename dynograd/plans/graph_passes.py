@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays
+from dynograd.amp.autocasting import STATE
 from dynograd.arrays import MetaArray, meta_arrays, ndarray
 from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
@@ -20,7 +21,7 @@ from dynograd.plans.passes import Event, is_constant
 from dynograd.plans.python_forms import call_with, results_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["GraphPass", "RulesAsOps", "seeds_of", "stays"]
+__all__ = ["GraphPass", "RulesAsOps", "modes_of_rules", "seeds_of", "stays"]
 
 _ones: dict[tuple[Any, ...], Tensor] = {}
 _constants: weakref.WeakValueDictionary[tuple[Any, ...], Tensor] = weakref.WeakValueDictionary()
@@ -37,6 +38,11 @@ def seeds_of(outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
             _ones[key] = Tensor.wrap(arrays.full(key[0], 1, output.dtype))
         seeds.append(_ones[key])
     return tuple(seeds)
+
+
+def modes_of_rules() -> tuple[object, ...]:
+    """What else decides on the ops that rules call."""
+    return MODES.honest, STATE.enabled["cpu"] and STATE.dtypes["cpu"]
 
 
 def _is_seed(tensor: Any) -> bool:

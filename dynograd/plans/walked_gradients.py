@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.plans.graph_passes import seeds_of
+from dynograd.plans.graph_passes import modes_of_rules, seeds_of
 from dynograd.plans.handed import Handed, stand_for
 from dynograd.tensor.tensor import Tensor
 
@@ -40,7 +40,7 @@ class WalkedGradients:
         through_ops = flags[1]
         begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
         for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
-            if self._go_to_one(choice, (outputs, inputs, begun_with, flags)):
+            if self._go_to_one(choice, (outputs, inputs, begun_with, (*flags, modes_of_rules()))):
                 if not self.running:
                     break
                 last, numbers, keyed = choice.subject
