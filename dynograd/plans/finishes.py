@@ -11,12 +11,12 @@ from itertools import pairwise
 from typing import Any
 
 from dynograd.arrays import ndarray
-from dynograd.kernels.matmul import matmuls_cpu
 from dynograd.plans.calls import Call
 from dynograd.plans.groups import Group
 from dynograd.plans.lowering import Lowered, layouts
 from dynograd.plans.lowering.bound import arrays_of
 from dynograd.plans.lowering.fusion import Reads
+from dynograd.plans.lowering.products import finished, is_product
 from dynograd.plans.memory import Memory, bounds, same_part
 
 __all__ = ["Finish", "finishes_of"]
@@ -60,11 +60,11 @@ class Finish(Group):
         if not form or behind is None or form.check is not None or len(behind) != 1:
             return
         writing = [launch for launch in form if any([layouts.overlaps(array, out) for array in arrays_of(launch)])]
-        if len(writing) != 1 or not matmuls_cpu.is_product(writing[0].kernel) or writing[0].kept[-1].ndim != 2:
+        if len(writing) != 1 or not is_product(writing[0]) or writing[0].kept[-1].ndim != 2:
             return
         target = writing[0].kept[-1]
         gate = self.behind.inputs[1] if self.behind.kind == "rule" else None
-        other = matmuls_cpu.finished(
+        other = finished(
             writing[0], same_part(target, out, result), None if gate is None else same_part(target, out, gate)
         )
         self.form = Lowered([other if launch is writing[0] else launch for launch in form], exact=False)

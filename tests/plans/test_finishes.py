@@ -9,11 +9,10 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
-from dynograd.kernels.matmul import matmuls_cpu
 from dynograd.nn import functional as F
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.lowering.bound import run_launches
-from dynograd.plans.lowering.products import product
+from dynograd.plans.lowering.products import finished, product
 
 SPECIAL = (numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0)
 
@@ -30,7 +29,7 @@ def test_bits_are_those_of_two_passes(dtype, extents, turned):
     x[:1, :5], gate.reshape(-1)[: len(SPECIAL)] = SPECIAL[: min(5, k)], SPECIAL
     between, relu, gated = numpy.empty((m, n), dtype), numpy.empty((m, n), dtype), numpy.empty((m, n), dtype)
     (launch,) = product(x, y, between, bias)
-    run_launches([launch, matmuls_cpu.finished(launch, relu), matmuls_cpu.finished(launch, gated, gate)])
+    run_launches([launch, finished(launch, relu), finished(launch, gated, gate)])
     with torch.no_grad():
         expected = torch.relu(torch.from_numpy(between)).numpy()
     assert relu.tobytes() == expected.tobytes()

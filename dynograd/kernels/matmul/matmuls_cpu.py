@@ -15,7 +15,6 @@ import numpy
 from dynograd.arrays import buffers, meta_arrays
 from dynograd.kernels.build import blas, threads
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
-from dynograd.kernels.build.launches import Launch
 
 # OpenBLAS computes m * n * k < 2**19 in the calling thread, and products with a vector up to 96 * 96.
 _SMALL, _SMALL_WITH_VECTOR = 1 << 19, 9216
@@ -372,28 +371,6 @@ def blocks_of(
         arguments,
         count,
         parts,
-    )
-
-
-def is_product(kernel: Any) -> bool:
-    """Whether it is one of `blocks_of`."""
-    return any([kernel is product for product in _kernels().products.values()])
-
-
-def finished(launch: Launch, out: Any, gate: Any = None) -> Launch:
-    """A launch of one product that writes relu of its result into `out`; with `gate` the result where that is above 0 or NaN, else 0.
-
-    Args:
-        launch: as `blocks_of` says.
-        out: laid out as the result of the launch is.
-        gate: likewise.
-    """
-    loops = _kernels()
-    *arguments, _, outer, inner, row, _, _, _ = launch.arguments
-    end = (loops.RELU, 0, 0) if gate is None else (loops.GATE, loops.handle(gate), row)
-    kept = (*launch.kept[:-1], out, *([] if gate is None else [gate]))
-    return Launch(
-        launch.kernel, (*arguments, loops.handle(out), outer, inner, row, *end), launch.count, launch.parts, kept
     )
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.build.launches import Launch
-from dynograd.kernels.matmul import matmuls_cpu
+from dynograd.kernels.matmul import matmuls_cpu, matmuls_numba
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, lookups, reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
-__all__ = ["product", "summed"]
+__all__ = ["finished", "is_product", "product", "summed"]
 
 _FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 
@@ -73,6 +73,26 @@ def product(x: Any, y: Any, out: Any, begin: Any = None) -> list[Launch] | None:
     kernel, arguments, count, parts = matmuls_cpu.blocks_of(whole, flags, (m, n, k), sizes, strides)
     kept = tuple([array for array in whole if array is not None])
     return [*before, Launch(kernel, arguments, count, max(1, min(parts, count)), kept), *behind]
+
+
+def is_product(launch: Launch) -> bool:
+    """Whether it is one of `matmuls_cpu.blocks_of`."""
+    return any([launch.kernel is kernel for kernel in matmuls_numba.products.values()])
+
+
+def finished(launch: Launch, out: Any, gate: Any = None) -> Launch:
+    """A launch of one product that writes relu of its result into `out`; with `gate` the result where that is above 0 or NaN, else 0.
+
+    Args:
+        launch: of one product.
+        out: laid out as the result of the launch is.
+        gate: likewise.
+    """
+    *arguments, _, outer, inner, row, _, _, _ = launch.arguments
+    end = (matmuls_numba.RELU, 0, 0) if gate is None else (matmuls_numba.GATE, matmuls_numba.handle(gate), row)
+    kept = (*launch.kept[:-1], out, *([] if gate is None else [gate]))
+    arguments = [*arguments, matmuls_numba.handle(out), outer, inner, row, *end]
+    return Launch(launch.kernel, tuple(arguments), launch.count, launch.parts, kept)
 
 
 def _has_rows(array: Any) -> bool:
