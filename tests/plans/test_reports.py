@@ -78,39 +78,39 @@ def test_ways_that_differ_in_numbers_alone_are_told_once():
     model = nn.Linear(3, 3)
 
     def step(x):
-        loss = model(x).sin().mean()
+        loss = (model(x) * model(x).signbit()).mean()
         loss.backward()
         return loss
 
     report = report_of(step, *[(torch.randn(n, 3),) for n in (4, 5) for _ in range(3)], dynamic=False)
     first, second = str(report).split("way of ")[1:]
-    assert "in Python: 1 x sin" in first and "x sin" not in second and "all else as of a way above" in second
-    assert "in Python: 1 x sin" in str(report.ways[1])
+    assert "in Python: 1 x signbit" in first and "x signbit" not in second and "all else as of a way above" in second
+    assert "in Python: 1 x signbit" in str(report.ways[1])
 
 
 def draws(x):
     return nn.functional.dropout1d(x, 0.5) * 2
 
 
-def flips(x):
-    return x.flip(0) + 1
+def most_frequent(x):
+    return x.mode(0).values + 1
 
 
-def sines(x):
-    return x.sin() + 1
+def signs(x):
+    return x.signbit() * x
 
 
-def finds(x):
-    return x.gather(0, torch.argmax(x, 0, keepdim=True)) * 2
+def sorts(x):
+    return x.sort(0).values + 1
 
 
 @pytest.mark.parametrize(
     "function, name, why",
     [
         (draws, "dropout", "it draws random numbers, others in each call"),
-        (flips, "flip", "there is no written form of it, and NumPy computes it"),
-        (sines, "sin", "there is no loop of its function"),
-        (finds, "gather", "its kernels read whole numbers"),
+        (most_frequent, "mode", "there is no written form of it, and NumPy computes it"),
+        (signs, "signbit", "there is no loop of its function"),
+        (sorts, "sort", "the kernels that ran in it are not all that computes it"),
     ],
 )
 def test_why_a_call_is_computed_in_python(function, name, why):
@@ -161,7 +161,7 @@ def test_breaks_have_lines():
 
 
 def test_what_is_stopped_says_so():
-    step = torch.compile(flips)
+    step = torch.compile(most_frequent)
     for _ in range(4):
         step(torch.randn(100, 100))
     report = step.report()
@@ -191,9 +191,10 @@ def test_of_a_module():
         ("view", "view", "form"),
         ("batch_norm", "bound", "bound"),
         ("max_pool_values", "bound", "bound"),
-        ("convolution", "trial", "bound"),
-        ("sin", "Python", "Python"),
-        ("asin", "Python", "formula"),
+        ("convolution", "form", "form"),
+        ("sin", "formula", "formula"),
+        ("sort", "trial", "trial"),
+        ("signbit", "Python", ""),
         ("dropout", "form", "form"),
         ("logical_and", "formula", ""),
         ("bitwise_and", "formula", ""),
