@@ -103,6 +103,9 @@ def parser():
         help="beside them also what each one's compile makes; PyTorch's takes 10 to 40 s a row to start",
     )
     made.add_argument(
+        "--mode", default="", help="with --compile, dynograd's in this mode (replay, exact) as a side of its own"
+    )
+    made.add_argument(
         "--realtime", action="store_true", help="time at real-time priority, on a busy machine (Linux, root)"
     )
     made.add_argument("--markdown", action="store_true", help="print Markdown")
@@ -139,6 +142,8 @@ def chosen_sides(options):
         peers = []
     names = dict.fromkeys([options.library, *peers]) if options.compile else ()
     compiling = [Side(f"{name}.compile", name, *shared, compiles=True) for name in names]
+    if options.compile and options.mode:
+        compiling.append(Side(f"dynograd.{options.mode}", "dynograd", *shared, compiles=True, mode=options.mode))
     label = f"{options.peer} again" if options.peer == options.library else options.peer
     return [first, *[Side(label, peer, *shared) for peer in peers], *compiling]
 

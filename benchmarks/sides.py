@@ -38,6 +38,7 @@ class Side:
         realtime: bool = False,
         compiles: bool = False,
         checkout: Path | None = None,
+        mode: str = "",
     ):
         self.label = label
         self.library = library
@@ -45,6 +46,8 @@ class Side:
         self.realtime = realtime
         self.compiles = compiles
         """Whether its models go through `library.compile`."""
+        self.mode = mode
+        """Of `library.compile`, if it is not the usual one."""
         self.checkout = checkout
         """Another checkout whose package is timed, with the rows of this one."""
         self.only_package: tempfile.TemporaryDirectory[str] | None = None
@@ -70,7 +73,7 @@ class Side:
         return reply["answer"]
 
     def start(self):
-        wishes = ["realtime"] * self.realtime + ["compile"] * self.compiles
+        wishes = ["realtime"] * self.realtime + ["compile"] * self.compiles + [f"mode={self.mode}"] * bool(self.mode)
         variables, flags = environment(self.threads), []
         if self.checkout is not None:
             self.only_package = tempfile.TemporaryDirectory()  # its benchmarks must not come before ours

@@ -1,13 +1,14 @@
 """A process that has loaded one library and does what it is told, a JSON line in and a JSON line out, until its input ends.
 
-`python -m benchmarks.worker LIBRARY THREADS [realtime] [compile]`. Answers go through a copy of the standard output, and what a library prints there
-goes to standard error, so that it cannot get between them.
+`python -m benchmarks.worker LIBRARY THREADS [realtime] [compile] [mode=MODE]`. Answers go through a copy of the standard output, and what a
+library prints there goes to standard error, so that it cannot get between them.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -26,12 +27,13 @@ __all__ = ["Worker", "main"]
 class Worker:
     """One library, and the row that is being timed."""
 
-    def __init__(self, library, foremost=contextlib.nullcontext, compiles=False):
+    def __init__(self, library, foremost=contextlib.nullcontext, compiles=False, mode=""):
         self.library = library
         self.foremost = foremost
         self.compiles = compiles
         if compiles:
-            use_compiler(library.compile, whole_steps=library.__name__ == "dynograd")
+            compiler = functools.partial(library.compile, mode=mode) if mode else library.compile
+            use_compiler(compiler, whole_steps=library.__name__ == "dynograd")
         self.watch = None
         self.floor = None
 
@@ -78,13 +80,14 @@ def main(arguments) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.worker", description=__doc__.partition("\n")[0])
     parser.add_argument("library")
     parser.add_argument("threads", type=int)
-    parser.add_argument("more", nargs="*", metavar="realtime|compile")
+    parser.add_argument("more", nargs="*", metavar="realtime|compile|mode=MODE")
     options = parser.parse_args(arguments)
     if options.threads < 1:
         parser.error(f"argument threads: expected at least 1, got {options.threads}")
     name, threads, more = options.library, options.threads, options.more
-    if not {"realtime", "compile"}.issuperset(more):
-        parser.error(f"expected realtime or compile, got {more}")
+    mode = next((wish.removeprefix("mode=") for wish in more if wish.startswith("mode=")), "")
+    if not {"realtime", "compile", f"mode={mode}"}.issuperset(more):
+        parser.error(f"expected realtime, compile or mode=MODE, got {more}")
     foremost = machine.realtime if "realtime" in more else contextlib.nullcontext
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -95,7 +98,7 @@ def main(arguments) -> None:
             if worker is None:
                 library = importlib.import_module(name)
                 machine.use_threads(library, int(threads))
-                worker = Worker(library, foremost, "compile" in more)
+                worker = Worker(library, foremost, "compile" in more, mode)
             answer = {"answer": getattr(worker, request.pop("do"))(**request)}
         except Exception:
             answer = {"error": traceback.format_exc()}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays
 from dynograd.arrays import as_result
 from dynograd.autograd.modes import MODES, recording
 from dynograd.autograd.nodes import Node, OutputNode, Partial, next_seq
 from dynograd.interpreter.shared import tensor_class
+
+if TYPE_CHECKING:
+    from dynograd.tensor.tensor import Tensor
 
 saved_forms: list[Any] = []
 
@@ -114,14 +117,14 @@ def alias_of(edge: Any) -> Node:
     return node
 
 
-def in_its_own_place(tensor: Any) -> Any:
+def in_its_own_place(tensor: Any) -> Tensor:
     """The same value with a place of its own on the tape, joined to the history that it has."""
     if MODES.plan is not None:
         return MODES.plan.in_its_own_place(tensor, _in_its_own_place)
     return _in_its_own_place(tensor)
 
 
-def _in_its_own_place(tensor: Any) -> Any:
+def _in_its_own_place(tensor: Any) -> Tensor:
     result = tensor_class[0].wrap(tensor.array)
     result._requires_grad = True
     if tensor.requires_grad:

@@ -159,10 +159,11 @@ class Reader:
     def rest(self) -> None:
         """`turn_off`, but functions keep their code until another reader is turned on or `end_rest` is called, which that code is to do."""
         with _lock:
-            if self.times == 1 and _on[0] == (self,):
-                _resting[0] = self
-            else:
+            if self.times > 1:
                 self.turn_off()
+                return
+            end_rest()
+            _resting[0] = self
 
     def _functions(self) -> list[Any]:
         """All whose code changes when the reader comes or goes."""
@@ -327,7 +328,8 @@ _aside: Counter[str] = Counter()  # op, or "" for all
 
 def turned_on() -> tuple[Reader, ...]:
     """The readers that are on, innermost first."""
-    return _on[0] if _resting[0] is None else ()
+    resting = _resting[0]
+    return _on[0] if resting is None else tuple([reader for reader in _on[0] if reader is not resting])
 
 
 def end_rest() -> None:

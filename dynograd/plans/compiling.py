@@ -17,7 +17,7 @@ from dynograd.autograd.nodes import caller, line_text
 from dynograd.base import values
 from dynograd.ops import readers
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
-from dynograd.plans.inputs import pointers_of
+from dynograd.plans.inputs import let_go, pointers_of
 from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
@@ -27,8 +27,10 @@ from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.families import Families
 from dynograd.plans.sized.marks import any_dynamic, shape_of
+from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
+from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
 from dynograd.tensor.tensor import Tensor
 
@@ -118,6 +120,8 @@ class Compiled:
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = 0
         self.stopped = False
+        if not can_watch():
+            self.stop("this interpreter keeps its objects otherwise than a usual CPython")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_aside() or not self.lock.acquire(blocking=False):
@@ -135,10 +139,12 @@ class Compiled:
                 self.note_left("what it gave before is still to be differentiated")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
-            self.sizes = sizes_of((args, kwargs))
+            self.sizes = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
             walk = self._walk_of(self.sizes)
             if walk is None:
-                self.note_left("its sizes came for the first time: what is made for them pays when they come again")
+                self.note_left(
+                    "its sizes came for the first time: what is recorded or made for them pays when they come again"
+                )
                 return self.function(*args, **kwargs)
             self.walk = walk
             if self.replays is not None and (box := self.replays.call(walk, self.sizes, args, kwargs)) is not None:
@@ -188,11 +194,20 @@ class Compiled:
             )
             if family is not None or waits:
                 return None if family is None else family.walk
+            if walk is None and self.families.is_near(sizes, list(self.walks)):
+                return None
         if walk is None:
+            if self.dynamic is None and self._awaits_backward() and not self.families.meet(sizes):
+                return None
             return self._own_walk(sizes)
         if ways and walk is not self.walk:
             self.walks[sizes] = self.walks.pop(sizes)
         return walk
+
+    def _awaits_backward(self) -> bool:
+        """Whether enough sizes are recorded of which the backward is learnt when they come again: then others follow from these."""
+        waiting = [walk for walk in self.walks.values() if walk.paths and walk.paths[-1].awaits_backward()]
+        return len(waiting) >= FEWEST
 
     def _eligible(self) -> Iterator[tuple[tuple, Path]]:
         """The ways that may stand for other sizes, with the sizes of the arguments."""
@@ -347,7 +362,7 @@ class Compiled:
                 walk.running = False
                 walk.reader.rest()
             if walk.pointed:
-                walk.let_inputs_go()
+                let_go(walk.pointed)
             MODES.plan = None
             if self.recording is not None:
                 self._end_recording()

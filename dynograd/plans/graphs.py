@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import line_text
@@ -37,10 +37,10 @@ _NAMES = {
     "write": ("tensor", "value"),
     "place": ("input",),
     "flag": ("input",),
-    "ask": ("outputs", "inputs"),
     "grad": _OF_GRAD,
     "differentiate": _OF_GRAD,
 }
+_SHOWN = {"differentiate": "grad", "flag": "requires_grad_", "place": "alias"}  # what is called otherwise in a line
 _MOST_SHOWN = 3  # tensors of a backward pass or an optimizer, in its line
 
 
@@ -95,8 +95,9 @@ class Node:
     """One step of a graph: what the program did there.
 
     Args:
-        kind: "op", "detach", "write" (from here on the program's tensor `tensor` is `value`), "backward" (a whole backward pass) or "step" (of an
-            optimizer).
+        kind: "op", "detach", "write" (from here on the program's tensor `tensor` is `value`), "flag" (a result that becomes a leaf), "place" (the same
+            value in a place of its own on the tape), "grad" (gradients as values), "differentiate" (the same with `create_graph`: the ops behind it
+            compute them), "backward" (a whole backward pass) or "step" (of an optimizer).
         name: of the op; "AdamW.step" of an optimizer.
         op: the row of the table of ops; None of what is no op.
         arguments: by name: a `Value` for a tensor, lists of them, and all else as it is. A place in the random stream is `DRAWN`.
@@ -268,7 +269,7 @@ class _Reader:
         self.calls = 0  # that earlier events have noted
 
     def graph(self, name: str) -> Graph:
-        nodes = [self.node(event) for event in self.path.events]
+        nodes = [self.node(event) for event in self.path.events if event.kind != "ask"]
         return Graph(name, tuple(self.outside), tuple(nodes), self.actual(self.path.result or ("same", None)))
 
     def node(self, event: Any) -> Node:
@@ -282,7 +283,7 @@ class _Reader:
         results = tuple([self.new_value(number, str(number), "result") for number in event.results])
         if event.entry is None:
             arguments = dict(zip(_NAMES[event.kind], [self.actual(described) for described in event.args]))
-            return Node(event.kind, event.kind, None, arguments, results, line)
+            return Node(event.kind, _SHOWN.get(event.kind, event.kind), None, arguments, results, line)
         op, several = event.entry.op, event.shape is not None
         return Node("op", op.name, op, self.arguments(event), results, line, gives_several=several)
 
@@ -319,9 +320,9 @@ class _Reader:
         for (place, _, had), number in zip(event.subject, event.results):
             leaf = self.outside[place]
             leaves.append(leaf)
-            added += [leaf] * had
+            added += [leaf] * (had is True)
             results.append(self.new_value(number, _unique(f"{leaf.name}.grad", self.names), "gradient"))
-        outputs, _, seeds = [self.actual(described) for described in event.args]
+        outputs, _, seeds = [cast("tuple[Any, ...]", self.actual(described)) for described in event.args]
         arguments = {"tensor": outputs[0]} if len(outputs) == 1 else {"tensors": outputs}
         if seeds is not None:
             arguments["gradient"] = seeds[0] if len(outputs) == 1 else seeds

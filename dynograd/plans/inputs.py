@@ -17,7 +17,7 @@ from dynograd.plans.programs import nobody
 from dynograd.plans.watches import compiled
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Pointer", "is_alone", "pointers_of"]
+__all__ = ["Pointer", "is_alone", "let_go", "pointers_of", "settle"]
 
 _LEAST = 1 << 15  # bytes of an input; fewer are copied
 _DATA = 16  # where an array object has the address of its data
@@ -63,6 +63,20 @@ class Pointer:
         self.point(self.place)
 
 
+def settle(pointed: list[tuple[Pointer, Any]]) -> None:
+    """Inputs that kernels read where the caller has them are copied, since somebody may write there; the list is empty then."""
+    for pointer, array in pointed:
+        pointer.place[...] = array
+    let_go(pointed)
+
+
+def let_go(pointed: list[tuple[Pointer, Any]]) -> None:
+    """Kernels read the program's own arrays again; the list is empty then."""
+    for pointer, _ in pointed:
+        pointer.home()
+    pointed.clear()
+
+
 def pointers_of(program: Any, recording: Any) -> dict[int, Pointer]:
     """Those of large inputs, by their numbers, if all that reads them are kernels which give the same wherever they lie.
 
@@ -104,10 +118,10 @@ def _words_of(program: Any, place: Any, number: int) -> list[tuple[int, int]] | 
                 return None
     words: dict[int, int] = {}
     for bound in {id(bound): bound for bound in (program.plain, program.mixed)}.values():
-        found = None if bound.table is None else _words_in(bound.table, meets, region[0])
-        if found is None:
+        its_words = None if bound.table is None else _words_in(bound.table, meets, region[0])
+        if its_words is None:
             return None
-        words |= found
+        words |= its_words
     return list(words.items())
 
 

@@ -14,6 +14,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter import differentiation
 from dynograd.plans.gradients import run_again
 from dynograd.plans.handed import Handed, Read, become
+from dynograd.plans.inputs import settle
 from dynograd.plans.memory import is_part_of_any, same_part
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
@@ -38,6 +39,7 @@ class Leaving:
     released: dict[int, Any]
     owner: Any
     path: Any
+    pointed: list[Any]
     read_numbers: dict[int, Any]
     reader: Any
     running: bool
@@ -59,7 +61,7 @@ class Leaving:
         done, number = self.done, self.at.number
         boundary = self.boundary
         self.running = False
-        self.settle_inputs()  # type: ignore[attr-defined]
+        settle(self.pointed)
         MODES.plan = None
         self.reader.turn_off()
         recording = owner.begin_recording()

@@ -10,13 +10,17 @@ from dynograd.autograd import engine
 from dynograd.autograd.nodes import FREED, OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
 from dynograd.interpreter.history import AliasBackward
+from dynograd.interpreter.tensor_parts import Meta
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.plans.calls import Call
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Event", "Pass", "is_constant", "saved_of"]
+__all__ = ["HOOKED", "Event", "Pass", "has_hooks", "is_constant", "is_plain", "saved_of"]
+
+
+HOOKED = 2  # in the place of whether a leaf had a gradient: it has hooks, which decide what becomes of the new one
 
 
 class Event:
@@ -62,7 +66,7 @@ class Pass:
             recording.refuse(f"{node.op_name()} was not recorded")
             return gradients
         if node.hooks is not None:
-            recording.refuse("a hook on a gradient")
+            recording.refuse(f"a hook on a gradient of {node.op_name()}")
         for part in gradients:
             if part is not None and type(part) not in (ndarray, DeferredSum):
                 recording.refuse(f"the gradient of {node.op_name()} is a {type(part).__name__}")
@@ -124,10 +128,25 @@ class Pass:
         if not recording.reason:
             if id(leaf) in recording.numbers:
                 recording.refuse("a leaf that the step has made gets a gradient")
-            elif not isinstance(leaf, Tensor) or leaf._meta is not None:
-                recording.refuse("a hook on a leaf, or a leaf that is a view")
-            elif leaf._grad is not None and not _takes(leaf._grad, leaf):
+            elif not isinstance(leaf, Tensor) or not (has_hooks(leaf) or is_plain(leaf)):
+                recording.refuse("a leaf that is a view")
+            elif leaf._grad is not None and not has_hooks(leaf) and not _takes(leaf._grad, leaf):
                 recording.refuse("gradients are added to one of another kind")
+
+    def _with_hooks(self, leaf: Any, g: Any) -> None:
+        """A leaf gets its gradient, and so do its hooks: code of the program, which may write into all that it can reach."""
+        recording = self.recording
+        others = [recording.values[number].array for _, number, had in self.leaves if had is False]
+        before = [array.copy(order="K") for array in others]
+        number = None if recording.reason else recording._new_value(Tensor.wrap(g.copy(order="K")))
+        if number is not None:
+            place = recording._place_of(leaf)
+            recording.calls.append(Call("copy", "copy", None, (g,), (recording.values[number].array,), (), CopyForm(g)))
+            self.leaves.append((place, number, HOOKED))
+        leaf.accumulate_grad(g)
+        recording.current.clear()
+        if any([array.tobytes() != copied.tobytes() for array, copied in zip(others, before)]):
+            recording.refuse("a hook writes into the gradient of another leaf")
 
     def accumulate(self, leaf: Any, g: Any) -> None:
         """A leaf gets its gradient."""
@@ -135,6 +154,9 @@ class Pass:
         self._look_at(leaf)
         if type(g) is DeferredSum:
             g = self.dense(g)
+        if not recording.reason and has_hooks(leaf):
+            self._with_hooks(leaf, g)
+            return
         if leaf._grad is not None:
             leaf.accumulate_grad(g)
             if not recording.reason:
@@ -187,6 +209,22 @@ class Pass:
             if node.attrs is FREED:
                 recording.used.setdefault(id(node), len(recording.events))
         recording.visited += self.nodes
+
+
+def has_hooks(leaf: Any) -> bool:
+    """Whether code of the program runs when it gets a gradient."""
+    meta = leaf._meta
+    return type(meta) is Meta and meta.view is None and _hooks_in(meta)
+
+
+def is_plain(leaf: Any) -> bool:
+    """Whether it is no view, and has no hooks."""
+    meta = leaf._meta
+    return meta is None or (type(meta) is Meta and meta.view is None and not _hooks_in(meta))
+
+
+def _hooks_in(meta: Meta) -> bool:
+    return bool((meta.hooks is not None and meta.hooks.before) or meta.after_accumulate)
 
 
 def _takes(grad: Any, leaf: Any) -> bool:

@@ -110,17 +110,17 @@ class PlanNode(Node):
         return tensors
 
     def _arguments(self, step: Any, tensors: dict[int, Any]) -> list[Any]:
-        def actual(kind: str, content: Any) -> Any:
-            if kind == "value":
-                return tensors[content]
-            if kind == "outside":
-                outside = self.path.outside[content]
-                return self.bound[content] if outside.fresh else outside.tensor
-            if kind == "list":
-                return content[0]([actual(*part) for part in content[1]])
-            return self.keys[step.number] if kind == "key" else content
+        return [self._actual(step, tensors, *described) for described in step.args]
 
-        return [actual(*described) for described in step.args]
+    def _actual(self, step: Any, tensors: dict[int, Any], kind: str, content: Any) -> object:
+        if kind == "value":
+            return tensors[content]
+        if kind == "outside":
+            outside = self.path.outside[content]
+            return self.bound[content] if outside.fresh else outside.tensor
+        if kind == "list":
+            return content[0]([self._actual(step, tensors, *part) for part in content[1]])
+        return self.keys[step.number] if kind == "key" else content
 
     def _learn(self, parts: dict[int, Any]) -> tuple[Any, ...]:
         """Records the ops anew, and their backward with them."""

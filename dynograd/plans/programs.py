@@ -29,6 +29,8 @@ _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
 _WALKED = 8.0  # microseconds of a walk, whatever it has
 _COPIED = 4e3  # bytes a microsecond
 _TAKEN = 2e4  # the same of what goes into the plan's memory and out of it
+_SMALL = 1 << 12  # bytes of a value whose memory is not used again in a step
+_FEW, _MOST_ROUNDING = 64, 8.0  # numbers whose sum has the usual rounding; how much more larger sums may have
 
 
 class Bound:
@@ -68,6 +70,8 @@ class Program:
 
     pointers: dict[int, Any] = {}
     """Of inputs that kernels may read where the caller has them, by number: see `inputs`."""
+    whole: Any = None
+    """The table that computes all calls, where one does."""
 
     def __init__(
         self,
@@ -190,8 +194,11 @@ class Program:
                 memory.touch(recording.values[event.results[0]].array, event.calls, event.calls)
         for array in gradients:
             memory.touch(array, 0, end)
-        for number in self.keeps:  # else what somebody has of them would be copied in the middle of the step
-            memory.touch(recording.values[number].array, end, end)
+        for number, tensor in enumerate(recording.values):
+            if (
+                number in self.keeps or tensor.array.nbytes <= _SMALL
+            ):  # else it would be copied in time if somebody has it
+                memory.touch(tensor.array, end, end)
         # After so many calls a value's memory is used for something else.
         regions = [memory.region_of(tensor.array) for tensor in recording.values]
         self.ends = [end if region is None else min(memory.last[region] + 1, end) for region in regions]
@@ -232,15 +239,19 @@ class Program:
                     mixed[member] = ()
                 mixed[group.first] = group.form
             self.mixed = Bound(mixed)
+        self.whole = self.mixed.table if self.mixed.next_stop[:1] == [len(forms)] else None
 
     def run(self, start: int, stop: int, is_held: Callable[[int], bool] | None = None) -> None:
         """Computes the calls from `start` to `stop`. `is_held` says whether somebody may read a value (its number)."""
-        bound = self.mixed
         if start:
             self.pieces.append(stop)
         else:
             self.pieces = [stop]
         whole = is_held is nobody and not start and stop == len(self.calls)
+        if whole and self.whole is not None:
+            self.whole.run()
+            return
+        bound = self.mixed
         for group in () if whole else self.groups:
             if group.first < stop and group.last >= start:
                 cut = group.first < start or group.last >= stop
@@ -337,8 +348,9 @@ class Program:
                     self._check_group(ends[number], exact)
                 if forms[number] is not None:
                     self.run(number, number + 1)
-                    same = gives(call.outputs, expected, exact) and gives(call.saved, saved, exact)
-                    if same or (not exact and _rounds(call, forms[number], expected, saved)):
+                    read = max([array.size for array in call.inputs if type(array) is ndarray], default=1)
+                    same = gives(call.outputs, expected, exact, read) and gives(call.saved, saved, exact, read)
+                    if same or (not exact and _rounds(call, forms[number], expected, saved, read)):
                         for output, array in zip((*call.outputs, *call.saved), call.copies):
                             if output is not None:
                                 write(output, array)  # each call is compared on the step's own numbers
@@ -386,11 +398,11 @@ def nobody(number: int) -> bool:
     return False
 
 
-def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
-    """Whether they hold the numbers expected of them; None: nothing is expected."""
+def gives(arrays: Any, expected: Any, exactly: bool, read: int = 1) -> bool:
+    """Whether they hold the numbers expected of them, which were computed of so many others; None: nothing is expected."""
     return all(
         [
-            array is None or _same(array, other) or (not exactly and _close(array, other))
+            array is None or _same(array, other) or (not exactly and _close(array, other, read))
             for array, other in zip(arrays, expected)
         ]
     )
@@ -428,10 +440,15 @@ def _in_order(array: Any) -> Array:
     return array.transpose(order)
 
 
-def _close(array: Any, expected: Any) -> bool:
+def _close(array: Any, expected: Any, read: int) -> bool:
+    """Whether they differ as sums do that are added in another order: by the root of how many numbers were added."""
+    bound = 2e-6 if array.itemsize <= 4 * (1 + (array.dtype.kind == "c")) else 1e-13
+    bound *= min(max(read / max(array.size, 1) / _FEW, 1.0) ** 0.5, _MOST_ROUNDING)
+    if layouts.is_half(array.dtype):  # the last bit
+        bound = 2.0**-10 if array.dtype.kind == "f" else 2.0**-7
+        array, expected = array.astype(numpy.float32), expected.astype(numpy.float32)
     if array.dtype.kind not in "fc" or not array.size:
         return False
-    bound = 2e-6 if array.itemsize <= 4 * (1 + (array.dtype.kind == "c")) else 1e-13
     finite = numpy.isfinite(expected)
     if not (finite == numpy.isfinite(array)).all():
         return False
@@ -442,7 +459,7 @@ def _close(array: Any, expected: Any) -> bool:
     )
 
 
-def _rounds(call: Call, form: Any, expected: Any, saved: Any) -> bool:
+def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool:
     """Whether what the kernels give differs by rounding alone, though by more than is usual: sums of numbers that nearly cancel.
 
     On other numbers, which do not, they must be right.
@@ -457,7 +474,7 @@ def _rounds(call: Call, form: Any, expected: Any, saved: Any) -> bool:
             if array.dtype.kind not in "fc":
                 return False
             finite = numpy.isfinite(other)
-            bound = 1e-4 * max(largest, numpy.abs(other).max(initial=0, where=finite))
+            bound = max(largest, numpy.abs(other).max(initial=0, where=finite)) * max(1e-4, 1e-6 * read / array.size)
             if not numpy.array_equal(array[~finite], other[~finite], equal_nan=True):
                 return False
             if not (numpy.abs(numpy.where(finite, array - other, 0)) <= bound).all():

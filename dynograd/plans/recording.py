@@ -25,7 +25,8 @@ from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
-from dynograd.plans.gradients import RecordedGradients, stays
+from dynograd.plans.gradients import RecordedGradients
+from dynograd.plans.graph_passes import stays
 from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, is_constant, saved_of
@@ -404,7 +405,7 @@ def copy_of(node: Node) -> Node:
 def _as_arrays(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.array
-    return [_as_arrays(element) for element in value] if type(value) in (list, tuple) else value
+    return type(value)([_as_arrays(element) for element in value]) if type(value) in (list, tuple) else value
 
 
 class _Recorder(Reader):

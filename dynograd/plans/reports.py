@@ -14,7 +14,7 @@ from dynograd.plans.graphs import Value, counted, inputs_of, shown_line, walks_o
 from dynograd.plans.lowering.reasons import why_in_python
 from dynograd.plans.steps import Path
 
-__all__ = ["Break", "Group", "InPython", "Report", "Segment", "Way", "report_of"]
+__all__ = ["Break", "Group", "InPython", "Report", "Segment", "Sequence", "Way", "report_of"]
 
 _MOST_LISTED = 12  # groups, calls in Python and segments of a way, in the text
 
@@ -141,6 +141,17 @@ class Way:
             yield from _more(self.segments, "segment")
 
 
+class Sequence(NamedTuple):
+    """Ops that follow one another in scopes of `autobatch`, and are one call of their record."""
+
+    ops: int
+    first: str
+    """Its name."""
+    line: str
+    """Of the program, where it begins."""
+    times: int
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What became of the calls of a compiled function; `str(report)` is a text, and notebooks show a table.
@@ -155,6 +166,8 @@ class Report:
         pauses: whether most calls run as they are written, since each goes a way of its own.
         stopped: whether all calls run as they are written from now on; the last of `breaks` says why.
         arena: bytes of the memory that the ways share.
+        scoped: calls with a scope of `autobatch`, which run as they are written.
+        sequences: of ops in these scopes.
 
     >>> double = dynograd.compile(lambda x: 2 * x)
     >>> results = [double(dynograd.ones(3)) for _ in range(5)]
@@ -172,6 +185,8 @@ class Report:
     pauses: bool
     stopped: bool
     arena: int
+    scoped: int = 0
+    sequences: tuple[Sequence, ...] = ()
 
     def __str__(self) -> str:
         lines = [self._first_line()]
@@ -190,7 +205,13 @@ class Report:
         return f"{self.name}: {counted(self.calls, 'call')}, {self.walked} along the record{replayed}, {counted(len(self.ways), 'way')}{memory}"
 
     def _states(self) -> list[str]:
-        states = ["runs mostly as it is written: each call goes another way"] * self.pauses
+        states = [f"{counted(self.scoped, 'call')} with scopes of autobatch"] * bool(self.scoped)
+        states += [
+            f"in scopes: {row.times} times {row.ops} ops from {row.first} on{_at(row.line)}"
+            for row in self.sequences[:_MOST_LISTED]
+        ]
+        states += _more(self.sequences, "sequence")
+        states += ["runs mostly as it is written: each call goes another way"] * self.pauses
         return [*states, *["runs as it is written from now on"] * self.stopped]
 
     def _repr_html_(self) -> str:
@@ -229,6 +250,8 @@ def report_of(compiled: Any) -> Report:
         bool(compiled.pause),
         compiled.stopped,
         sum(arenas.values()),
+        compiled.scopes.calls,
+        tuple([Sequence(*row) for row in compiled.scopes.listed()]),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import line_text
 from dynograd.transforms.autobatch.record.sequences import Sequences
 
 __all__ = ["Scopes"]
@@ -22,11 +23,19 @@ class Scopes:
         self.latest = False  # whether the latest call had one
 
     def begin(self) -> Any:
-        """A scope begins: what its recorder goes by."""
-        if self.sequences is None:
-            self.sequences = Sequences(self.exact)
+        """A scope begins: what its recorder goes by; nothing in exact mode, where other groups might give other bits."""
         self.latest = True
+        if self.sequences is None and not self.exact:
+            self.sequences = Sequences()
         return self.sequences
+
+    def listed(self) -> list[tuple[int, str, str, int]]:
+        """Of each sequence how many ops it has, the first one, where it begins, and how often it was gone through."""
+        return [
+            (len(sequence.steps), sequence.steps[0].op.name, line_text(sequence.place), sequence.calls)
+            for sequence in ([] if self.sequences is None else self.sequences.all)
+            if sequence.calls
+        ]
 
     def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call of a function that had a scope the latest time."""

@@ -122,7 +122,11 @@ class Path:
         """Whether it may stand for other sizes: nothing that it gives has a history, or the backward of that is learnt."""
         if any([event.kind in _OF_ONE_SIZE for event in self.events]):
             return False
-        return self.parts is not None or {self.numbers[number] for number in self.program.keeps}.isdisjoint(self.open)
+        return not self.awaits_backward()
+
+    def awaits_backward(self) -> bool:
+        """Whether it gives something with a history, and the backward of that is still to be learnt."""
+        return self.parts is None and not {self.numbers[number] for number in self.program.keeps}.isdisjoint(self.open)
 
 
 class Freed(Node):

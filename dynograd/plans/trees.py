@@ -59,8 +59,9 @@ class Tree:
         if not any([other.event is None for other in self._choices(before)]):
             self._follow(before, Step(None, len(recording.events), path))
         for step in path.steps:
-            if step.event.kind == "differentiate" and step.path is path:
-                count, numbers = step.event.subject
+            its_event = step.event
+            if its_event is not None and its_event.kind == "differentiate" and step.path is path:
+                count, numbers = its_event.subject
                 its_own = [None if number is None else path.numbers[number] for number in numbers]
                 inner = path.steps[step.number + 1 : step.number + 1 + count]
                 keyed = [(other, path.steps[source]) for other in inner if (source := source_of(other)) is not None]
@@ -138,13 +139,15 @@ class Tree:
     def _step_like(self, before: Step, events: list[Event], number: int, path: Path) -> Step | None:
         for step in self._choices(before):
             if self._is_like(step, events[number], path.numbers, path):
-                if events[number].kind != "differentiate" or self._leads_over(step, events[number + 1 :], path):
+                if events[number].kind != "differentiate" or self._leads_over(
+                    step, events[number].subject[0], events[number + 1 :], path
+                ):
                     return step
         return None
 
-    def _leads_over(self, step: Step, events: list[Event], path: Path) -> bool:
+    def _leads_over(self, step: Step, count: int, events: list[Event], path: Path) -> bool:
         """Whether the events that a walk goes over are those behind `step`."""
-        numbers, count = list(path.numbers), step.event.subject[0]  # type: ignore[union-attr]
+        numbers = list(path.numbers)
         for event in events[:count]:
             step = step.next
             if not self._is_like(step, event, numbers, path):
@@ -199,7 +202,7 @@ class Tree:
             step.results.append(place)
             value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None)
             value.version = recording.writes_into(tensor.array)
-            value.is_leaf = value.grad and tensor.node is None
+            value.is_leaf = event.kind in ("flag", "place") and value.grad and tensor.node is None
             self.values.append(value)
             self.handed.append(new_handed(value))
             self.counts.append(0)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.plans.gradients import seeds_of
+from dynograd.plans.graph_passes import seeds_of
 from dynograd.plans.handed import Handed, stand_for
 from dynograd.tensor.tensor import Tensor
 
@@ -55,6 +55,24 @@ class WalkedGradients:
             if MODES.plan not in (None, self)
             else run(outputs, inputs, seeds, own)
         )
+
+    def run_hooks(self: Any, leaf: Any, number: int, step: int) -> bool:
+        """A leaf with hooks gets its gradient: code of the program, which sees values and may write. False: all is run anew already."""
+        if self.running:
+            self.catch_up()
+            if not self.running:
+                return False
+            self.boundary, self.holds = step, False
+            self.stale.update(self.bound)
+        plan, grad = MODES.plan, MODES.grad
+        MODES.plan, MODES.grad = None, 0
+        try:
+            leaf.accumulate_grad(self.path.arrays[number].copy(order="K"))
+        finally:
+            MODES.grad = grad
+            if self.running or plan is not self:
+                MODES.plan = plan
+        return True
 
     def in_its_own_place(self: Any, tensor: Any, run: Any) -> Tensor:
         """`run(tensor)`: the same value with a place of its own on the tape."""

@@ -21,10 +21,11 @@ from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
 from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Read, become, new_handed
-from dynograd.plans.inputs import is_alone
+from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
+from dynograd.plans.passes import HOOKED, has_hooks, is_plain
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.programs import nobody
 from dynograd.plans.python_forms import call_in_place, writes_in_place
@@ -195,20 +196,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.at = step.next
         return True
 
-    def settle_inputs(self) -> None:
-        """What kernels read where the caller has it is copied: somebody may write there."""
-        for pointer, array in self.pointed:
-            pointer.place[...] = array
-        self.let_inputs_go()
-
-    def let_inputs_go(self) -> None:
-        for pointer, _ in self.pointed:
-            pointer.home()
-        self.pointed = []
-
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
-        self.settle_inputs()
+        settle(self.pointed)
         if self.written or self.boundary >= 0:
             return False
         path = choice.path
@@ -273,7 +263,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             for content, value in new:
                 place = arrays[content]
                 if content in self.bound:  # copied before in this step
-                    self.settle_inputs()
+                    settle(self.pointed)
                     if place.tobytes() == value.array.tobytes():
                         self.stale.discard(content)
                         continue
@@ -301,21 +291,21 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
 
     def catch_up(self) -> None:
         """Computes what has been compared so far."""
-        number = self.at.number
+        number, path = self.at.number, self.path
         if not number:
             return
-        stop = self.path.events[number - 1].calls
+        stop = path.events[number - 1].calls
         if stop > self.done:
             if not self.holds:
-                if not self.path.watch.holds():
+                if not path.watch.holds():
                     self.leave("a tensor from outside has become another one")
                     return
                 self.holds = True
             start, self.done = self.done, stop
-            if self.shared.path is not self.path:
-                self.shared.make_room(self, self.path)
-            program = self.path.program
-            for step in self.path.keyed:
+            if self.shared.path is not path:
+                self.shared.make_room(self, path)
+            program = path.program
+            for step in path.keyed:
                 if step.number < number:
                     program.set_key(step.event, step.key)
             try:
@@ -442,7 +432,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             return
         self.catch_up()
         self.holds = False
-        self.settle_inputs()
+        settle(self.pointed)
         if self.running:
             self.written.append((self.at.number, tensor, tensor.array.copy(order="K")))
             for number, value in self.bound.items():
@@ -462,7 +452,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):
             self.catch_up()
-            self.settle_inputs()
+            settle(self.pointed)
         if type(tensor) is not Handed:
             self.lent.append(tensor.array)
 
@@ -542,11 +532,15 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 added = []
                 for place, number, had in choice.subject:
                     leaf = self._outside_now(choice.path, place)
-                    if had:
+                    if had is HOOKED and not self.run_hooks(leaf, number, choice.number):
+                        break
+                    if had is True:
                         added.append((leaf, number))
-                    else:
+                    elif not had and self.running:
                         leaf._grad = self.handed[number]
                         self.assigned.add(number)
+                    elif not had:  # a hook has left the record
+                        leaf._grad = Tensor.wrap(self.path.arrays[number].copy(order="K"))
                 if added:
                     self._add(added, choice.number)
                 return True
@@ -564,7 +558,11 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         for place, number, had in step.subject:
             leaf = self._outside_now(step.path, place)
             grad = leaf._grad
-            if (grad is not None) is not had or leaf._meta is not None or not leaf._requires_grad:
+            if had is HOOKED:
+                if not leaf._requires_grad or not (is_plain(leaf) or has_hooks(leaf)):
+                    return False
+                continue
+            if (grad is not None) is not had or not is_plain(leaf) or not leaf._requires_grad:
                 return False
             if had and (not isinstance(grad, (Handed, Tensor)) or grad.shape != leaf.shape or grad._requires_grad):
                 return False
@@ -640,12 +638,15 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 self.at = choice
                 self.catch_up()
                 if self.running and self.path.made_leaves and self._keeps_made_leaves():
-                    break
+                    reason = "the program keeps a leaf that the step has made, and what depends on it"
+                    self.leave(reason)
+                    self.owner.recording.refuse(reason)
+                    return
                 if self.path.open and self.running:
                     self._open()
                 return
         if self.running:
-            self.leave("the program ended earlier than the record, or keeps a leaf that it has made")
+            self.leave("the program ended earlier than the record")
 
     def _keeps_made_leaves(self) -> bool:
         """Whether the program has a leaf of its own, and what is still to be differentiated."""

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import os
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy
@@ -105,7 +105,7 @@ class Watch:
         return bool(self._first_other(self._address, 0, self.count) == self.count)
 
 
-def compiled() -> Any:
+def compiled() -> ModuleType | SimpleNamespace:
     """The kernels of `words_numba`, or where nothing is compiled what stands in for them; loads Numba."""
     return _without_kernels() if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" else module_of("words_numba")
 

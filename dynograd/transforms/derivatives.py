@@ -419,7 +419,7 @@ def _without_history(tensor: Any) -> Any:
     return tensor.detach() if tensor.requires_grad else tensor
 
 
-def _one_like(loss: Any) -> Any:
+def _one_like(loss: Any) -> Tensor:
     return wrap(arrays.full((), 1, loss.dtype, loss.device))
 
 

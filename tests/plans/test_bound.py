@@ -63,6 +63,8 @@ ROWS = [
     Row("varlen_attention", _sequences([7, 0, 3, 20, 10]), "same lengths", F),
     Row("lstm_layer", _of((20, 5, 32), *STATES, (256, 32), (256, 64), (256,), (256,)), dtypes=F),
     Row("lstm_layer", _of((20, 5, 32), *STATES, (256, 32), (256, 64)), "no bias", dtypes=F),
+    Row("lstm_layer", lambda r, d: (_of((20, 8, 32))(r, d)[0][:, :5], *_of(*STATES, (256, 32), (256, 64))(r, d)), "part of a batch", F),
+    Row("lstm_layer", lambda r, d: (_of((5, 20, 32))(r, d)[0].transpose(0, 1), *_of(*STATES, (256, 32), (256, 64))(r, d)), "batch first", F),
     Row("gru_layer", _of((20, 5, 32), (5, 64), (192, 32), (192, 64), (192,), (192,)), dtypes=F),
     Row("cumsum", _of((40, 900), numbers=(1,)), dtypes=F),
 ]  # fmt: skip
@@ -105,7 +107,7 @@ TRAINING = """add basic_index batch_norm cat clone convolution cross_entropy div
 gru_layer matmul max_pool_values mean moved_statistics mul neg permute relu scaled_dot_product_attention sigmoid split_with_sizes stack sub sum
 tanh to_copy unbind view where dropout dropout_add varlen_attention adaptive_avg_pool binary_cross_entropy_with_logits_in_one_pass softmax expand
 lt gt eq clamp sqrt""".split()
-IN_PYTHON = "chain_likelihoods sparse_product lstm_step gru_step".split()
+IN_PYTHON = "chain_likelihoods lstm_step gru_step".split()
 
 
 def test_ops_of_training_rows_have_a_form():

@@ -9,6 +9,8 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.ops import readers
+from dynograd.ops.op import registry
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.lowering import layouts
 
@@ -20,7 +22,7 @@ def layer():
 
 def double(x):
     """Twice."""
-    return x.clone() + x
+    return x * 1 + x
 
 
 @pytest.mark.parametrize(
@@ -224,9 +226,7 @@ def test_gradients_of_a_mean_without_dims_lie_in_the_plan():
 def test_sums_that_nearly_cancel_are_computed_by_kernels(count):
     """The last bits of the summands are more than the last bits of the sum."""
 
-    @torch.compile
-    def f(x):
-        return (x - x.mean()).mean(), x.sum(0)
+    f = Compiled(lambda x: ((x - x.mean()).mean(), x.sum(0)), always=True)
 
     x = torch.randn(count, generator=torch.Generator().manual_seed(0)) + 100
     for _ in range(4):
@@ -339,3 +339,84 @@ def test_tensors_that_were_one_and_are_two_and_the_other_way_round(calls):
     compiled = Compiled(step, always=True)
     assert results(compiled) == results(step)
     assert compiled.walked
+
+
+def test_ops_have_their_own_code_outside_of_compiled_functions():
+    """The code of a walk stays where it is until an op is called elsewhere."""
+    entry = readers.entry_of(registry["relu"].function)
+    first, second = torch.compile(lambda x: x.relu() + 1), torch.compile(lambda x: x.relu() * 2)
+    x = torch.tensor([-1.0, 3.0])
+    with torch.no_grad():
+        for _ in range(4):
+            assert first(x).tolist() == [1.0, 4.0] and second(x).tolist() == [0.0, 6.0]
+        assert not any([reader.name == "plan" for reader in readers.turned_on()])
+        resting = entry.function.__code__
+        assert torch.relu(x).tolist() == [0.0, 3.0]
+        assert entry.function.__code__ is not resting
+        assert second(x).tolist() == [0.0, 6.0] and first(x).tolist() == [1.0, 4.0]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert first(x).tolist() == [1.0, 4.0] and torch.relu(x).tolist() == [0.0, 3.0]
+    assert first.walked >= 3 and second.walked >= 3
+
+
+def test_hooks_of_all_optimizers_run():
+    model, seen = layer(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for n in range(8):
+        if n == 5:
+            handle = torch.optim.optimizer.register_optimizer_step_pre_hook(lambda *_: seen.append(1))
+        step(torch.ones(2, 3))
+    handle.remove()
+    step(torch.ones(2, 3))
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda optimizer, p: optimizer.state[p].update(exp_avg=torch.ones(2, 4)),
+        lambda optimizer, p: optimizer.state[p]["exp_avg"].fill_(1.0),
+        lambda optimizer, p: setattr(optimizer.state[p]["exp_avg"], "data", torch.ones(2, 4)),
+        lambda optimizer, p: optimizer.load_state_dict(optimizer.state_dict()),
+        lambda optimizer, p: optimizer.state.pop(p),
+        lambda optimizer, p: optimizer.state.clear(),
+        lambda optimizer, p: optimizer.param_groups[0].update(lr=0.5),
+        lambda optimizer, p: optimizer.param_groups[0].update(lr=torch.tensor(0.5)),
+        lambda optimizer, p: optimizer.param_groups[0].update(betas=(0.5, 0.9), maximize=True),
+        lambda optimizer, p: optimizer.param_groups[0]["params"].pop(0),
+        lambda optimizer, p: optimizer.param_groups[0].update(params=optimizer.param_groups[0]["params"][1:]),
+        lambda optimizer, p: setattr(p, "data", torch.ones(2, 4)),
+        lambda optimizer, p: p.grad.mul_(2.0),
+    ],
+)
+def test_whatever_changes_between_steps_of_an_optimizer_counts(change):
+    results = []
+    for compile in (lambda function: function, lambda function: Compiled(function, always=True)):
+        model = layer()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+
+        def step(x, model=model, optimizer=optimizer):
+            loss = model(x).square().sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = compile(step)
+        for n in range(9):
+            if n in (5, 7):
+                change(optimizer, model[2].weight)
+            step(torch.ones(2, 3) * n)
+        results.append([p.detach().numpy() for p in model.parameters()])
+    for expected, actual in zip(*results):
+        numpy.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
+    assert step.walked >= 3

@@ -78,39 +78,44 @@ def test_ways_that_differ_in_numbers_alone_are_told_once():
     model = nn.Linear(3, 3)
 
     def step(x):
-        loss = (model(x) * model(x).signbit()).mean()
+        loss = torch.fft.fft(model(x)).real.mean()
         loss.backward()
         return loss
 
     report = report_of(step, *[(torch.randn(n, 3),) for n in (4, 5) for _ in range(3)], dynamic=False)
     first, second = str(report).split("way of ")[1:]
-    assert "in Python: 1 x signbit" in first and "x signbit" not in second and "all else as of a way above" in second
-    assert "in Python: 1 x signbit" in str(report.ways[1])
+    assert "in Python: 1 x fft_complex" in first and "x fft" not in second and "all else as of a way above" in second
+    assert "in Python: 1 x fft_complex" in str(report.ways[1])
 
 
 def draws(x):
     return nn.functional.dropout1d(x, 0.5) * 2
 
 
-def most_frequent(x):
-    return x.mode(0).values + 1
+def inverses(x):
+    return torch.linalg.inv(x) + 1
 
 
-def signs(x):
-    return x.signbit() * x
+def divisors(x):
+    return torch.gcd(x.int(), x.int() + 1) + 1
 
 
 def sorts(x):
-    return x.sort(0).values + 1
+    return x.sort(0).values * 2
+
+
+def finds(x):
+    return x[x[0].argsort(), x[1].argsort()] * 2
 
 
 @pytest.mark.parametrize(
     "function, name, why",
     [
         (draws, "dropout", "it draws random numbers, others in each call"),
-        (most_frequent, "mode", "there is no written form of it, and NumPy computes it"),
-        (signs, "signbit", "there is no loop of its function"),
+        (inverses, "linalg_inv_ex", "there is no written form of it, and NumPy computes it"),
+        (divisors, "gcd", "there is no loop of its function"),
         (sorts, "sort", "the kernels that ran in it are not all that computes it"),
+        (finds, "index", "its written form does not take these dtypes, layouts or arguments"),
     ],
 )
 def test_why_a_call_is_computed_in_python(function, name, why):
@@ -161,7 +166,7 @@ def test_breaks_have_lines():
 
 
 def test_what_is_stopped_says_so():
-    step = torch.compile(most_frequent)
+    step = torch.compile(inverses)
     for _ in range(4):
         step(torch.randn(100, 100))
     report = step.report()
@@ -194,7 +199,7 @@ def test_of_a_module():
         ("convolution", "form", "form"),
         ("sin", "formula", "formula"),
         ("sort", "trial", "trial"),
-        ("signbit", "Python", ""),
+        ("gcd", "Python", ""),
         ("dropout", "form", "form"),
         ("logical_and", "formula", ""),
         ("bitwise_and", "formula", ""),

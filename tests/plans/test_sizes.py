@@ -9,9 +9,11 @@ import numpy
 import pytest
 
 import dynograd as torch
+from dynograd.kernels.build import targets_numba
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.sized.sizes import NoFormula, Number, Sizes, at, flat_sizes
-from tests.plans.sized_programs import PROGRAMS, WALKED
+from tests.plans import fetched_programs
+from tests.plans.sized_programs import PROGRAMS, WALKED, Tagger, classes, words_and_labels
 from tests.plans.twins import difference, overwritten_between_steps, seen
 
 STEPS = 110
@@ -60,6 +62,194 @@ def test_sizes_between_recorded_ones(name, exact, kind):
         assert made[0].families.all, made[0].report()
     if WALKED[name] is False:
         assert not made[0].families.all
+
+
+@pytest.mark.parametrize("kind", ["lengths", "both"])
+@pytest.mark.parametrize("exact", [False, True], ids=["rounded", "exact"])
+@pytest.mark.parametrize("name", fetched_programs.PROGRAMS)
+def test_sizes_that_are_no_arguments_and_ways_that_depend_on_values(name, exact, kind):
+    made = []
+
+    def compiled_by(function):
+        made.append(Compiled(function, exact=exact, always=True))
+        return made[-1]
+
+    def results_of(compile):
+        torch.manual_seed(0)
+        call, watched = fetched_programs.PROGRAMS[name](compile)
+        numbers = numpy.random.default_rng(0)
+        return [seen([call(numbers, n, count), watched()]) for n, count in lengths_of(kind, 100)]
+
+    expected = results_of(lambda function: function)
+    with overwritten_between_steps():
+        results = results_of(compiled_by)
+    for step, (one, other) in enumerate(zip(expected, results)):
+        differing = difference(one, other, 0.0 if exact else 2e-4)
+        assert differing is None, f"step {step}: {differing}\n{made[0].report()}"
+    if not exact:
+        assert made[0].walked >= fetched_programs.LEAST[name][kind == "both"], made[0].report()
+
+
+def signatures():
+    """How many kernels there are, compiled or loaded."""
+    dispatchers = [thing for thing in gc.get_objects() if isinstance(thing, targets_numba._Dispatcher)]
+    return sum(len(dispatcher.overloads) for dispatcher in dispatchers)
+
+
+def causal(width, heads):
+    class Causal(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.qkv = torch.nn.LayerNorm(width), torch.nn.Linear(width, 3 * width)
+
+        def forward(self, x):
+            q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, heads, width // heads)).permute(2, 0, 3, 1, 4).unbind(0)
+            h = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return x + h.transpose(1, 2).flatten(2)
+
+    return torch.nn.Sequential(Causal(), torch.nn.Linear(width, width), torch.nn.GELU(), torch.nn.LayerNorm(width))
+
+
+@pytest.mark.parametrize(
+    ("make", "sizes"),
+    [
+        (lambda: causal(32, 2), range(70, 138, 2)),
+        (lambda: torch.nn.LSTM(16, 16, batch_first=True), range(5, 100, 3)),
+        (lambda: torch.nn.GRU(16, 16, batch_first=True), range(5, 100, 3)),
+        (lambda: torch.nn.Sequential(torch.nn.Linear(16, 160), torch.nn.Tanh()), range(30, 200, 6)),
+    ],
+    ids=["attention", "lstm", "gru", "wide"],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_call_is_made_anew_for_a_size(make, sizes, threads):
+    """Attention, recurrent layers and sums over many rows have formulas; sizes that come for the first time are walked, and nothing is compiled."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        torch.manual_seed(0)
+        model = make()
+        width = next(p for p in model.parameters() if p.ndim > 1).shape[-1]
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(x):
+            optimizer.zero_grad()
+            h = model(x)
+            loss = ((h[0] if isinstance(h, tuple) else h) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.item()
+
+        compiled = Compiled(step, always=True, dynamic=True)
+        numbers = numpy.random.default_rng(0)
+        batches = [torch.from_numpy(numbers.standard_normal((4, n, width)).astype("float32")) for n in sizes]
+        start = [parameter.clone() for parameter in model.parameters()]
+        order = numbers.permutation(len(batches)).tolist()
+
+        def steps_of(function):
+            for parameter, values in zip(model.parameters(), start):
+                parameter.grad = None
+                with torch.no_grad():
+                    parameter.copy_(values)
+            losses = [function(batches[place]) for place in (0, 0, -1, 9, 4)]
+            kernels, walked = signatures(), compiled.walked
+            losses += [function(batches[place]) for place in order]
+            assert signatures() == kernels and compiled.walked - walked == (function is compiled) * len(order)
+            return [*losses, *[parameter.clone() for parameter in model.parameters()]]
+
+        for batch in batches:  # what eager compiles at some sizes
+            step(batch)
+        expected, results = steps_of(step), steps_of(compiled)
+        assert numpy.allclose(expected[: len(order)], results[: len(order)], rtol=1e-4), compiled.report()
+        assert all(
+            torch.allclose(one, other, atol=1e-5)
+            for one, other in zip(expected[-8:], results[-8:])
+            if one is not other and not isinstance(one, float)
+        )
+        assert not any([family.program.apart for family in compiled.families.all])
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_nothing_is_compiled_behind_the_third_size():
+    """A thousand steps of fifty lengths."""
+    torch.manual_seed(0)
+    model = Tagger(torch.nn.LSTM(8, 8, batch_first=True))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = classes(model, x, y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    compiled = Compiled(step, always=True)
+    numbers = numpy.random.default_rng(0)
+    for n in (60, 60, 11, 25):
+        compiled(*words_and_labels(numbers, n, 4))
+    compiled(*words_and_labels(numbers, 40, 4))
+    kernels, walked = signatures(), compiled.walked
+    for n in numbers.integers(11, 61, 1000).tolist():
+        compiled(*words_and_labels(numbers, n, 4))
+    assert signatures() == kernels and compiled.walked - walked == 1000, compiled.report()
+
+
+def test_a_batch_of_other_sizes_in_the_middle_of_a_step():
+    """What was handed out before stays as it is; sizes beyond the recorded ones are recorded."""
+    weight = torch.randn(8, 8)
+    waiting = []
+
+    def step(x):
+        h = (x @ weight).tanh()
+        other = waiting[-1]
+        return h.sum(1), (other @ weight).relu().sum(1), h.shape[1]
+
+    compiled = Compiled(step, always=True)
+    numbers = numpy.random.default_rng(0)
+    for n, m in [(4, 3), (4, 3), (9, 12), (6, 5), (7, 8), *numbers.integers(3, 14, (60, 2)).tolist()]:
+        x = torch.from_numpy(numbers.standard_normal((2, n, 8)).astype("float32"))
+        waiting.append(torch.from_numpy(numbers.standard_normal((3, m, 8)).astype("float32")))
+        for one, other in zip(step(x), compiled(x)):
+            assert one == other if type(one) is int else torch.allclose(one, other, atol=1e-5)
+    assert compiled.walked > 45 and compiled.families.all[-1].fetched == [(2, 1)], compiled.report()
+
+
+def test_sizes_that_are_marked():
+    weight = torch.randn(8, 8)
+
+    def step(x):
+        return (x @ weight).relu().sum(1)
+
+    compiled = Compiled(step, always=True)
+    for n in [4, 4, 19, 11, *range(4, 20)]:
+        x = torch.randn(3, n, 8)
+        torch.compiler.mark_static(x, 1)
+        assert torch.allclose(compiled(x), step(x), atol=1e-5)
+    assert not compiled.families.all
+    for n in [*range(4, 20)]:  # others are not marked
+        compiled(torch.randn(3, n, 8))
+    assert compiled.walked >= 16
+
+    def mostly_python(x):
+        return x.cumsum(1).flip(1).cumsum(1).flip(1).sum(1)
+
+    for mark, options in (
+        (None, {}),
+        (torch.compiler.mark_dynamic, {}),
+        (torch._dynamo.maybe_mark_dynamic, {}),
+        (None, {"dynamic": True}),
+    ):
+        compiled = Compiled(mostly_python, always=True, **options)
+        for n in [4, 4, 19, 11, 9, 10, 12]:
+            x = torch.randn(3, n, 8)
+            if mark is not None:
+                mark(x, 1)
+            assert torch.allclose(compiled(x), mostly_python(x), atol=1e-4)
+        assert compiled.walked == (0 if mark is None and not options else 3), compiled.report()
+    with pytest.raises(IndexError, match="mark_dynamic: expected dims from -2 to 1"):
+        torch.compiler.mark_dynamic(weight, 2)
+    with pytest.raises(TypeError, match="mark_static: expected a tensor, got list"):
+        torch.compiler.mark_static([3])
 
 
 LENGTHS = (5, 8, 12, 30)
@@ -225,3 +415,24 @@ def test_what_a_compiled_function_had_is_gone_with_it():
     del gradient, results
     gc.collect()
     assert [thing() for thing in gone] == [None] * 3
+
+
+def test_models_in_training_wait_until_enough_sizes_know_their_backward():
+    """A size is learnt in two calls, the second of which is long after: meanwhile others run as they are written."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    compiled = torch.compile(model)._compiled
+    lengths = [16, 12, 20, 14, 17, 15, 13, 18, 19]
+    for epoch in range(3):
+        for n in lengths:
+            x = torch.randn(3, n, 4)
+            grads = []
+            for function in (model, compiled):
+                model.zero_grad()
+                function(x).square().mean().backward()
+                grads.append([parameter.grad.numpy().copy() for parameter in model.parameters()])
+            for expected, given in zip(*grads):
+                numpy.testing.assert_allclose(given, expected, rtol=2e-4, atol=1e-6)
+        if not epoch:
+            assert compiled.ways == 3 and not compiled.walked, compiled.report()
+    assert compiled.families.all and compiled.walked >= len(lengths), compiled.report()

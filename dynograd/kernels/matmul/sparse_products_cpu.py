@@ -26,10 +26,15 @@ def transposed_product(values, crow, col, dense, columns):
     from dynograd.kernels.matmul import sparse_products_numba as compiled
 
     crow, col = checked_columns(crow, col, columns)
-    starts = np.zeros(columns + 1, np.int64)
+    starts = np.empty(columns + 1, np.int64)
     rows, order = np.empty(col.size, np.int64), np.empty(col.size, np.int64)
-    compiled.count_places(crow, col, starts, rows, order)
-    return product(values[order], starts, rows, dense)
+    compiled.count_places(crow, col, starts, rows, order, count=1, work=0)
+    sorted_values = buffers.empty(values.shape, values.dtype)
+    if values.dtype.kind in "fc":
+        compiled.take(values, order, sorted_values, count=values.size, work=values.size)
+    else:
+        sorted_values = values[order]
+    return product(sorted_values, starts, rows, dense)
 
 
 def sampled(left, right, crow, col):

@@ -1,5 +1,7 @@
 """Compiled products of compressed rows with dense matrices: rows of the result are independent, so parts give the same bits."""
 
+import numpy as np
+
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
 
@@ -23,15 +25,29 @@ def sampled(x, y, crow, col, out, start, stop):
         left = x[row]
         for place in range(crow[row], crow[row + 1]):
             right = y[col[place]]
-            total = out[place] * 0
+            total = out.dtype.type(0)
             for k in range(left.size):
                 total += left[k] * right[k]
             out[place] = total
 
 
 @compiled()
-def count_places(crow, col, starts, rows, order):
-    """Sorts entries by column: `starts` (zeros, one more than columns) gets each column's first place; stable."""
+def fit(crow, col, columns):
+    """Whether they describe rows of entries in so many columns."""
+    if crow[0] != 0 or crow[crow.size - 1] != col.size:
+        return False
+    falls = beyond = 0  # counted without branches, which vector instructions do
+    for row in range(crow.size - 1):
+        falls += crow[row + 1] < crow[row]
+    for place in range(col.size):
+        beyond += (col[place] < 0) | (col[place] >= columns)
+    return falls + beyond == 0
+
+
+@chunked(noalias=True)
+def count_places(crow, col, starts, rows, order, start, stop):
+    """Sorts entries by column: `starts` (one more than columns) gets each column's first place; stable. The only item is all of it."""
+    starts[:] = 0
     for place in range(col.size):
         starts[col[place] + 1] += 1
     for column in range(1, starts.size):
@@ -46,3 +62,10 @@ def count_places(crow, col, starts, rows, order):
     for column in range(starts.size - 1, 0, -1):
         starts[column] = starts[column - 1]
     starts[0] = 0
+
+
+@chunked(noalias=True)
+def take(values, order, result, start, stop):
+    """result[i] = values[order[i]], which are there."""
+    for i in range(start, stop):
+        result[np.uint64(i)] = values[np.uint64(order[np.uint64(i)])]

@@ -15,7 +15,7 @@ import numpy
 # Offsets in an array object of: its type, data, ndim, shape, dtype, flags; in a list object of its items. FIELDS has the addresses of
 # the types of array and of None behind them.
 _OFFSETS = (8, 16, 24, 32, 56, 64, 24)
-_STRIDES = 40
+_STRIDES = 40  # likewise
 _LETTER = 25  # in a dtype object; then comes the letter of the order of bytes
 
 

@@ -30,12 +30,14 @@ from dynograd.plans.lowering import (
     rows,
     scans,
     segments,
+    sparse,
     varlen_attentions,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
 from dynograd.plans.lowering.fusion import Fused, fuse
+from dynograd.plans.lowering.halves import lower_halves
 from dynograd.plans.lowering.layouts import NoMemoryError
 from dynograd.plans.lowering.parts import LOWERS, lower_rule
 
@@ -65,6 +67,9 @@ def _written(call: Call) -> Lowered | None:
     """By a written form or formula."""
     if isinstance(call, Fused):
         return launches_of(call.computed)
+    halves = lower_halves(call, _form_of)
+    if halves is not None:
+        return halves
     form = FORMS.get((call.kind, call.name))
     if form is not None:
         return form(call)

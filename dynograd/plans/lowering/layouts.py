@@ -17,11 +17,14 @@ from dynograd.kernels.build.launches import Launch
 
 __all__ = [
     "aligned",
+    "begin_call",
     "collapsed",
     "converted",
     "copy",
     "fill",
     "flat",
+    "is_half",
+    "lent",
     "memory_at",
     "memory_order",
     "overlaps",
@@ -38,6 +41,7 @@ __all__ = [
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _PIECE = 1 << 14  # elements of one long row that are an item of a copy
 _DIMS = 4  # of `copy_rows`
+LINE = 16  # numbers that `convert_half` takes at once
 _MOST_COPIES = 64  # of arrays with more
 
 
@@ -59,6 +63,7 @@ def aligned(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
 
 
 _takers: list[list[numpy.ndarray]] = []
+_rooms: list[_Room] = []
 
 
 class scratches:
@@ -67,10 +72,39 @@ class scratches:
     def __enter__(self) -> list[numpy.ndarray]:
         self.taken: list[numpy.ndarray] = []
         _takers.append(self.taken)
+        _rooms.append(_Room())
         return self.taken
 
     def __exit__(self, *error: object) -> None:
         _takers.pop()
+        _rooms.pop()
+
+
+class _Room:
+    """Scratch memory that calls use in turn."""
+
+    def __init__(self) -> None:
+        self.memory, self.begin = numpy.empty(0, numpy.uint8), 0
+
+    def take(self, count: int) -> numpy.ndarray:
+        if self.begin + count > self.memory.size:
+            self.memory, self.begin = scratch((max(2 * self.memory.size, count),), numpy.uint8), 0
+        begin, self.begin = self.begin, self.begin + -(-count // 64) * 64
+        return self.memory[begin : begin + count]
+
+
+def begin_call() -> None:
+    """What was `lent` before belongs to another call."""
+    if _rooms:
+        _rooms[-1].begin = 0
+
+
+def lent(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
+    """Scratch memory between launches of one call, which others use, too."""
+    dtype = numpy.dtype(dtype)
+    if not _rooms:
+        return scratch(shape, dtype)
+    return _rooms[-1].take(prod(shape) * dtype.itemsize).view(dtype).reshape(tuple(shape))
 
 
 class NoMemoryError(TypeError):
@@ -255,22 +289,53 @@ def to_be_written(target: Any, behind: list[Launch]) -> numpy.ndarray | None:
     return None if put is None else whole
 
 
-def converted(source: Any, dtype: Any) -> tuple[numpy.ndarray, list[Launch]] | None:
-    """The numbers in another dtype, and the launches that make them; None where no kernel does it."""
-    from dynograd.kernels.layout import casts_numba
+def converted(source: Any, dtype: Any, take: Any = None) -> tuple[numpy.ndarray, list[Launch]] | None:
+    """The numbers in another dtype, and the launches that make them; None where no kernel does it.
 
-    launches: list[Launch] = []
+    Args:
+        take: gives memory for them; None: `scratch`.
+    """
+    take = scratch if take is None else take
+    dtype, launches = numpy.dtype(dtype), list[Launch]()
     if not source.flags.c_contiguous:
-        whole = scratch(source.shape, source.dtype)
+        whole = take(source.shape, source.dtype)
         put = copy(whole, source)
         if put is None:
             return None
         launches, source = put, whole
-    target = scratch(source.shape, dtype)
-    count = source.size
-    if count:
-        launches.append(Launch(casts_numba.convert, (flat(target), flat(source)), count, parts_of(count, count)))
+    target = take(source.shape, dtype)
+    if source.size:
+        launch = _conversion(target, source)
+        if launch is None:
+            return None
+        launches.append(launch)
     return target, launches
+
+
+def is_half(dtype: Any) -> bool:
+    """Whether it is float16 or bfloat16."""
+    return bool(dtype == numpy.float16) or str(dtype) == "bfloat16"
+
+
+def _conversion(target: Any, source: Any) -> Launch | None:
+    from dynograd.kernels.layout import casts_numba
+
+    count, kernel = source.size, casts_numba.convert
+    into, of = flat(target), flat(source)
+    half = next((kind for kind in (target.dtype, source.dtype) if is_half(kind)), None)
+    if half is not None:
+        if {target.dtype, source.dtype} != {half, numpy.dtype(numpy.float32)}:
+            return None
+        narrows = target.dtype == half
+        into, of = [array.view(numpy.uint16) if array.itemsize == 2 else array for array in (into, of)]
+        if half != numpy.float16:
+            kernel = casts_numba.narrow_bfloat16 if narrows else casts_numba.widen_bfloat16
+            into, of = [array.view(numpy.uint32) if array.itemsize == 4 else array for array in (into, of)]
+        elif casts_numba.HAS_HALF and count >= LINE:
+            kernel = casts_numba.convert_half
+        else:
+            return None
+    return Launch(kernel, (into, of), count, parts_of(count, count))
 
 
 def fill(target: Any, value: Any) -> list[Launch] | None:

@@ -47,7 +47,9 @@ def _converted(call: Call) -> Lowered | None:
     source, target = call.inputs[0], call.outputs[0]
     if target is None or source.dtype == target.dtype:
         return _copied(source, target)
-    if source.dtype.kind not in "fiub" or target.dtype.kind not in "f" or min(source.itemsize, target.itemsize) == 2:
+    if any([array.dtype.kind not in "fiub" and not layouts.is_half(array.dtype) for array in (source, target)]):
+        return None
+    if target.dtype.kind in "iub":
         return None
     numbers = layouts.converted(source, target.dtype)
     put = None if numbers is None else layouts.copy(target, numbers[0])

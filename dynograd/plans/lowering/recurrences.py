@@ -23,6 +23,7 @@ _SUM = formulas.parse("x + y")
 _BIAS, _HIDDEN, _CELLS = 2, 3, 4
 _OUTER, _INITIAL, _INITIAL_CELLS = 4, 7, 8
 _ORDER = 4  # of the kernel that lays ragged tokens out
+_TOKENS = 2  # of the kernel that makes the weights' gradients
 
 
 def _launch(call: Call, name: str) -> Launch | None:
@@ -82,13 +83,22 @@ def _unsorted(target: Any, state: Any, order: Any) -> list[Launch] | None:
     return [Launch(write_slices, (into, order, of, 0, numpy.zeros(1, numpy.int64)), 1, 1)]
 
 
+def _in_order(tokens: Any, x: Any, kind: str) -> list[Launch] | None:
+    """tokens (N, D) = those of x, in a copy; nothing to do where they are x's own memory."""
+    if layouts.overlaps(tokens, x):
+        return []
+    if kind == "rows":
+        x = x.transpose(1, 0, 2)
+    return layouts.copy(tokens.reshape(x.shape), x) if tokens.size == x.size else None
+
+
 # --- forward ------------------------------------------------------------------------------------------------------------------
 
 
 @assistance("op", "lstm_layer", "gru_layer", "rnn_layer")
 def _layer(call: Call) -> list[Launch] | None:
-    arguments, steps = arguments_of(call), _launch(call, "steps")
-    if steps is None:
+    arguments, steps, products = arguments_of(call), _launch(call, "steps"), _arguments(call, "row_blocks")
+    if steps is None or products is None:
         return None
     lengths, order = arguments["lengths"], None
     if lengths is not None:
@@ -100,6 +110,7 @@ def _layer(call: Call) -> list[Launch] | None:
     bias = _bias(steps.arguments[_BIAS], arguments["bias_ih"], arguments["bias_hh"])
     place = next(place for place, launch in enumerate(call.launches) if launch is steps)
     launches = _joined(
+        _in_order(products[0], arguments["input"], "steps"),
         call.launches[:place],
         _sorted(hidden, arguments["h_0"], order),
         _sorted(cells, arguments["c_0"], order) if has_cells else [],
@@ -156,9 +167,9 @@ def _layer_rule(call: Call) -> list[Launch] | None:
     if has_cells:
         states.append((steps[_INITIAL_CELLS], parts.get(2), call.outputs[2]))
     before = [layouts.fill(state, 0) if g is None else _sorted(state, g, order) for state, g, _ in states]
-    outer, g = steps[_OUTER], parts.get(0)
-    if g is not None and outer.shape == g.shape and not layouts.overlaps(outer, g):
-        before.append(layouts.copy(outer, g))
+    if parts.get(0) is not None:
+        before.append(_in_order(steps[_OUTER], parts[0], layout.kind))
+    before.append(_in_order(weights[_TOKENS], call.node.input, layout.kind))
     behind = [_unsorted(output, state, order) for state, _, output in states]
     *_, first, rest = weights
     second = call.outputs[6 if has_cells else 5]

@@ -6,7 +6,8 @@ import sys
 from typing import Any
 
 from dynograd.plans.replaying.arguments import NotReplayed
-from dynograd.plans.replaying.replays import Replay, modes
+from dynograd.plans.replaying.learning import modes
+from dynograd.plans.replaying.replays import Replay
 from dynograd.plans.replaying.traces import Trace
 from dynograd.plans.walks import Walk
 
@@ -17,12 +18,12 @@ _MOST_SIZES = 64  # of one walk
 
 
 class _OfSize:
-    """The replays of a walk at one size, those that were made last first; the ways that have none; whether it was walked."""
+    """The replays of a walk at one size, those that were made last first; the ways that have none."""
 
     def __init__(self) -> None:
         self.replays: list[Replay] = []
         self.refused: list[Any] = []
-        self.walked = False
+        self.walked: Any = None  # the way that was walked last
 
 
 class Replays:
@@ -56,9 +57,9 @@ class Replays:
     def trace(self, walk: Walk, sizes: tuple) -> Trace | None:
         """A trace of a call that is about to be walked, where one is wanted."""
         known = walk.replays.get(sizes)
-        if known is None or not known.walked or len(known.replays) >= _MOST_VARIANTS or sys.getprofile() is not None:
+        if known is None or len(known.replays) >= _MOST_VARIANTS or sys.getprofile() is not None:
             return None
-        if all([path in known.refused for path in walk.paths]):
+        if any([path is known.walked for path in known.refused]):
             return None
         return Trace(walk, modes())
 
@@ -74,7 +75,7 @@ class Replays:
         while len(walk.replays) >= _MOST_SIZES:
             del walk.replays[next(iter(walk.replays))]
         walk.replays[sizes] = known
-        known.walked = True
+        known.walked = walk.path
         if trace is None:
             return
         try:

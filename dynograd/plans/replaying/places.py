@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+from collections import deque
 from collections.abc import Collection, Iterable
 from operator import is_
 from typing import Any
@@ -120,6 +121,8 @@ class Places:
             self._array(value, name)
         elif isinstance(value, (list, tuple, dict)):
             self._elements(value, name, depth)
+        elif isinstance(value, (set, frozenset, deque)):
+            self.lengths.append((value, len(value), name))
         elif depth < _DEEPEST and (
             kind.__module__.startswith("dynograd.optim.") or kind.__module__.partition(".")[0] not in _CLOSED
         ):

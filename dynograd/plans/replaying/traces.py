@@ -14,7 +14,7 @@ import random
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
@@ -25,63 +25,64 @@ from dynograd.autograd.nodes import line_text, place_of
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.nn.module import Module
 from dynograd.nn.utils import clip_grad
+from dynograd.optim.optimizer import Optimizer
 from dynograd.plans.handed import Handed
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.replaying.arguments import form_of
+from dynograd.plans.replaying.notes import (
+    Again,
+    Call,
+    Check,
+    Write,
+    bound_arguments,
+    code_of,
+    count_of_arguments,
+    described,
+    first_argument,
+    frames_above,
+    has_gradients,
+    has_tensors,
+    method_of,
+)
 from dynograd.plans.replaying.places import PLAIN, Places, is_library
 from dynograd.plans.walks import Walk
 from dynograd.tensor import creation, inplace, randomness
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import _ABOUT_SHAPES
 
-__all__ = ["Again", "Call", "Check", "Trace", "Write"]
+__all__ = ["Trace"]
 
-_CONSTANT = ("tensor", "scalar_tensor", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "arange")
+_CONSTANT: tuple[str, ...] = (
+    "tensor",
+    "scalar_tensor",
+    "zeros",
+    "ones",
+    "full",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "arange",
+)
 _CONSTANT += ("linspace", "logspace", "eye")
 _RANDOM = ("rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "normal")
-_READS = ("item", "tolist", "numpy", "is_nonzero", "equal", "allclose", "data_ptr", "__bool__", "__float__", "__int__")
+_READS: tuple[str, ...] = (
+    "item",
+    "tolist",
+    "numpy",
+    "is_nonzero",
+    "equal",
+    "allclose",
+    "data_ptr",
+    "__bool__",
+    "__float__",
+    "__int__",
+)
 _READS += ("__index__", "__complex__", "__array__", "__dlpack__", "__repr__", "__format__", "__contains__")
 _READS_OF_ARRAYS = {"item", "tolist", "tobytes", "max", "min", "any", "all", "sum", "argmax", "argmin", "nonzero"}
 _OUTER_STATE = {"time", "random", "secrets", "posix", "nt", "select", "_socket", "_random"}  # modules of functions in C
 _LOOKED_UP = {"getattr", "vars", "setattr", "delattr"}
+_QUESTIONS = {*_ABOUT_SHAPES, "in_one_pass"}  # kernels that look at shapes, dtypes and strides
 _FAR = 8  # frames between a read and the write that it is for
-
-
-class Call(NamedTuple):
-    """A function of dynograd that has made a tensor of numbers in the step."""
-
-    make: Callable[..., Tensor]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    draws: bool
-
-
-class Write(NamedTuple):
-    """A write in place into a tensor from outside: `number` is that of the step of the record that comes next; arguments are described."""
-
-    number: int
-    target: Tensor
-    method: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
-class Check(NamedTuple):
-    """Values that are looked at before they are used, such as indices: `check` raises what is wrong with `array`, which is described."""
-
-    number: int
-    check: Callable[[Any], object]
-    array: tuple[str, Any]
-
-
-class Again(NamedTuple):
-    """A function that changes gradients in place, and is called again in each replay; `result` is what it gave."""
-
-    number: int
-    function: Callable[..., Any]
-    tensors: list[Tensor]
-    kwargs: dict[str, Any]
-    result: Any
 
 
 class Trace:
@@ -104,6 +105,9 @@ class Trace:
         self.writes: list[Write] = []
         self.checks: list[Check] = []
         self.again: list[Again] = []
+        self.without: list[
+            tuple[int, list[Any]]
+        ] = []  # (number of the step that comes next, leaves without a gradient)
         self.numbers: dict[int, int] = {}  # of recorded tensors, by id, as the function ends
         self.references: list[int] = []  # to them, by others than the record
         self._open: list[tuple[Any, Any]] = []  # frames that make tensors, with what they are called with
@@ -119,7 +123,7 @@ class Trace:
         handlers = self._handlers
         for name in _READS:
             for owner in (Tensor, sys.modules["dynograd"]):
-                if (code := _code_of(getattr(owner, name, None))) is not None:
+                if (code := code_of(getattr(owner, name, None))) is not None:
                     handlers[code] = self._read
         for module, names in ((creation, _CONSTANT), (randomness, _RANDOM)):
             for name in names:
@@ -136,12 +140,15 @@ class Trace:
             (Walk.before_flag, lambda frame: self.refuse("requires_grad of a tensor changes", frame)),
             (Walk.before_write, self._write),
             (arrays.checked_later, self._check),
+            (Walk.step, self._step),
+            (Optimizer.zero_grad, self._clear),
+            (Module.zero_grad, self._clear),
             (Generator.key, self._key),
             (Generator.manual_seed, lambda frame: self.refuse("random numbers are seeded", frame)),
             (Generator.set_plain_state, lambda frame: self.refuse("random numbers are seeded", frame)),
         ):
             handlers[function.__code__] = handler
-        for own in (Walk.catch_up, Walk.step, Walk.own, Walk.leave, Walk.backward, Walk._go_to, Walk._matches):
+        for own in (Walk.catch_up, Walk.own, Walk.leave, Walk.backward, Walk._go_to, Walk._matches):
             handlers[own.__code__] = self._set_aside
 
     def refuse(self, reason: str, frame: Any = None) -> None:
@@ -199,10 +206,10 @@ class Trace:
     def _enter_function(self, frame: Any, code: Any) -> None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("dynograd.kernels."):
-            if code.co_argcount and code.co_name not in _ABOUT_SHAPES:
+            if code.co_argcount and code.co_name not in _QUESTIONS:
                 self._enter_kernel(frame, code)
         elif is_library(module):
-            if module.startswith("dynograd.nn."):
+            if module.startswith(("dynograd.nn.", "dynograd.optim.")):
                 self._know(code)
             if code.co_name == "forward" and code.co_varnames[:1] == ("self",):
                 self.places.note(frame.f_locals.get("self"), type(frame.f_locals.get("self")).__name__)
@@ -211,7 +218,7 @@ class Trace:
 
     def _enter_kernel(self, frame: Any, code: Any) -> None:
         """A kernel computes at once: with tensors from outside it may only check their values, or write in place."""
-        for name in code.co_varnames[: _count_of_arguments(code)]:
+        for name in code.co_varnames[: count_of_arguments(code)]:
             value = frame.f_locals.get(name)
             for array in value if type(value) is tuple else (value,):
                 if type(array) is ndarray and self._is_from_outside(array) and not self._is_known_use(frame, array):
@@ -220,7 +227,7 @@ class Trace:
     def _is_known_use(self, frame: Any, array: Any) -> bool:
         if is_part_of_any(array, self._checked):
             return True
-        return any([outer is self._last_frame for outer in itertools.islice(_frames_above(frame), _FAR)])
+        return any([outer is self._last_frame for outer in itertools.islice(frames_above(frame), _FAR)])
 
     def _enter_own(self, frame: Any, code: Any) -> None:
         """A function of the program."""
@@ -230,7 +237,7 @@ class Trace:
             self.places.note_names(frame.f_globals, code.co_names)
         if code.co_argcount or code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS:
             values = frame.f_locals
-            for name in code.co_varnames[: _count_of_arguments(code)]:
+            for name in code.co_varnames[: count_of_arguments(code)]:
                 value = values.get(name)
                 for part in value if type(value) is tuple else (value,):
                     self._note_argument(part, name, code)
@@ -286,7 +293,10 @@ class Trace:
     def _read_recorded(self, frame: Any) -> None:
         if self._open:  # of a tensor like this one
             return
-        codes = [outer.f_code for outer in itertools.islice(_frames_above(frame), _FAR)]
+        above = list(itertools.islice(frames_above(frame), _FAR))
+        if any([outer.f_code.co_name == "computed" and outer.f_locals.get("name") in _QUESTIONS for outer in above]):
+            return
+        codes = [outer.f_code for outer in above]
         if Walk.settled.__code__ not in codes and Handed.__dynograd_write__.__code__ not in codes:
             self.refuse("a value is read", frame)
 
@@ -338,7 +348,7 @@ class Trace:
             if like:
                 args[0:1] = [self._stand_in(tensor) for tensor in args[0:1]]
                 kwargs |= {"input": self._stand_in(kwargs["input"])} if "input" in kwargs else {}
-            known = not _has_tensors([*args[like:], *[kwargs[name] for name in kwargs if name != "input"]])
+            known = not has_tensors([*args[like:], *[kwargs[name] for name in kwargs if name != "input"]])
             call = Call(function, tuple(args), kwargs, draws) if known else None
             self._open.append((frame, call))
 
@@ -370,9 +380,22 @@ class Trace:
             count = frame.f_locals["count"]
             self.draws.append(("key", (count, default_generator.state())))
 
+    def _step(self, frame: Any) -> None:
+        self._note_gradients()
+        self._set_aside(frame)
+
+    def _note_gradients(self) -> None:
+        without = [leaf for leaf, _ in self.places.gradients if leaf._grad is None]
+        self.without.append((self.walk.at.number, without))
+
+    def _clear(self, frame: Any) -> None:
+        if not frame.f_locals["set_to_none"]:
+            self.refuse("gradients are filled with zeros in place", frame)
+
     def _changes_gradients(self, function: Callable[..., Any]) -> Callable[[Any], None]:
         def handle(frame: Any) -> None:
             names = inspect.signature(function).parameters
+            self._note_gradients()
             self._clipping = function, {name: frame.f_locals[name] for name in names if name != "parameters"}
             self._set_aside(frame)
 
@@ -380,7 +403,7 @@ class Trace:
 
     def _clipped(self, result: Any) -> None:
         (function, kwargs), self._clipping = self._clipping, None
-        if _has_tensors(list(kwargs.values())):
+        if has_tensors(list(kwargs.values())):
             self.refuse(f"{function.__name__} is called with a number that is a tensor")
         self.again.append(Again(self.walk.at.number, function, self._listed, kwargs, result))
 
@@ -391,25 +414,25 @@ class Trace:
         if isinstance(target, Handed):
             return  # the walk ends
         outermost = None
-        for outer in _frames_above(frame):
+        for outer in frames_above(frame):
             code = outer.f_code
             if code.co_name == "before_rebinding":
                 self.refuse("a tensor is given other memory", frame)
                 return
-            if _first_argument(outer) is target:
-                if _method_of(code) is not None and is_library(outer.f_globals.get("__name__", "")):
+            if first_argument(outer) is target:
+                if method_of(code) is not None and is_library(outer.f_globals.get("__name__", "")):
                     outermost = outer
             elif outermost is not None and code.co_name not in ("ask", "_other_write"):
                 break
         if outermost is None:
             self.refuse("a write in place that is not known", frame)
             return
-        method = _method_of(outermost.f_code)
+        method: Any = method_of(outermost.f_code)
         if self.writes and self.writes[-1].target is target and self._last_frame is outermost:
             return  # the same write asks several times
         self._last_frame = outermost
-        bound = _bound(outermost)
-        if MODES.grad and (target._requires_grad or _has_gradients([*bound[0], *bound[1].values()])):
+        bound = bound_arguments(outermost)
+        if MODES.grad and (target._requires_grad or has_gradients([*bound[0], *bound[1].values()])):
             self.refuse("a write in place that has a gradient", frame)
         elif id(target) in self.calls:
             self.refuse("a tensor that the step has made of numbers is written in place", frame)
@@ -418,71 +441,3 @@ class Trace:
             args = tuple([described(value, numbers) for value in bound[0]])
             kwargs = {name: described(value, numbers) for name, value in bound[1].items()}
             self.writes.append(Write(self.walk.at.number, target, method, args, kwargs))
-
-
-def described(value: Any, numbers: dict[int, int]) -> tuple[str, Any]:
-    """A value of the step by its number in the tree, a tensor from outside, or what else an op may be called with."""
-    if isinstance(value, Tensor):
-        number = numbers.get(id(value))
-        return ("tensor", value) if number is None else ("value", number)
-    if isinstance(value, (list, tuple)):
-        return "list", (type(value), [described(element, numbers) for element in value])
-    return "plain", value
-
-
-def _first_argument(frame: Any) -> object:
-    code = frame.f_code
-    if code.co_argcount:
-        return frame.f_locals.get(code.co_varnames[0])
-    if code.co_flags & inspect.CO_VARARGS:
-        return next(iter(frame.f_locals.get(code.co_varnames[code.co_kwonlyargcount], ())), None)
-    return None
-
-
-def _method_of(code: Any) -> Callable[..., Any] | None:
-    name = "__setitem__" if code.co_name == "set_item" else code.co_name
-    return None if name == "__dynograd_write__" else getattr(Tensor, name, None)
-
-
-def _bound(frame: Any) -> tuple[tuple, dict[str, Any]]:
-    """The arguments of a call in place behind the tensor itself, as the frame has them."""
-    code, values = frame.f_code, frame.f_locals
-    named = code.co_argcount + code.co_kwonlyargcount
-    args: list[Any] = [values[name] for name in code.co_varnames[: code.co_argcount]]
-    kwargs: dict[str, Any] = {name: values[name] for name in code.co_varnames[code.co_argcount : named]}
-    for name in code.co_varnames[named : _count_of_arguments(code)]:
-        if isinstance(values[name], tuple):
-            args += values[name]
-        else:
-            kwargs |= values[name]
-    args = args[1:]
-    return tuple(args), kwargs
-
-
-def _count_of_arguments(code: Any) -> int:
-    more = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return code.co_argcount + code.co_kwonlyargcount + more
-
-
-def _frames_above(frame: Any) -> Any:
-    frame = frame.f_back
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _code_of(function: Any) -> types.CodeType | None:
-    return getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
-
-
-def _has_tensors(values: list[Any]) -> bool:
-    return any(
-        [
-            isinstance(value, (Tensor, ndarray)) or (isinstance(value, (list, tuple)) and _has_tensors(list(value)))
-            for value in values
-        ]
-    )
-
-
-def _has_gradients(values: list[Any]) -> bool:
-    return any([isinstance(value, Tensor) and value.requires_grad for value in values])

@@ -48,7 +48,7 @@ class Extras:
         """
         spans = [bounds(array) for array in arrays]
         for owned, array, _ in self.known:
-            if all([low <= start < high for (low, high), (start, _) in zip(owned, spans)]):
+            if all([low <= start and stop <= high for (low, high), (start, stop) in zip(owned, spans)]):
                 return array, self.sizes.number([start - low for (low, _), (start, _) in zip(owned, spans)])
         if any([type(array) is not ndarray or not array.size for array in arrays]):
             return None
@@ -138,7 +138,7 @@ class Extras:
         kept = array.copy(order="K")
         try:
             array.view(numpy.uint8)[...] = 0xFF
-            return computes_apart(call, list(form), form.exact)
+            return computes_apart(call, list(form), form.exact, form.places)
         except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):
             return False
         finally:

@@ -6,116 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dynograd.plans.sized.choosing import candidates
+from dynograd.plans.sized.family import Family
 from dynograd.plans.sized.fetched import fetched_sizes, free_places, kept
 from dynograd.plans.sized.memory import Differs
 from dynograd.plans.sized.sizes import FEWEST, NoFormula, Sizes, flat_sizes
 from dynograd.plans.sized.ways import Way
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
-from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Families", "Family"]
+__all__ = ["Families"]
 
 _MOST_FAILURES = 8
 _MOST_FAMILIES = 8
-_MOST_WAYS = 4  # of a family
 _MOST_MET = 4096  # sizes
-
-
-class Family:
-    """Ways through a function at all sizes between recorded ones. `walk` goes along them, at the sizes that `resize` has set.
-
-    Args:
-        way: the first one.
-        names: of its calls.
-        form: how the arguments are nested.
-        fetched: sizes of tensors that the step fetches itself, behind those of the arguments: (number of the tensor, dim).
-    """
-
-    def __init__(self, way: Way, names: Any, form: tuple, fetched: Sequence[tuple[int, int]]) -> None:
-        self.ways, self.names, self.form, self.fetched = [way], [names], form, list(fetched)
-        self.walk, self.program = way.walk, way.program
-        self.walk.family = self
-        self.missed = self.taken = 0
-        self.looked = 0  # how often it was missed when more steps were looked for last
-        self.built = 0  # so many recorded steps were there when it was made
-        self.tried: dict[Any, list[Any]] = {}  # programs that another way was looked for among, by their calls
-
-    def is_preferred(self) -> bool:
-        """Whether it is gone along also at sizes that are recorded."""
-        return bool(self.fetched) or len(self.ways) > 1
-
-    def complete(self, numbers: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The sizes with those of the arguments, which are known before the step begins, and for others what they may be; None: there are none."""
-        program, count = self.program, len(numbers)
-        for known in (program.at, *program.sizes.samples):
-            whole = (*numbers, *known[count:])
-            if whole in program.states or program.sizes.fits(whole):
-                return whole
-            if not self.fetched:
-                break
-        return None
-
-    def resize(self, numbers: tuple[int, ...]) -> bool:
-        """Makes the walk one of these sizes. False: they are none that it can have."""
-        if not self.ways[0].resize(numbers):
-            return False
-        for way in self.ways[1:]:
-            way.allow(way.resize(numbers))
-        self.taken += 1
-        return True
-
-    def attach(self, way: Callable[[], Way], names: Any, numbers: tuple[int, ...]) -> bool:
-        """Another way, which is made while the walk has sizes that were recorded of it, too."""
-        if len(self.ways) >= _MOST_WAYS or not self.resize(numbers):
-            return False
-        new = way()
-        if new.is_apart():
-            self.ways.append(new)
-        self.names.append(names)
-        return True
-
-    def adapt(self, entry: Any, args: tuple) -> bool:
-        """An op gets a tensor of other sizes than expected, which the step has fetched itself: makes the walk one of these, in the middle of the step."""
-        walk, at = self.walk, self.program.at
-        count = len(at) - len(self.fetched)
-        for step in (walk.at, *walk.at.others):
-            if step.of is not entry:
-                continue
-            shapes = {
-                content: value.array.shape
-                for (kind, content), value in zip(step.args, args)
-                if kind == "outside" and type(value) is Tensor and content not in walk.bound
-            }
-            for known in (at, *self.program.sizes.samples):
-                numbers = list(known)
-                numbers[:count] = at[:count]
-                for place, (number, dim) in enumerate(self.fetched, count):
-                    shape = shapes.get(number)
-                    if shape is not None and dim < len(shape):
-                        numbers[place] = shape[dim]
-                    elif number in walk.bound:
-                        numbers[place] = at[place]
-                sizes = tuple(numbers)
-                if sizes != at and (sizes in self.program.states or self.program.sizes.fits(sizes)):
-                    return self._resize_within(sizes)
-        return False
-
-    def _resize_within(self, numbers: tuple[int, ...]) -> bool:
-        """The same, where what the step has got so far stays as it is."""
-        walk, before = self.walk, self.program.at
-        path = walk.path
-        known = [number for step in path.steps[: walk.at.number] for number in step.results]
-
-        def laid_out() -> list[Any]:
-            arrays = [path.arrays[number] for number in known] + [path.program.outside[place] for place in walk.bound]
-            return [(array.__array_interface__["data"][0], array.shape, array.strides) for array in arrays]
-
-        laid_out_before = laid_out()
-        if self.resize(numbers) and laid_out() == laid_out_before:
-            return True
-        self.resize(before)
-        return False
+_NEAR = 4  # the part of a size that another one differs by at most
 
 
 class Families:
@@ -202,12 +106,18 @@ class Families:
 
     def _waits(self, family: Family, numbers: tuple[int, ...]) -> bool:
         """Whether a size waits until it comes again: what is made for it then pays only if it comes more often."""
-        if family.fetched or family.program.is_cheap() or numbers in family.program.states or numbers in self.met:
+        if family.fetched or family.program.is_cheap() or numbers in family.program.states:
             return False
-        while len(self.met) >= _MOST_MET:
-            del self.met[next(iter(self.met))]
-        self.met[numbers] = None
+        self._note_met(numbers)
         return True
+
+    def meet(self, sizes: tuple) -> bool:
+        """Whether arguments of these sizes have come before; from now on they have."""
+        numbers, _ = flat_sizes(sizes)
+        if numbers in self.met:
+            return True
+        self._note_met(numbers)
+        return False
 
     def _new(
         self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]
@@ -297,6 +207,24 @@ class Families:
             or not all([fits(sample) for sample in other.program.sizes.samples])
         ][1 - _MOST_FAMILIES :]
         self.all.append(family)
+
+    def is_near(self, sizes: tuple, recorded: Sequence[tuple]) -> bool:
+        """Whether sizes that come for the first time are a little beyond all recorded ones: where each is longer than the last, few are recorded."""
+        numbers, form = flat_sizes(sizes)
+        if len(recorded) < FEWEST or not numbers or numbers in self.met:
+            return False
+        known = [flat for flat, own_form in map(flat_sizes, recorded) if own_form == form]
+        is_beyond = any([not min(column) <= size <= max(column) for size, column in zip(numbers, zip(*known))])
+        near = [own for own in known if all([abs(size - other) <= other // _NEAR for size, other in zip(numbers, own)])]
+        if len(known) < FEWEST or not is_beyond or not near:
+            return False
+        self._note_met(numbers)
+        return True
+
+    def _note_met(self, numbers: tuple[int, ...]) -> None:
+        while len(self.met) >= _MOST_MET:
+            del self.met[next(iter(self.met))]
+        self.met[numbers] = None
 
     def missed(self, walk: Any) -> None:
         """The program went another way than the family's."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dynograd.plans.sized.sizes import NoFormula, Sizes
 from dynograd.plans.steps import Path

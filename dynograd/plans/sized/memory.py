@@ -99,9 +99,12 @@ class SizedMemory:
         return first, self.number(offsets)
 
     def _match(self, places: Sequence[Any]) -> None:
-        for match, back, region in zip(self.matches, self.back, places):
-            if match.setdefault(places[0], region) != region or back.setdefault(region, places[0]) != places[0]:
+        pairs = list(zip(self.matches, self.back, places))
+        for match, back, region in pairs:
+            if match.get(places[0], region) != region or back.get(region, places[0]) != places[0]:
                 raise Differs("memory that is laid out otherwise")
+        for match, back, region in pairs:
+            match[places[0]], back[region] = region, places[0]
 
     def part(self, values: Sequence[Any], time: int, regions: Sequence[Any] | None = None) -> Part | Array:
         """What stands for arrays that the programs have in one place: a `Part`, or the array itself if it is the same one in all."""

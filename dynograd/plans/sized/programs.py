@@ -24,7 +24,7 @@ from dynograd.plans.sized.values import Common
 __all__ = ["SizedProgram"]
 
 # Microseconds: of a call's Python; of a kernel at a new size; of a call that is made anew for it; of all else that a new size takes.
-_SAVED, _SET, _LOST, _LOST_AT_LEAST = 7.0, 2.5, 70.0, 40.0
+_SAVED, _SET, _LOST, _LOST_AT_LEAST = 8.0, 2.0, 90.0, 40.0
 _MOST_STATES = 64  # sizes that are kept
 
 

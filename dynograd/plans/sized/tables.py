@@ -9,10 +9,10 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.kernels.build.addresses_numba import handle_of_place
-from dynograd.kernels.matmul import matmuls_numba
 from dynograd.kernels.matmul.matmuls_cpu import blocking
 from dynograd.kernels.recurrent import recurrent_products_numba
 from dynograd.plans.sized.memory import Differs, SizedMemory
+from dynograd.plans.sized.rules import PRODUCT, blocks_of_rows, counts_of_blocks, products_of, rows_of_loops
 from dynograd.plans.sized.sizes import NoFormula, Number, Real, at
 
 __all__ = ["SizedBound", "unexplained"]
@@ -133,9 +133,9 @@ class SizedBound:
             self.table.parts[row] = parts[nearest]
             words[followers] = parts[nearest]
         for row, first, last, batch in self._products:
-            m, n, k = words[first + _M : first + _M + 3].tolist()
+            m, n, k = words[first + PRODUCT : first + PRODUCT + 3].tolist()
             block_m, block_n, count, parts = blocking(at(batch, numbers), m, n, k)
-            words[first + _M + 3], words[first + _M + 4], words[last] = block_m, block_n, count
+            words[first + PRODUCT + 3], words[first + PRODUCT + 4], words[last] = block_m, block_n, count
             words[first] = self.table.parts[row] = max(1, min(parts, count))
 
     def state(self) -> tuple[Any, ...]:
@@ -198,39 +198,6 @@ class OtherKernels(Differs):
         self.calls = calls
 
 
-_ROWS = 8  # the word of a kernel that says how many rows its first argument has, a matrix
-_M = 4  # the word of a matrix product that says how many rows it has; then come columns, steps, and the rows and columns of a block
-
-
-def products_of(tables: list[Any], words: Any, memory: SizedMemory) -> list[tuple[int, int, int, int | Number]]:
-    """(row, its first word, its last one, how many products) of the rows that are matrix products: how these are cut says `matmuls_cpu`."""
-    rows = []
-    table = tables[0]
-    begins = table.first_words.tolist()
-    for row, last in last_words(table).items():
-        if not _is_product(table.kernels[row]):
-            continue
-        first = begins[row]
-        m, n, _, block_m, block_n = words[:, first + _M : first + _M + 5].T
-        batches = words[:, last] // (-(-m // block_m) * -(-n // block_n))
-        try:
-            rows.append((row, first, last, memory.sizes.number(batches.tolist())))
-        except NoFormula:
-            raise Differs("batches of products") from None
-    return rows
-
-
-def _is_product(kernel: Any) -> bool:
-    return any([kernel is product for product in matmuls_numba.products.values()])
-
-
-def last_words(table: Any) -> dict[int, int]:
-    """The place of the number of items of each row that has items."""
-    starts = table.places()[2]
-    rows = numpy.searchsorted(table.first_words, starts, side="right") - 1
-    return {int(row): start + 1 for row, start in zip(rows, starts)}
-
-
 def explained(
     tables: list[Any], memory: SizedMemory, words: Any, owner: Any, apart: set[int]
 ) -> Iterator[tuple[int, str, Any]]:
@@ -245,7 +212,7 @@ def explained(
     skipped |= set(rows_of_loops(tables[0]))
     skipped |= set(blocks_of_rows(tables[0], words)) | set(counts_of_blocks(tables[0]))
     for _, first, last, _ in products_of(tables, words, memory):
-        skipped |= {first + _M + 3, first + _M + 4, last}
+        skipped |= {first + PRODUCT + 3, first + PRODUCT + 4, last}
     for index, name in enumerate(("word", "data")):
         for position, (place, _) in enumerate(places[0][index]):
             if place in skipped:
@@ -277,39 +244,6 @@ def explained(
                 yield place, "number", (place, memory.sizes.number(values))
         except (Differs, NoFormula):
             yield place, "unexplained", f"words {values}"
-
-
-def rows_of_loops(table: Any) -> dict[int, tuple[int, int]]:
-    """The numbers of items that are so many rows: place -> (place of the number of elements, place of those of a row)."""
-    return {last: (last - 2, last - 4) for row, last in last_words(table).items() if _is_row_kernel(table.kernels[row])}
-
-
-def blocks_of_rows(table: Any, words: Any) -> dict[int, tuple[int, int]]:
-    """How many rows a block has of which column sums are taken: place -> (place of the number of rows, place of that of blocks)."""
-    begins, places = table.first_words.tolist(), {}
-    for row, last in last_words(table).items():
-        code = getattr(table.kernels[row], "serial", table.kernels[row]).py_func.__code__
-        if code.co_varnames[: code.co_argcount][-3:] != ("block_rows", "start", "stop"):
-            continue
-        place, rows = last - 2, begins[row] + _ROWS
-        if (words[:, place] != words[0, place]).any() and (
-            words[:, place] == -(-words[:, rows] // words[:, last])
-        ).all():
-            places[place] = rows, last
-    return places
-
-
-def counts_of_blocks(table: Any) -> dict[int, int]:
-    """The numbers of items of the products in recurrent layers: place -> place of the number of rows."""
-    begins = table.first_words.tolist()
-    blocks = recurrent_products_numba.row_blocks
-    return {last: begins[row] + _ROWS for row, last in last_words(table).items() if table.kernels[row] is blocks}
-
-
-def _is_row_kernel(kernel: Any) -> bool:
-    """Whether it is one of `generator_numba.row_kernel`."""
-    code = getattr(kernel, "serial", kernel).py_func.__code__
-    return code.co_varnames[: code.co_argcount][-5:] == ("columns", "inner", "total", "start", "stop")
 
 
 def _real(place: int, values: list[int], memory: SizedMemory) -> tuple[str, Any]:

@@ -61,7 +61,12 @@ class Way:
                 tensor = own
             outside.append(tensor)
         values = [
-            SimpleNamespace(_requires_grad=value.grad, _meta=True if value.is_view else None, array=None)
+            SimpleNamespace(
+                _requires_grad=value.grad,
+                _meta=True if value.is_view else None,
+                array=None,
+                node=None if value.is_leaf else value,
+            )
             for value in _values_of(first)
         ]
         recording: Any = SimpleNamespace(

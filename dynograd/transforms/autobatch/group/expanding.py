@@ -14,7 +14,8 @@ from dynograd.transforms.autobatch.fuse.fusing import HOT
 from dynograd.transforms.autobatch.record.buckets import Bucket
 from dynograd.transforms.autobatch.record.cell_forms import CellForm
 from dynograd.transforms.autobatch.record.outlines import PLACE
-from dynograd.transforms.autobatch.record.sequences import AGAIN, FIXED, INPUT, INSIDE, Sequence, SequenceForm
+from dynograd.transforms.autobatch.record.sequence_steps import AGAIN, FIXED, INPUT, INSIDE
+from dynograd.transforms.autobatch.record.sequences import Sequence, SequenceForm
 
 __all__ = ["expanded"]
 
@@ -155,7 +156,7 @@ def _operands(step: Any) -> list[tuple[bool, Any]]:
 
 def _cell_of(sequence: Sequence, buckets: list[Any]) -> tuple[CellForm, tuple[int, ...]] | None:
     """The form of a cell that stands for a sequence's calls, and which of its results that gives; None where they are to run op by op."""
-    if sequence.sequences.exact or sequence.calls < _HOT:
+    if sequence.calls < _HOT:
         return None
     needed: set[int] = set()
     for bucket in buckets:
@@ -195,7 +196,7 @@ class _Body:
 
 
 def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Any:
-    steps = [(step.op.function, step.wants, step.args, step.pack is None) for step in sequence.steps]  # type: ignore[attr-defined]
+    steps = [(step.op.function, step.wants, step.args, step.pack is None) for step in sequence.steps]
 
     def body(*inputs: Any) -> Any:
         results: list[Any] = []

@@ -7,6 +7,8 @@ its memory. It becomes one that waits; or, where what is written is known, it ge
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -29,9 +31,27 @@ _NUMBERS = {int: "iufc", float: "fc", bool: "biufc"}  # of which kinds a tensor 
 _BASIC = registry["basic_index"]
 
 
+def _op_by_op(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Tensors are looked at and exchanged in it, so that its ops are in no sequence, and those before it are in the record one by one."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        recorder = MODES.recorder
+        if recorder is None or recorder.at is None:
+            return function(*args)
+        recorder.open_sequences()
+        at, recorder.at = recorder.at, None
+        try:
+            return function(*args)
+        finally:
+            recorder.at = at
+
+    return call
+
+
+@_op_by_op
 def write(target: Any, value: Any, who: str, at_once: Any) -> Any:
     """Gives `target` the value `value`, which was computed from it: recorded where it can be, else by `at_once(target, value, who)`."""
-    _open_sequences()
     if _alike(target, value) and _written(target, value):
         return target
     settle(target)
@@ -39,11 +59,11 @@ def write(target: Any, value: Any, who: str, at_once: Any) -> Any:
     return at_once(target, value, who)
 
 
+@_op_by_op
 def set_item(target: Any, index: Any, value: Any) -> bool:
     """Records `target[index] = value`; False where it is to be done as always (which also says what is wrong with it)."""
     if MODES.recorder is None or not isinstance(index, (int, slice, tuple, type(Ellipsis), type(None))):
         return False
-    _open_sequences()
     shape, dtype = tuple(target.shape), target.dtype
     region = _region(shape, index)
     basic, ready = indexing.normalize_index(shape, index) if region is not None else (False, None)
@@ -68,9 +88,9 @@ def set_item(target: Any, index: Any, value: Any) -> bool:
     return _written(target, indexing.put_basic(target, value, ready), True)
 
 
+@_op_by_op
 def keep_old(recorder: Recorder, tensor: Any) -> bool:
     """Before a plain tensor that recorded calls read is written: they keep its memory, and it gets a copy. False where it must not."""
-    recorder.open_sequences()
     views = _held_views(recorder, tensor)
     if views is None or views or tensor.array.size > _LARGEST:
         return False
@@ -80,11 +100,6 @@ def keep_old(recorder: Recorder, tensor: Any) -> bool:
 
 
 # --- tensors that wait -------------------------------------------------------------------------------------------------------------
-
-
-def _open_sequences() -> None:
-    if MODES.recorder is not None:
-        MODES.recorder.open_sequences()
 
 
 def _recorded() -> bool:

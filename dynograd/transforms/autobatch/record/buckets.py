@@ -133,6 +133,10 @@ class Bucket:
         self.by_row = self.numbers = None
         self.ports = ()
 
+    def calls(self) -> int:
+        """How many calls of ops or cells those are."""
+        return self.count() * (1 if self.form is None else self.form.calls)
+
     def count(self) -> int:
         """How many calls it has."""
         return sys.maxsize - length_hint(self.rows)

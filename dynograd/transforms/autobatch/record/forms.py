@@ -62,6 +62,7 @@ class Form:
     refused: str | None
     grad: int
     casting: Any  # what autocast did when the call was recorded
+    calls = 1  # of the program's ops, in one
     run_chained: Any = None  # of cells: runs a group as part of a chain, where it is fused
 
     def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:

@@ -17,7 +17,8 @@ from dynograd.transforms.autobatch.record.forms import Form, frozen, kind_of
 from dynograd.transforms.autobatch.record.new_calls import LIST, OWN, roles_of
 from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recording import record
-from dynograd.transforms.autobatch.record.sequences import (
+from dynograd.transforms.autobatch.record.sequence_code import OFTEN
+from dynograd.transforms.autobatch.record.sequence_steps import (
     AGAIN,
     FIELDS,
     FIXED,
@@ -26,12 +27,11 @@ from dynograd.transforms.autobatch.record.sequences import (
     MOST,
     STATIC,
     UNSEEN,
-    Sequence,
-    Sequences,
     Step,
     flat,
     is_constant,
 )
+from dynograd.transforms.autobatch.record.sequences import Sequence, Sequences
 
 _TIMES = 4  # that a sequence was met in the scope
 _SHORTEST = 5  # ops: 3 cost as much to go through as to record, and in small groups more to run as a fused one
@@ -64,12 +64,17 @@ class Log:
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
         self.calls: list[Logged | None] = []
+        self.count = 0
 
     def interrupt(self) -> None:
         self.calls.append(None)
 
     def record(self, recorder: Any, op: Op, this: Any, args: tuple) -> Any:
-        if len(self.calls) > _LOG:
+        self.count += 1
+        if self.count & OFTEN == OFTEN:
+            recorder.check_size()
+        if self.count > _LOG:
+            self.calls.append(None)
             return record(recorder, op, args)
         values = flat(args, this)
         entries = [_entry_of(recorder, value) for value in values]
@@ -232,7 +237,7 @@ def _described(run: list[Logged]) -> tuple:
     inputs: dict[int, int] = {}
     steps = []
     for call in run:
-        wants = []
+        wants: list[tuple[str, Any]] = []
         for value, (what, content) in zip(call.values, call.entries, strict=True):
             if what == INPUT:
                 if id(value) in inside:

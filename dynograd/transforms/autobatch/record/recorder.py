@@ -289,7 +289,7 @@ class Recorder:
 
     def check_size(self) -> None:
         """Runs what is waiting when it has become too much for the memory."""
-        if sum([bucket.count() for bucket in self.waiting]) >= self.limit:
+        if sum([bucket.calls() for bucket in self.waiting]) >= self.limit:
             self.flush(None, "the limit of waiting calls")
         self.check_at = len(self.waiting) * 5 // 4 + 16
 

@@ -14,59 +14,20 @@ from weakref import getweakrefcount
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
-from dynograd.base.generated_sources import run_source
-from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.transforms.autobatch.record.buckets import Port, Shared
-from dynograd.transforms.autobatch.record.forms import Form, frozen
+from dynograd.transforms.autobatch.record.forms import Form
 from dynograd.transforms.autobatch.record.pending import Kind, Lazy, note_view
+from dynograd.transforms.autobatch.record.sequence_code import beginning_of, end_of
+from dynograd.transforms.autobatch.record.sequence_steps import AGAIN, FIELDS, FIXED, INPUT, INSIDE, Step
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
-__all__ = ["FIELDS", "MOST", "UNSEEN", "Sequence", "SequenceForm", "Sequences", "Step", "StepPort", "operand", "other"]
-
-MOST = 12  # arguments that the code of an op compares
-FIELDS = tuple([f"a{place}" for place in range(MOST)])
-UNSEEN = object()  # no argument is this
 MISS = object()
-INSIDE, INPUT, AGAIN, FIXED, STATIC = "inside", "input", "again", "fixed", "static"
 _new = object.__new__
 _MOST_AT = 32  # sequences that begin with one op
-OFTEN = (1 << 10) - 1  # after so many calls it is looked whether too many wait
 _LONGEST_PAUSE = 63  # scopes, until it is looked again which sequences there are
 _GAIN = 2  # an op in a sequence saves 0.5 us or more, one alone costs 1 us more than without sequences
 _CHANCES = 8  # times that a sequence may be left before its end, beside a quarter of the times that it was gone through
-
-
-class Step:
-    """An op of a sequence, as the code of ops compares it: `a0` and so on are its arguments by identity.
-
-    `wants` says of each argument what it is: (INSIDE, number of a result), (INPUT, kind), (AGAIN, number of an input), (FIXED, tensor) or
-    (STATIC, value as a key).
-    """
-
-    __slots__ = (
-        *FIELDS,
-        "args",
-        "form",
-        "grad",
-        "next",
-        "number",
-        "of",
-        "op",
-        "pack",
-        "result",
-        "results",
-        "sequence",
-        "wants",
-    )
-
-    def __init__(self, sequence: Any = None, number: int = 0) -> None:
-        self.sequence, self.number = sequence, number
-        self.of = self.op = self.form = self.next = self.result = self.pack = None
-        self.grad = -1
-        self.wants: tuple[tuple[str, Any], ...] = ()
-        self.args: tuple = ()  # how the arguments are nested: for each an index of `wants`, or a list of them
-        self.results: list[int] = []  # their numbers
 
 
 class StepPort:
@@ -89,12 +50,12 @@ class StepPort:
 class SequenceForm(Form):
     """The form of a sequence's calls: `kinds` are those of the results of all its ops."""
 
-    __slots__ = ("sequence",)
+    __slots__ = ("calls", "sequence")
 
     def __init__(self, sequence: Sequence, op: Op, kinds: tuple[Kind, ...], grad: int) -> None:
         super().__init__(op, {}, grad)
         self.sequence, self.kinds, self.single = sequence, kinds, False
-        self.label = f"sequence from {op.name} on"
+        self.label, self.calls = f"sequence from {op.name} on", len(sequence.steps)
 
 
 class Sequence:
@@ -112,7 +73,7 @@ class Sequence:
     ) -> None:
         self.sequences, self.described, self.place, self.steps = sequences, described, place, steps
         self.inputs, self.fixed = inputs, fixed
-        self.form = SequenceForm(self, steps[0].op, tuple(kinds), steps[0].grad)  # type: ignore[arg-type]
+        self.form = SequenceForm(self, steps[0].op, tuple(kinds), steps[0].grad)
         self.calls = self.left = 0  # how often it was gone through, and left before its end
         self.fused: dict[Any, Any] = {}  # by the results that are needed: the form of a cell, or why there is none
         end = Step(self, len(steps))
@@ -137,12 +98,12 @@ class Sequence:
         self.inner: list[Any] = []
         self.given: list[int] = []  # results that somebody had when the next op came
         self.show_inner()
-        self.begin = self.written_begin()
+        self.begin = beginning_of(self)
 
     def _base_of(self, number: int) -> tuple[str, int] | None:
         """Of a view, what it is a view of: (INSIDE, number) or (INPUT, number)."""
         step = self.makers[number]
-        if not step.op.view:  # type: ignore[attr-defined]
+        if not step.op.view:
             return None
         what, content = step.wants[0]
         if what == INPUT:
@@ -170,108 +131,6 @@ class Sequence:
             step.result[number - step.results[0]] = lazy
         for user, field in self.uses[number]:
             setattr(user, field, lazy)
-
-    def written_begin(self) -> Any:
-        """`begin(recorder, args)`: whether a call of the first op begins the sequence; then its inputs are noted."""
-        step, names = self.steps[0], {f"a{place}": value for place, value in enumerate(self.steps[0].args)}
-        lines = ["def begin(recorder, args):", f"    {', '.join(names)}, = args"]
-        places: dict[int, str] = {}
-        known: dict[str, Any] = dict(
-            __name__=__name__, Lazy=Lazy, Port=Port, row_of=row_of, is_value=is_value, following=step.next
-        )
-        for name, place in names.items():
-            parts = [f"{name}_{part}" for part in place] if type(place) is list else [name]
-            if type(place) is list:
-                lines.append(f"    {', '.join(parts)}, = {name}")
-            places |= zip(place if type(place) is list else [place], parts)
-        inputs: list[str] = []
-        noted = []
-        for place, (what, content) in enumerate(step.wants):
-            name = places[place]
-            known[f"known_{name}"] = content
-            if what == INPUT:
-                inputs.append(name)
-                noted.append(f"({name}, p_{name}, r_{name})")
-                lines += [
-                    f"    if type({name}) is Lazy and type(p_{name} := {name}.pending) is Port and p_{name}.kind is known_{name} "
-                    f"and p_{name}.bucket.recorder is recorder:",
-                    f"        r_{name} = {name}.row",
-                    f"    elif (entry := row_of(recorder, {name}, known_{name})) is not None:",
-                    f"        p_{name}, r_{name} = entry",
-                    "    else:",
-                    "        return False",
-                ]
-            elif what == STATIC:
-                known[f"known_{name}"], known[f"key_{name}"] = content[1], content[0]
-                is_same = f"{name} is known_{name} or " if is_constant(content[1]) else ""
-                lines += [f"    if not ({is_same}is_value({name}, key_{name})):", "        return False"]
-            else:
-                lines += [
-                    f"    if {name} is not {inputs[content] if what == AGAIN else f'known_{name}'}:",
-                    "        return False",
-                ]
-        lines += [f"    recorder.operands = [{', '.join(noted)}]", "    recorder.at = following", "    return True"]
-        return run_source("\n".join(lines) + "\n", f"beginning of autobatched {self.form.label}", known)["begin"]
-
-    def written(self) -> Any:
-        """`finish(recorder)`: the call enters the record, and the results that are given out are rows of it. Written for what is given out now."""
-        places = range(self.inputs)
-        ports = ", ".join([f"p{place}" for place in places])
-        lines = [
-            "def finish(recorder):",
-            "    operands = recorder.operands",
-            f"    {''.join(f'(_, p{place}, r{place}), ' for place in places)} = operands",
-            f"    entry = recorder.table.get((form, {ports}))",
-            "    if entry is None:",
-            f"        entry = recorder.table[form, {ports}] = enter(recorder, operands)",
-            f"    {''.join(f'add{place}, base{place}, ' for place in places)}next_row, ports = entry",
-            *[f"    add{place}(base{place} + r{place})" for place in places],
-            "    row = next_row()",
-            "    recorder.operands = []",
-            "    if sum(map(getrefcount, inner)) != count or any(map(getweakrefcount, inner)):",
-            "        return sequence.give_more(row, ports, operands)",
-        ]
-        for number in self.given:
-            lines += [f"    lazy = lazies[{number}]", f"    lazy.pending = ports[{number}]", "    lazy.row = row"]
-        for number in self.given:
-            base = self.base[number]
-            if base is not None:
-                what, place = base
-                of = f"lazies[{place}]" if what == INSIDE else f"operands[{place}][0]"
-                lines.append(f"    note_view(lazies[{number}], {of})")
-        names: dict[str, Any] = {}
-        for number in self.given:
-            lines += [
-                f"    lazies[{number}] = lazy = new(Lazy)",
-                f"    lazy.pending = port{number}",
-                "    lazy.row = 0",
-            ]
-            names[f"port{number}"] = self.ports[number]
-            step = self.makers[number]
-            names[f"maker{number}"] = step if step.pack is None else step.result
-            target = "result" if step.pack is None else number - step.results[0]
-            lines.append(
-                f"    maker{number}.result = lazy" if step.pack is None else f"    maker{number}[{target}] = lazy"
-            )
-            for use, (user, field) in enumerate(self.uses[number]):
-                names[f"user{number}_{use}"] = user
-                lines.append(f"    user{number}_{use}.{field} = lazy")
-        lines += [f"    if not row & {OFTEN}:", "        recorder.check_size()"]
-        names |= dict(
-            __name__=__name__,
-            form=self.form,
-            enter=self._enter,
-            sequence=self,
-            inner=self.inner,
-            count=sum(map(getrefcount, self.inner)),
-            lazies=self.lazies,
-            getrefcount=getrefcount,
-            getweakrefcount=getweakrefcount,
-            note_view=note_view,
-            new=_new,
-            Lazy=Lazy,
-        )
-        return run_source("\n".join(lines) + "\n", f"autobatched {self.form.label}", names)["finish"]
 
     def give_more(self, row: int, ports: tuple, operands: list[Any]) -> None:
         """Somebody has results that nobody had so far: they are given out from now on."""
@@ -303,7 +162,7 @@ class Sequence:
         self.inner_numbers = [number for number in range(len(self.lazies)) if number not in self.given]
         self.inner[:] = [self.lazies[number] for number in self.inner_numbers]  # the list that `finish` looks at
         self.counts = list(map(getrefcount, self.inner))
-        self.finish = self.written()
+        self.finish = end_of(self)
 
     def _enter(self, recorder: Any, operands: list[Any]) -> tuple:
         """What the table has for calls with operands of these ports."""
@@ -381,8 +240,7 @@ class Sequences:
     new_log: Any = None
     learned: Any = None
 
-    def __init__(self, exact: bool = False) -> None:
-        self.exact = exact  # no fused kernels
+    def __init__(self) -> None:
         self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
         self.codes: dict[int, Any] = {}  # keeps code, so that ids stay its own
         self.between_steps, self.learning = Step(), Step()
@@ -476,14 +334,6 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> Any:
     return MISS
 
 
-_CONSTANT = (int, float, bool, str, type(None))
-
-
-def is_constant(value: Any) -> bool:
-    """Whether an object is one value for ever."""
-    return type(value) in _CONSTANT or (type(value) is tuple and all(map(is_constant, value)))
-
-
 def layer(recorder: Any, op: Op, *args: Any) -> Any:
     """A call of a layer that is this op, and not the next one of a sequence.
 
@@ -493,46 +343,3 @@ def layer(recorder: Any, op: Op, *args: Any) -> Any:
     if recorder.at is recorder.sequences.learning:
         raise KeyError
     return other(recorder, op, op, args)
-
-
-def flat(args: tuple, this: Any) -> list[Any]:
-    """The arguments as the fields of a step have them: the tensors of an op's list one by one."""
-    if type(this) is not tuple:
-        return list(args)
-    place = this[2]
-    return [*args[:place], *args[place], *args[place + 1 :]]
-
-
-def operand(recorder: Any, step: Step, place: int, value: Any) -> bool:
-    """Whether `value` is what the step has at this place, where it is not the same object; an input is noted."""
-    what, content = step.wants[place]
-    if what == INPUT:
-        entry = row_of(recorder, value, content)
-        if entry is None:
-            return False
-        recorder.operands.append((value, *entry))
-        return True
-    if what == AGAIN:
-        return recorder.operands[content][0] is value
-    return what == STATIC and is_value(value, content[0])
-
-
-def row_of(recorder: Any, value: Any, kind: Kind) -> tuple[Any, int] | None:
-    """(port, row) of a tensor of this kind; None for anything else."""
-    if type(value) is Lazy:
-        port = value.pending
-        if type(port) is Port and port.kind is kind and port.bucket.recorder is recorder:
-            return port, value.row
-    elif type(value) in TENSORS:
-        entry = recorder.entry_of(value)
-        if type(entry) is tuple and entry[0].kind is kind:
-            return entry
-    return None
-
-
-def is_value(value: Any, key: Any) -> bool:
-    """Whether an argument is the one with this key."""
-    try:
-        return bool(frozen(value) == key)
-    except TypeError:
-        return False

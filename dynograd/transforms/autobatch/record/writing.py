@@ -21,8 +21,9 @@ from dynograd.transforms.autobatch.record.forms import frozen
 from dynograd.transforms.autobatch.record.pending import Lazy, note_view
 from dynograd.transforms.autobatch.record.recorder import OFTEN
 from dynograd.transforms.autobatch.record.recording import MISS, extend, record
+from dynograd.transforms.autobatch.record.sequence_steps import MOST, operand
 from dynograd.transforms.autobatch.record.sequences import MISS as MISS_SEQUENCE
-from dynograd.transforms.autobatch.record.sequences import MOST, operand, other
+from dynograd.transforms.autobatch.record.sequences import other
 
 _lock = threading.Lock()
 

@@ -1,0 +1,169 @@
+"""Programs whose sizes are no arguments, or whose way depends on values. Each gives (call, watched): `call(numbers, n, count)` is a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dynograd as torch
+from dynograd import nn
+from tests.plans.sized_programs import WIDTH, Tagger, classes, rows, words, words_and_labels
+
+F = nn.functional
+PROGRAMS: dict[str, Callable[[Any], Any]] = {}
+LEAST: dict[
+    str, tuple[int, int]
+] = {}  # of 100 calls, so many go along a record: (at one number of examples, at several)
+
+
+def program(least: int, least_of_both: int) -> Any:
+    def enter(function: Any) -> Any:
+        PROGRAMS[function.__name__] = function
+        LEAST[function.__name__] = least, least_of_both
+        return function
+
+    return enter
+
+
+def fetching(model: Any, loss_of: Any, batch_of: Any, compile: Any) -> Any:
+    """A step without arguments, which takes its batch from an iterator."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    waiting: list[Any] = []
+    batches = iter(waiting.pop, None)
+
+    @compile
+    def step() -> Any:
+        batch = next(batches)
+        optimizer.zero_grad()
+        loss = loss_of(model, *batch)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    def call(*sizes: Any) -> Any:
+        waiting.append(batch_of(*sizes))
+        return step()
+
+    return call, lambda: [model, optimizer]
+
+
+def given(model: Any, loss_of: Any, batch_of: Any, compile: Any) -> Any:
+    """A step whose batch is an argument."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    @compile
+    def step(*batch: Any) -> Any:
+        optimizer.zero_grad()
+        loss = loss_of(model, *batch)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return lambda *sizes: step(*batch_of(*sizes)), lambda: [model, optimizer]
+
+
+@program(85, 70)
+def a_batch_from_an_iterator(compile: Any) -> Any:
+    return fetching(Tagger(nn.Linear(WIDTH, WIDTH)), classes, words_and_labels, compile)
+
+
+def sources_and_targets(numbers: Any, n: int, count: int) -> Any:
+    return words(numbers, n, count), words(numbers, int(numbers.integers(4, 15)), count)
+
+
+def translated(model: Any, source: Any, target: Any) -> Any:
+    h = model.table(source).mean(1, keepdim=True)
+    return F.cross_entropy(model.out((model.table(target[:, :-1]) + h).tanh()).flatten(0, 1), target[:, 1:].flatten())
+
+
+@program(70, 40)
+def sources_and_targets_of_lengths_of_their_own(compile: Any) -> Any:
+    return fetching(Tagger(nn.Identity()), translated, sources_and_targets, compile)
+
+
+@program(75, 60)
+def a_source_given_and_a_target_fetched(compile: Any) -> Any:
+    model = Tagger(nn.Identity())
+    targets: list[Any] = []
+
+    def loss(model: Any, source: Any) -> Any:
+        return translated(model, source, targets[-1])
+
+    def batch(*sizes: Any) -> Any:
+        source, target = sources_and_targets(*sizes)
+        targets.append(target)
+        return (source,)
+
+    return given(model, loss, batch, compile)
+
+
+@program(85, 60)
+def rows_of_a_memory(compile: Any) -> Any:
+    """A method that picks as many rows of a tensor as there are places in an index."""
+    model = nn.Sequential(nn.Linear(WIDTH, 6), nn.ReLU(), nn.Linear(6, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    states, rewards = torch.randn(64, WIDTH), torch.randn(64)
+
+    class Agent:
+        index: Any = None
+
+        def learn(self) -> Any:
+            optimizer.zero_grad()
+            loss = (model(states[self.index]).amax(1) - rewards[self.index]).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.item()
+
+    agent = Agent()
+    learn = compile(agent.learn)
+
+    def call(numbers: Any, n: int, count: int) -> Any:
+        agent.index = torch.from_numpy(numbers.integers(0, 64, n))
+        return learn()
+
+    return call, lambda: [model, optimizer]
+
+
+@program(60, 40)
+def a_decision(compile: Any) -> Any:
+    def loss(model: Any, x: Any) -> Any:
+        h = model(x).tanh()
+        return h.pow(2).sum() if h[0, 0, 0] > 0 else (h * 2).sum()
+
+    return given(nn.Linear(WIDTH, 4), loss, rows, compile)
+
+
+@program(60, 40)
+def decisions_one_after_the_other(compile: Any) -> Any:
+    def loss(model: Any, x: Any) -> Any:
+        h = model(x)
+        for place in range(2):
+            h = h.tanh() if h[0, place, 0] > 0 else h.sigmoid() * 2 - 1
+        return h.pow(2).sum()
+
+    return given(nn.Linear(WIDTH, 4), loss, rows, compile)
+
+
+@program(60, 0)
+def writes_in_place(compile: Any) -> Any:
+    def loss(model: Any, x: Any) -> Any:
+        h = model(x) * 1
+        h[:, 0] = 0.5
+        h += x[..., :4]
+        h.relu_()
+        return h.pow(2).sum()
+
+    return given(nn.Linear(WIDTH, 4), loss, rows, compile)
+
+
+@program(60, 0)
+def padded_in_place(compile: Any) -> Any:
+    def loss(model: Any, x: Any, lengths: Any) -> Any:
+        h = model(x)
+        h = h.masked_fill_(torch.arange(x.shape[1])[None, :, None] >= lengths[:, None, None], 0.0)
+        return h.sum(1).tanh().sum()
+
+    def batch(numbers: Any, n: int, count: int) -> Any:
+        return *rows(numbers, n, count), torch.from_numpy(numbers.integers(1, n + 1, count))
+
+    return given(nn.Linear(WIDTH, 4), loss, batch, compile)

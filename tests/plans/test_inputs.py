@@ -1,0 +1,160 @@
+"""Large inputs are read where the caller has them, and still a step is what it is as it is written, whatever becomes of them meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+import dynograd as torch
+from dynograd import nn
+from dynograd.plans.compiling import Compiled
+
+ROWS, COLUMNS = 96, 128
+
+
+def batch(n: int) -> Any:
+    return torch.from_numpy(numpy.random.default_rng(n).standard_normal((ROWS, COLUMNS), dtype=numpy.float32))
+
+
+def small_step(between: Any = lambda x: None) -> Any:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(COLUMNS, 64), nn.ReLU(), nn.Linear(64, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        hidden = model(x)
+        between(x)
+        loss = (hidden * hidden).mean() + x.mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, model
+
+
+def write_in_place(x: Any) -> None:
+    with torch.no_grad():
+        x.mul_(0.5)
+
+
+def write_by_numpy(x: Any) -> None:
+    x.numpy()[:] = 0.25
+
+
+def replace(x: Any) -> None:
+    x.data = torch.full_like(x, 0.125)
+
+
+BETWEEN = {
+    "nothing": lambda x: None,
+    "a look": lambda x: x.numpy().sum(),
+    "an item": lambda x: x[3, 4].item(),
+    "a sum": lambda x: float(x.sum()),
+}
+# What eager's backward would not see either, or refuses: the step computes forward only.
+WRITES = {"in place": write_in_place, "by NumPy": write_by_numpy, "other memory": replace}
+
+
+def compiled(step: Any) -> Compiled:
+    return Compiled(step, always=True)
+
+
+def pointed(step: Compiled) -> int:
+    """How many inputs may be read elsewhere."""
+    return sum([len(path.program.pointers) for walk in step.walks.values() for path in walk.paths])
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_steps_are_as_written(between):
+    (eager, model), (function, other) = small_step(BETWEEN[between]), small_step(BETWEEN[between])
+    step = compiled(function)
+    for n in range(8):
+        torch.testing.assert_close(step(batch(n)), eager(batch(n)), rtol=1e-4, atol=1e-5)
+    for first, second in zip(model.parameters(), other.parameters()):
+        torch.testing.assert_close(second, first, rtol=1e-4, atol=1e-5)
+    assert step.walked > 4 and pointed(step) == (between != "an item")  # which is a view
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_what_is_written_later_is_not_read(write):
+    torch.manual_seed(0)
+    weight = torch.randn(COLUMNS, 8)
+
+    def function(x: Any) -> Any:
+        first = x @ weight
+        WRITES[write](x)
+        return first, x @ weight
+
+    step = compiled(function)
+    with torch.no_grad():
+        for n in range(8):
+            for result, expected in zip(step(batch(n)), function(batch(n))):
+                torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_memory_that_somebody_else_has_is_copied():
+    """NumPy may write there while nothing is computed yet."""
+    weight = torch.randn(COLUMNS, 8)
+    buffer = numpy.zeros((ROWS, COLUMNS), numpy.float32)
+
+    def function(x: Any) -> Any:
+        result = x @ weight
+        buffer[...] = -1.0
+        return result
+
+    step = compiled(function)
+    with torch.no_grad():
+        for n in range(6):
+            values = batch(n).numpy()
+            buffer[...] = values
+            torch.testing.assert_close(
+                step(torch.from_numpy(buffer)), torch.from_numpy(values) @ weight, rtol=1e-4, atol=1e-5
+            )
+    assert step.walked and pointed(step) == 1
+
+
+def test_views_of_inputs_are_copied():
+    def function(x: Any) -> Any:
+        return x[1:].exp().sum() + x.reshape(-1).sum()
+
+    step = compiled(function)
+    with torch.no_grad():
+        for n in range(6):
+            torch.testing.assert_close(step(batch(n)), function(batch(n)), rtol=1e-4, atol=1e-2)
+    assert step.walked > 2 and pointed(step) == 0
+
+
+def test_other_ways_read_the_input_too():
+    weight = torch.randn(COLUMNS, 8)
+
+    def function(x: Any, turn: bool) -> Any:
+        hidden = x @ weight
+        return (hidden.relu() if turn else hidden.tanh()) + x.mean()
+
+    step = compiled(function)
+    with torch.no_grad():
+        for n in range(12):
+            torch.testing.assert_close(step(batch(n), n % 3 == 0), function(batch(n), n % 3 == 0), rtol=1e-4, atol=1e-5)
+
+
+def test_what_backward_needs_later_is_copied():
+    model = nn.Linear(COLUMNS, 8)
+    step = compiled(lambda x: model(x).relu())
+    for n in range(6):
+        x = batch(n)
+        model.zero_grad()
+        result = step(x)
+        with torch.no_grad():
+            grads = torch.ones_like(result)
+        del x
+        junk = [batch(99 + k) for k in range(3)]
+        result.backward(grads)
+        got = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        model(batch(n)).relu().backward(grads)
+        for gradient, p in zip(got, model.parameters()):
+            torch.testing.assert_close(gradient, p.grad, rtol=1e-4, atol=1e-4)
+        assert junk

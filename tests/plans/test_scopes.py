@@ -1,0 +1,404 @@
+"""Compiled steps with scopes of autobatch give what the same steps give as they are written, whatever comes in them, with another batch each time."""
+
+import gc
+import weakref
+
+import numpy
+import pytest
+
+import dynograd as torch
+from dynograd import nn
+from dynograd.nn import functional as F
+from dynograd.transforms.autobatch.group import expanding
+
+WIDTH = 6
+
+
+class Leaf(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, x):
+        i, o, u = self.gates(x).chunk(3, -1)
+        c = i.sigmoid() * u.tanh()
+        return o.sigmoid() * c.tanh(), c
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.Linear(2 * WIDTH, 5 * WIDTH)
+        self.dropout = nn.Dropout(0.3)
+        self.kept = None
+
+    def forward(self, left, right):
+        (h_left, c_left), (h_right, c_right) = left, right
+        i, f, g, o, u = self.gates(torch.cat([h_left, h_right], -1)).chunk(5, -1)
+        c = i.sigmoid() * u.tanh() + f.sigmoid() * c_left + g.sigmoid() * c_right
+        self.see(c)
+        return self.dropout(o.sigmoid() * c.tanh()), c
+
+    def see(self, c):
+        if self.kept is not None:
+            self.kept(c)
+
+
+class Trees(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.leaf, self.inner, self.head = nn.Embedding(20, WIDTH), Leaf(), Inner(), nn.Linear(WIDTH, 3)
+        self.eval()
+
+    def state(self, tree):
+        if isinstance(tree, tuple):
+            return self.inner(self.state(tree[0]), self.state(tree[1]))
+        return self.leaf(self.words(torch.tensor(tree)))
+
+    def forward(self, tree):
+        return self.head(self.state(tree)[0])
+
+
+def tree(random, leaves):
+    if leaves == 1:
+        return int(random.integers(20))
+    left = int(random.integers(1, leaves))
+    return tree(random, left), tree(random, leaves - left)
+
+
+def batch(number, count=4):
+    random = numpy.random.default_rng(number)
+    return [tree(random, int(random.integers(2, 7))) for _ in range(count)]
+
+
+def loss_of(model, trees):
+    return sum(F.cross_entropy(model(one), torch.tensor(1)) for one in trees)
+
+
+# ---------------------------------------------------------------- steps: from (model, optimizer, batch) to a list of tensors or numbers
+
+
+def trees(model, optimizer, examples):
+    with torch.autobatch(always=True):
+        loss = loss_of(model, examples)
+    loss.backward()
+    return [loss]
+
+
+def with_optimizer(model, optimizer, examples):
+    optimizer.zero_grad()
+    with torch.autobatch(always=True):
+        loss = loss_of(model, examples)
+    loss.backward()
+    optimizer.step()
+    return [loss]
+
+
+def two_scopes(model, optimizer, examples):
+    with torch.autobatch(always=True):
+        first = loss_of(model, examples[:2])
+    with torch.autobatch(always=True):
+        other = loss_of(model, examples[2:])
+        (first * other.detach()).backward()
+    return [first, other]
+
+
+def backward_within(model, optimizer, examples):
+    with torch.autobatch(always=True):
+        losses = [loss_of(model, [example]) for example in examples]
+        for loss in losses:
+            loss.backward()
+        return [loss.item() for loss in losses]
+
+
+def without_gradients(model, optimizer, examples):
+    with torch.no_grad(), torch.autobatch(always=True):
+        found = [model(example) for example in examples]
+    with torch.autobatch(always=True):
+        loss = loss_of(model, examples)
+    loss.backward()
+    return [*found, loss]
+
+
+def retained(model, optimizer, examples):
+    """Gradients of what lies within a sequence, and is used on in it."""
+    seen = []
+
+    def keep(c):
+        if len(seen) % 3 == 0:
+            c.retain_grad()
+        seen.append(c)
+
+    model.inner.kept = keep
+    with torch.autobatch(always=True):
+        loss = loss_of(model, examples)
+    loss.backward()
+    return [loss, *[c.grad for c in seen if c.retains_grad]]
+
+
+def hooked_later(model, optimizer, examples):
+    """Results within a sequence that somebody has when the scope is over."""
+    seen = []
+    model.inner.kept = seen.append
+    with torch.autobatch(always=True):
+        loss = loss_of(model, examples)
+    found = []
+    for c in seen[::2]:
+        c.register_hook(lambda g: found.append(g) or 2 * g)
+    loss.backward()
+    return [loss, torch.stack(found).sum(0), *seen]
+
+
+def read_within(model, optimizer, examples):
+    """A value that is read in the middle of a sequence."""
+    signs = []
+    model.inner.kept = lambda c: signs.append(float(c.sum())) if len(signs) < 3 else None
+    return [*trees(model, optimizer, examples), *signs]
+
+
+def written(model, optimizer, examples):
+    """A result within a sequence is written in place now and then."""
+    count = iter(range(1000))
+    model.inner.kept = lambda c: c.mul_(2.0) if next(count) % 4 == 1 else None
+    return trees(model, optimizer, examples)
+
+
+def decisions(model, optimizer, examples):
+    """Examples that wait at their own decisions."""
+
+    def steps(tree):
+        score, state = model(tree), model.leaf(model.words(torch.tensor(3)))
+        for _ in range(4):
+            h, c = model.inner(state, model.leaf(model.words(torch.tensor(int(score.argmax())))))
+            state, score = (h, c), model.head(h)
+        return score
+
+    with torch.autobatch(always=True):
+        loss = sum(F.cross_entropy(one, torch.tensor(0)) for one in torch.batched(steps, always=True)(examples))
+    loss.backward()
+    return [loss]
+
+
+def mixed_precision(model, optimizer, examples):
+    with torch.autobatch(always=True):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            first = model(examples[0]).float().sum()
+        loss = loss_of(model, examples) + first
+    loss.backward()
+    return [loss]
+
+
+def written_parameters(model, optimizer, examples):
+    """A parameter is written while calls with it wait."""
+    with torch.autobatch(always=True):
+        first = loss_of(model, examples[:2])
+        first.backward()
+        with torch.no_grad():
+            model.inner.gates.weight.mul_(0.5)
+        loss = loss_of(model, examples)
+    loss.backward()
+    return [first, loss]
+
+
+def other_inputs(model, optimizer, examples):
+    """States from outside the scope, of which one is a leaf, and one tensor that comes twice."""
+    zero, leaf = torch.zeros(WIDTH), torch.full((WIDTH,), 0.5, requires_grad=True)
+    with torch.autobatch(always=True):
+        states = [model.state(example) for example in examples]
+        states += [model.inner(state, (zero, leaf * 1)) for state in states]
+        states += [model.inner(state, state) for state in states[-3:]]
+        loss = sum((h * c).sum() for h, c in states)
+    loss.backward()
+    return [loss, leaf.grad]
+
+
+def once(change):
+    """`trees`, with something changed before each third call."""
+
+    def step(model, optimizer, examples):
+        model.count = getattr(model, "count", 0) + 1
+        if model.count % 3 == 0:
+            change(model)
+        return trees(model, optimizer, examples)
+
+    step.__name__ = change.__name__
+    return step
+
+
+def training(model):
+    model.train(not model.training)
+
+
+def frozen_weights(model):
+    model.inner.gates.weight.requires_grad_(not model.inner.gates.weight.requires_grad)
+
+
+def new_parameter(model):
+    model.leaf.gates.weight = nn.Parameter(model.leaf.gates.weight.detach() * 0.9)
+
+
+def new_memory(model):
+    model.inner.gates.bias.data = model.inner.gates.bias.detach() + 0.1
+
+
+def module_hook(model):
+    model.inner.gates.register_forward_hook(lambda module, inputs, output: output * 1.1)
+
+
+STEPS = [
+    trees,
+    with_optimizer,
+    two_scopes,
+    backward_within,
+    without_gradients,
+    retained,
+    hooked_later,
+    read_within,
+    written,
+    decisions,
+    mixed_precision,
+    written_parameters,
+    other_inputs,
+    once(training),
+    once(frozen_weights),
+    once(new_parameter),
+    once(new_memory),
+    once(module_hook),
+]
+
+
+def made(cells=False):
+    torch.manual_seed(0)
+    model = Trees()
+    if cells:
+        torch.cell(model.leaf), torch.cell(model.inner)
+    return model, torch.optim.Adam(model.parameters(), 0.01)
+
+
+def run(step, model, optimizer, batches):
+    found = []
+    torch.manual_seed(1)
+    for examples in batches:
+        model.inner.kept = None
+        for parameter in model.parameters():
+            parameter.grad = None
+        result = step(model, optimizer, examples)
+        found.append([numpy.asarray(value.detach() if isinstance(value, torch.Tensor) else value) for value in result])
+        found[-1] += [parameter.grad.numpy().copy() for parameter in model.parameters() if parameter.grad is not None]
+    return found
+
+
+def assert_same(found, wanted):
+    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        assert len(one) == len(other), number
+        for value, expected in zip(one, other, strict=True):
+            numpy.testing.assert_allclose(value, expected, rtol=2e-5, atol=2e-6, err_msg=str(number))
+
+
+@pytest.fixture(params=["op by op", "fused"])
+def form(request, monkeypatch):
+    monkeypatch.setattr(expanding, "_HOT", 0 if request.param == "fused" else 10**9)
+    return request.param
+
+
+def compiled(step):
+    return torch.compile(lambda *args: step(*args))
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+def test_steps_are_as_they_are_written(step, form):
+    batches = [batch(number % 5) for number in range(9)]
+    wanted = run(step, *made(), batches)
+    fast = compiled(step)
+    assert_same(run(fast, *made(), batches), wanted)
+    assert fast.scopes.calls >= 6
+
+
+def test_sequences_are_gone_through(form):
+    fast = compiled(trees)
+    model, optimizer = made()
+    model.inner.dropout = nn.Identity()
+    run(fast, model, optimizer, [batch(number) for number in range(6)])
+    sequences = fast.scopes.sequences
+    assert sorted(len(sequence.steps) for sequence in sequences.all) == [8, 15]
+    assert all(sequence.calls > 20 and not sequence.left for sequence in sequences.all)
+    assert sequences.inside > 10 * sequences.alone
+    report = fast.report()
+    assert report.scoped == 5 and sorted(row.ops for row in report.sequences) == [8, 15]
+    assert (
+        "15 ops from cat on (test_scopes.py:" in str(report)
+        and "5 calls with scopes of autobatch" in report._repr_html_()
+    )
+    usable = [cell.fusing.refused is cell.refused is None for one in sequences.all for cell in one.fused.values()]
+    assert usable == ([True, True] if form == "fused" else [])
+
+
+def test_cells_stay_cells():
+    batches = [batch(number) for number in range(5)]
+    wanted = run(trees, *made(cells=True), batches)
+    assert_same(run(compiled(trees), *made(cells=True), batches), wanted)
+
+
+def test_exact_mode_gives_the_same_bits():
+    batches = [batch(number) for number in range(6)]
+    wanted = run(trees, *made(), batches)
+    for one, other in zip(run(torch.compile(trees, mode="exact"), *made(), batches), wanted, strict=True):
+        assert [value.tobytes() for value in one] == [value.tobytes() for value in other]
+
+
+def test_results_of_one_call_are_not_those_of_another():
+    """Tensors within a sequence are given out again only where nobody can tell."""
+    seen = []
+    model, optimizer = made()
+    model.inner.dropout = nn.Identity()
+
+    def step(model, optimizer, examples):
+        references = []
+
+        def keep(c):
+            copied = c * 1
+            if len(seen) > 2:
+                references.append(weakref.ref(copied))
+
+        model.inner.kept = keep
+        found = trees(model, optimizer, examples)
+        seen.append([reference() for reference in references])
+        return found
+
+    run(compiled(step), model, optimizer, [batch(number) for number in range(6)])
+    gc.collect()
+    assert seen[-1] and not any(value is not None for values in seen for value in values)
+
+
+def test_an_error_in_a_sequence_is_the_example_s_own():
+    def step(model, optimizer, examples):
+        model.inner.kept = lambda c: c.view(7) if len(examples) == 3 else None
+        return trees(model, optimizer, examples)
+
+    fast, (model, optimizer) = compiled(step), made()
+    run(fast, model, optimizer, [batch(number) for number in range(4)])
+    with pytest.raises(Exception, match=r"view|shape"):
+        run(fast, model, optimizer, [batch(1, 3)])
+    assert_same(run(fast, *made(), [batch(2)]), run(step, *made(), [batch(2)]))
+
+
+def test_fullgraph_names_the_scope():
+    model, optimizer = made()
+    with pytest.raises(RuntimeError, match=r"a scope of autobatch.*test_scopes.py"):
+        run(torch.compile(trees, fullgraph=True), model, optimizer, [batch(0)])
+
+
+def test_a_scope_may_come_later():
+    """The way without a scope is left, and found again."""
+
+    def step(model, optimizer, examples):
+        if len(examples) > 1:
+            return trees(model, optimizer, examples)
+        loss = loss_of(model, examples)
+        loss.backward()
+        return [loss]
+
+    batches = [batch(0, 1)] * 4 + [batch(number) for number in range(4)] + [batch(0, 1)] * 4
+    fast = compiled(step)
+    assert_same(run(fast, *made(), batches), run(step, *made(), batches))
+    assert fast.scopes.calls >= 3 and fast.walked >= 3

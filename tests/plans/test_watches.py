@@ -1,0 +1,99 @@
+"""Watches: any change of what they look at is seen, by compiled code and without it."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+
+import pytest
+
+import dynograd as torch
+from dynograd.plans import watches
+from dynograd.plans.watches import Watch, can_watch
+
+# What is looked at, and how it changes.
+CHANGES = {
+    "array": (lambda watch, x, y: watch.field(x, "array", x.array), lambda x, y: setattr(x, "data", torch.ones(3))),
+    "grad": (lambda watch, x, y: watch.field(x, "_grad", None), lambda x, y: setattr(x, "grad", torch.ones(3))),
+    "requires_grad": (lambda watch, x, y: watch.field(x, "_requires_grad", False), lambda x, y: x.requires_grad_()),
+    "entry": (lambda watch, x, y: watch.entry(y, "a"), lambda x, y: y.update(a=torch.ones(3))),
+    "entry of a default": (lambda watch, x, y: watch.entry(y, "a"), lambda x, y: y.pop("a")),
+    "entries that grow": (
+        lambda watch, x, y: watch.entry(y, "a"),
+        lambda x, y: y.update({str(n): n for n in range(99)}),
+    ),
+    "cleared entries": (lambda watch, x, y: watch.entry(y, "a"), lambda x, y: y.clear()),
+    "item": (lambda watch, x, y: watch.items(y["list"]), lambda x, y: y["list"].__setitem__(1, torch.ones(3))),
+    "items that come": (lambda watch, x, y: watch.items(y["list"]), lambda x, y: y["list"].extend(range(99))),
+    "an item that goes": (lambda watch, x, y: watch.items(y["list"]), lambda x, y: y["list"].pop()),
+}
+
+
+@pytest.fixture(params=["compiled", "interpreted"])
+def words(request, monkeypatch):
+    """Who compares the words."""
+    if request.param == "interpreted":
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert can_watch()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_are_seen(change, words):
+    look, make = CHANGES[change]
+    x, y = torch.zeros(3), {"a": torch.zeros(3), "list": [torch.zeros(3), torch.zeros(3)]}
+    watch = Watch()
+    look(watch, x, y)
+    watch.close()
+    assert watch.holds() and watch.first_other() == watch.count
+    make(x, y)
+    assert not watch.holds() and watch.first_other() < watch.count
+
+
+def test_references_are_counted_and_objects_exchanged(words):
+    tensors = [torch.zeros(3), torch.zeros(3)]
+    counts = [getrefcount(tensors[number]) for number in range(2)]
+    watch = Watch()
+    for number in range(2):
+        watch.kind(number, tensors[number], torch.Tensor)
+        watch.holders(number, tensors[number], counts[number])
+    watch.close()
+    assert watch.holds()
+    held = tensors[1]
+    assert watch.first_other() == 3 and watch.first_other(4) == watch.count
+    tensors[1] = torch.ones(3)
+    watch.put(1, tensors[1])
+    assert watch.holds()
+    del held
+    tensors[0] = torch.nn.Parameter(torch.ones(3))
+    watch.put(0, tensors[0])
+    assert watch.first_other() == 0  # another class
+
+
+def test_the_tensor_of_a_number_is_expected_in_a_field():
+    leaf, gradients = torch.zeros(3, requires_grad=True), [torch.ones(3), torch.ones(3)]
+    leaf.grad = gradients[0]
+    watch = Watch()
+    watch.field(leaf, "_grad", gradients[0], 7)
+    watch.close()
+    assert watch.holds()
+    leaf.grad = gradients[1]
+    assert not watch.holds()
+    watch.put(7, gradients[1])
+    assert watch.holds()
+
+
+def test_a_dict_with_its_entries_elsewhere_is_refused():
+    class Plain:
+        def __init__(self):
+            self.first = torch.zeros(1)
+
+    watch = Watch()
+    with pytest.raises(LookupError, match="no entry"):
+        watch.entry(vars(Plain()), "first")
+
+
+def test_objects_kept_otherwise_stop_compile(monkeypatch):
+    monkeypatch.setattr(watches, "_SLOTS", watches._SLOTS | {"array": 0})
+    monkeypatch.setattr("dynograd.plans.compiling.can_watch", watches.can_watch.__wrapped__)
+    step = torch.compile(lambda x: x + 1)
+    assert [step(torch.ones(1)).item() for _ in range(4)] == [2.0] * 4
+    assert step.walked == 0 and "usual CPython" in str(step.report())
