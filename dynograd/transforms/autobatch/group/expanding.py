@@ -225,12 +225,9 @@ def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Any:
 
 
 def _new_cell(sequence: Sequence, numbers: tuple[int, ...]) -> CellForm:
-    from dynograd.transforms.autobatch.record.recorder import outside
-
     outline = tuple, ((tuple, (PLACE,) * sequence.inputs), (dict, ()))
     kinds = tuple([content for step in sequence.steps for what, content in step.wants if what == INPUT])
-    with outside():
-        form = CellForm(_Body(sequence, numbers), outline, kinds, sequence.form.grad)
+    form = CellForm(_Body(sequence, numbers), outline, kinds, sequence.form.grad)
     if form.refused is None:
         form.fusing.calls = HOT
         if form.kinds != tuple([sequence.form.kinds[number] for number in numbers]):

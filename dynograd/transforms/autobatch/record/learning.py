@@ -6,7 +6,7 @@ whose predecessor too, belong together; what begins or ends a loop, a branch or 
 
 from __future__ import annotations
 
-import sys
+import inspect
 from typing import Any
 
 from dynograd.autograd.modes import MODES
@@ -92,7 +92,7 @@ class Log:
 
     def _place(self, op: Op, this: Any, entries: list[Any]) -> Any:
         """Where the call comes from: all frames up to the user's, and which parameters and other arguments it has."""
-        frame: Any = sys._getframe(1)
+        frame: Any = inspect.currentframe()
         frames = []
         user = caller()
         while frame is not None:

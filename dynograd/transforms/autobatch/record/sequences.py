@@ -134,18 +134,18 @@ class Sequence:
 
     def give_more(self, row: int, ports: tuple, operands: list[Any]) -> None:
         """Somebody has results that nobody had so far: they are given out from now on."""
-        given = [
+        more = [
             number
             for number, references, count in zip(
                 self.inner_numbers, list(map(getrefcount, self.inner)), self.counts, strict=True
             )
             if references != count or getweakrefcount(self.lazies[number])
         ]
-        for number in given:  # grows while it is read: a view holds what it is a view of
+        for number in more:  # grows while it is read: a view holds what it is a view of
             base = self.base[number]
-            if base is not None and base[0] == INSIDE and base[1] not in (*given, *self.given):
-                given.append(base[1])
-        self.given = sorted([*self.given, *given])
+            if base is not None and base[0] == INSIDE and base[1] not in (*more, *self.given):
+                more.append(base[1])
+        self.given = sorted([*self.given, *more])
         for number in self.given:
             lazy, base = self.lazies[number], self.base[number]
             lazy.pending, lazy.row = ports[number], row
