@@ -7,6 +7,7 @@ sequences of which nobody holds such a tensor.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
@@ -195,10 +196,10 @@ class _Body:
         self.body = _function(sequence, numbers)
 
 
-def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Any:
+def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Callable[..., Any]:
     steps = [(step.op.function, step.wants, step.args, step.pack is None) for step in sequence.steps]
 
-    def body(*inputs: Any) -> Any:
+    def body(*inputs: Any) -> object:
         results: list[Any] = []
         following = iter(inputs)
         for function, wants, args, is_single in steps:
