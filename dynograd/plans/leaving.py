@@ -18,7 +18,7 @@ from dynograd.plans.inputs import settle
 from dynograd.plans.memory import is_part_of_any, same_part
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
-from dynograd.plans.scoped import REASON
+from dynograd.plans.scoped import REASON, Scopes
 from dynograd.plans.steps import Path, Step, freed
 from dynograd.tensor.tensor import Tensor
 
@@ -46,7 +46,7 @@ class Leaving:
     values: list[Any]
     written: list[tuple[int, Any, Any]]
 
-    def scopes(self) -> Any:
+    def scopes(self) -> Scopes | None:
         """A scope of autobatch begins."""
         self.leave(REASON)
         return MODES.plan.scopes()

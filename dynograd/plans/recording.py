@@ -31,7 +31,7 @@ from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
-from dynograd.plans.scoped import REASON
+from dynograd.plans.scoped import REASON, Scopes
 from dynograd.plans.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
 
@@ -133,7 +133,7 @@ class Recording(RecordedVersions, RecordedGradients):
         RECORDER.turn_off()
         self.noting.__exit__()
 
-    def scopes(self) -> Any:
+    def scopes(self) -> Scopes | None:
         """A scope of autobatch begins."""
         self.refuse(REASON)
         return self.owner_scopes

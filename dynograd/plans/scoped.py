@@ -22,7 +22,7 @@ class Scopes:
         self.calls = 0  # with a scope
         self.latest = False  # whether the latest call had one
 
-    def begin(self) -> Any:
+    def begin(self) -> Sequences | None:
         """A scope begins: what its recorder goes by; nothing in exact mode, where other groups might give other bits."""
         self.latest = True
         if self.sequences is None and not self.exact:
@@ -37,7 +37,7 @@ class Scopes:
             if sequence.calls
         ]
 
-    def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> object:
         """A call of a function that had a scope the latest time."""
         before, MODES.sequences = MODES.sequences, self
         self.latest = False

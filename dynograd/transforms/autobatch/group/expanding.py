@@ -7,6 +7,7 @@ sequences of which nobody holds such a tensor.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
@@ -195,10 +196,10 @@ class _Body:
         self.body = _function(sequence, numbers)
 
 
-def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Any:
+def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Callable[..., Any]:
     steps = [(step.op.function, step.wants, step.args, step.pack is None) for step in sequence.steps]
 
-    def body(*inputs: Any) -> Any:
+    def body(*inputs: Any) -> object:
         results: list[Any] = []
         following = iter(inputs)
         for function, wants, args, is_single in steps:
@@ -225,12 +226,9 @@ def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Any:
 
 
 def _new_cell(sequence: Sequence, numbers: tuple[int, ...]) -> CellForm:
-    from dynograd.transforms.autobatch.record.recorder import outside
-
     outline = tuple, ((tuple, (PLACE,) * sequence.inputs), (dict, ()))
     kinds = tuple([content for step in sequence.steps for what, content in step.wants if what == INPUT])
-    with outside():
-        form = CellForm(_Body(sequence, numbers), outline, kinds, sequence.form.grad)
+    form = CellForm(_Body(sequence, numbers), outline, kinds, sequence.form.grad)
     if form.refused is None:
         form.fusing.calls = HOT
         if form.kinds != tuple([sequence.form.kinds[number] for number in numbers]):

@@ -35,7 +35,7 @@ def _op_by_op(function: Callable[..., Any]) -> Callable[..., Any]:
     """Tensors are looked at and exchanged in it, so that its ops are in no sequence, and those before it are in the record one by one."""
 
     @functools.wraps(function)
-    def call(*args: Any) -> Any:
+    def call(*args: Any) -> object:
         recorder = MODES.recorder
         if recorder is None or recorder.at is None:
             return function(*args)

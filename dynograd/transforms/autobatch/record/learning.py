@@ -6,7 +6,8 @@ whose predecessor too, belong together; what begins or ends a loop, a branch or 
 
 from __future__ import annotations
 
-import sys
+import inspect
+from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
@@ -69,7 +70,7 @@ class Log:
     def interrupt(self) -> None:
         self.calls.append(None)
 
-    def record(self, recorder: Any, op: Op, this: Any, args: tuple) -> Any:
+    def record(self, recorder: Any, op: Op, this: Any, args: tuple) -> object:
         self.count += 1
         if self.count & OFTEN == OFTEN:
             recorder.check_size()
@@ -90,9 +91,9 @@ class Log:
         self.calls.append(logged)
         return result
 
-    def _place(self, op: Op, this: Any, entries: list[Any]) -> Any:
+    def _place(self, op: Op, this: Any, entries: list[Any]) -> tuple:
         """Where the call comes from: all frames up to the user's, and which parameters and other arguments it has."""
-        frame: Any = sys._getframe(1)
+        frame: Any = inspect.currentframe()
         frames = []
         user = caller()
         while frame is not None:
@@ -128,7 +129,7 @@ class Log:
         )
 
 
-def _entry_of(recorder: Any, value: Any) -> Any:
+def _entry_of(recorder: Any, value: Any) -> tuple[str, Any] | None:
     """What an argument is, as far as one call shows; None: it cannot be in a sequence."""
     if type(value) is Lazy:
         if value.pending.bucket.recorder is not recorder:
@@ -190,7 +191,9 @@ def learned(log: Log) -> list[Sequence]:
     return result
 
 
-def _runs(calls: list[Logged | None], before: dict[Any, set[Any]], after: dict[Any, set[Any]], cut: set[Any]) -> Any:
+def _runs(
+    calls: list[Logged | None], before: dict[Any, set[Any]], after: dict[Any, set[Any]], cut: set[Any]
+) -> Iterator[list[Logged]]:
     """Calls behind one another that always are so."""
     run: list[Logged] = []
     for call in calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 from weakref import getweakrefcount
@@ -22,7 +23,7 @@ from dynograd.transforms.autobatch.record.sequence_steps import (
 OFTEN = (1 << 10) - 1  # after so many calls of ops it is looked whether too many wait
 
 
-def beginning_of(sequence: Any) -> Any:
+def beginning_of(sequence: Any) -> Callable[[Any, tuple], bool]:
     """`begin(recorder, args)`: whether a call of the first op begins the sequence; then its inputs are noted."""
     step, names = sequence.steps[0], {f"a{place}": value for place, value in enumerate(sequence.steps[0].args)}
     lines = ["def begin(recorder, args):", f"    {', '.join(names)}, = args"]
@@ -65,7 +66,7 @@ def beginning_of(sequence: Any) -> Any:
     return run_source("\n".join(lines) + "\n", f"beginning of autobatched {sequence.form.label}", known)["begin"]
 
 
-def end_of(sequence: Any) -> Any:
+def end_of(sequence: Any) -> Callable[[Any], None]:
     """`finish(recorder)`: the call enters the record, and the results that are given out are rows of it. Written for what is given out now."""
     places = range(sequence.inputs)
     ports = ", ".join([f"p{place}" for place in places])

@@ -39,7 +39,7 @@ class StepPort:
     def __init__(self, sequence: Sequence, number: int, kind: Kind, is_view: bool) -> None:
         self.sequence, self.number, self.kind, self.is_view = sequence, number, kind, is_view
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         lazy = self.sequence.lazies[self.number]
         self.sequence.sequences.between()
         if type(lazy.pending) is not Port:
@@ -134,18 +134,18 @@ class Sequence:
 
     def give_more(self, row: int, ports: tuple, operands: list[Any]) -> None:
         """Somebody has results that nobody had so far: they are given out from now on."""
-        given = [
+        more = [
             number
             for number, references, count in zip(
                 self.inner_numbers, list(map(getrefcount, self.inner)), self.counts, strict=True
             )
             if references != count or getweakrefcount(self.lazies[number])
         ]
-        for number in given:  # grows while it is read: a view holds what it is a view of
+        for number in more:  # grows while it is read: a view holds what it is a view of
             base = self.base[number]
-            if base is not None and base[0] == INSIDE and base[1] not in (*given, *self.given):
-                given.append(base[1])
-        self.given = sorted([*self.given, *given])
+            if base is not None and base[0] == INSIDE and base[1] not in (*more, *self.given):
+                more.append(base[1])
+        self.given = sorted([*self.given, *more])
         for number in self.given:
             lazy, base = self.lazies[number], self.base[number]
             lazy.pending, lazy.row = ports[number], row
@@ -206,7 +206,7 @@ class Sequence:
         if origin is not None:
             note_view(lazy, origin)
 
-    def _value(self, want: tuple[str, Any], operands: list[Any], inputs: Any) -> Any:
+    def _value(self, want: tuple[str, Any], operands: list[Any], inputs: Any) -> object:
         what, content = want
         if what == INSIDE:
             return self.lazies[content]
@@ -307,7 +307,7 @@ class Sequences:
             step.sequence.leave(recorder, step.number)
 
 
-def other(recorder: Any, op: Op, this: Any, args: tuple) -> Any:
+def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
     """An op that is not the next one of a sequence: it may begin another. MISS: it is recorded by itself."""
     sequences, step = recorder.sequences, recorder.at
     if step is not sequences.between_steps:
@@ -334,7 +334,7 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> Any:
     return MISS
 
 
-def layer(recorder: Any, op: Op, *args: Any) -> Any:
+def layer(recorder: Any, op: Op, *args: Any) -> object:
     """A call of a layer that is this op, and not the next one of a sequence.
 
     Raises:
