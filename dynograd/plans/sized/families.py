@@ -108,7 +108,7 @@ class Families:
 
     def _waits(self, family: Family, numbers: tuple[int, ...]) -> bool:
         """Whether a size waits until it comes again: what is made for it then pays only if it comes more often."""
-        if family.fetched or family.program.is_cheap() or numbers in family.program.states:
+        if family.fetched or family.program.is_cheap() or numbers in family.program.states or numbers in self.met:
             return False
         self._note_met(numbers)
         return True
