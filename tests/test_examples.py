@@ -327,6 +327,20 @@ def test_transformer_lm_learns_and_writes():
         transformer_lm.main(steps=1, prompt="Ω")
 
 
+@pytest.mark.parametrize(
+    "main, options, name",
+    [
+        (transformer_lm.main, dict(steps=6, batch_size=4, length=24, size=16, layers=1, characters=3), "test_bits"),
+        (dcgan.main, dict(steps=5, batch_size=16, latent=8, channels=4, images=200), "distance"),
+        (reinforce.main, dict(steps=4, episodes=4, limit=30), "first_steps"),
+    ],
+)
+def test_compiled_steps_give_what_steps_give_as_they_are_written(main, options, name, tmp_path):
+    options |= {"picture": tmp_path / "drawn.pgm"} if main is dcgan.main else {}
+    expected, given = (main(**options, compile=compiles)[name] for compiles in (False, True))
+    assert given == pytest.approx(expected, rel=1e-3)
+
+
 def test_transformer_lm_sees_only_what_came_before():
     torch.manual_seed(0)
     model = transformer_lm.CharacterModel(9, length=6, size=8, heads=2, layers=2).eval()
