@@ -31,7 +31,6 @@ from dynograd.plans.lowering import (
     scans,
     segments,
     sparse,
-    varlen_attentions,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
