@@ -165,12 +165,12 @@ class Graph:
             and dicts of them are None.
 
     >>> @dynograd.compile
-    ... def double(x):
-    ...     return 2 * x
-    >>> results = [double(dynograd.ones(3)) for _ in range(3)]
-    >>> graph = double.graph()
+    ... def shifted(x):
+    ...     return 2 * x + 1
+    >>> results = [shifted(dynograd.ones(3)) for _ in range(3)]
+    >>> graph = shifted.graph()
     >>> [(node.name, node.inputs, node.results[0].shape) for node in graph.nodes]
-    [('mul', [%x], dynograd.Size([3]))]
+    [('mul', [%x], dynograd.Size([3])), ('add', [%0], dynograd.Size([3]))]
     """
 
     name: str

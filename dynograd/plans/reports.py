@@ -169,11 +169,11 @@ class Report:
         scoped: calls with a scope of `autobatch`, which run as they are written.
         sequences: of ops in these scopes.
 
-    >>> double = dynograd.compile(lambda x: 2 * x)
-    >>> results = [double(dynograd.ones(3)) for _ in range(5)]
-    >>> report = double.report()
-    >>> report.calls, report.walked, [way.in_kernels for way in report.ways], report.breaks
-    (5, 3, [1], ())
+    >>> shifted = dynograd.compile(lambda x: 2 * x + 1)
+    >>> results = [shifted(dynograd.ones(3)) for _ in range(5)]
+    >>> report = shifted.report()
+    >>> report.calls, report.walked, [way.groups[0].members for way in report.ways], report.breaks
+    (5, 3, [('mul', 'add')], ())
     """
 
     name: str

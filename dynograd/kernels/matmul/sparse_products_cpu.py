@@ -29,11 +29,10 @@ def transposed_product(values, crow, col, dense, columns):
     starts = np.empty(columns + 1, np.int64)
     rows, order = np.empty(col.size, np.int64), np.empty(col.size, np.int64)
     compiled.count_places(crow, col, starts, rows, order, count=1, work=0)
+    if values.dtype.char not in "fdFD":
+        return product(values[order], starts, rows, dense)
     sorted_values = buffers.empty(values.shape, values.dtype)
-    if values.dtype.kind in "fc":
-        compiled.take(values, order, sorted_values, count=values.size, work=values.size)
-    else:
-        sorted_values = values[order]
+    compiled.take(values, order, sorted_values, count=values.size, work=values.size)
     return product(sorted_values, starts, rows, dense)
 
 
