@@ -14,10 +14,11 @@ from typing import Any
 from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
+from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
+from dynograd.plans.choosing import program_of
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.naming import names_of_arguments
-from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.reports import Report, report_of
 from dynograd.plans.sharing import Shared
@@ -100,7 +101,7 @@ class Compiled:
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = 0
-        self.stopped = False
+        self.stopped = self.on_gpu = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_aside() or not self.lock.acquire(blocking=False):
@@ -145,6 +146,7 @@ class Compiled:
             or MODES.grad > 1
             or MODES.anomaly
             or engine.observers
+            or cuda_state.captured_device >= 0
             or (readers.turned_on() and any([reader.name in _LOOKING for reader in readers.turned_on()]))
         )
 
@@ -196,7 +198,9 @@ class Compiled:
 
     def begin_recording(self) -> Recording:
         self.recording = recording = Recording(
-            self.known, names_of_arguments(self.function, *self.arguments) if self.arguments else {}
+            self.known,
+            names_of_arguments(self.function, *self.arguments) if self.arguments else {},
+            self.on_gpu,
         )
         RECORDER.turn_on()
         recording.noting.__enter__()
@@ -219,6 +223,7 @@ class Compiled:
         recording, self.recording = self.recording, None
         assert recording is not None
         recording.end()
+        self.on_gpu = recording.on_gpu
         met_before = bool(self.known)
         for outside in recording.outside:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
@@ -231,7 +236,7 @@ class Compiled:
                 )
         elif met_before and recording.events:
             self.shared.make_room(None, None)
-            program = Program(recording, self.walk.arena, recording.kept())
+            program = program_of(recording, self.walk.arena, recording.kept())
             if program.check(recording, self.exact):
                 gain = program.gain()
                 if gain < 0 and not self.always:

@@ -6,13 +6,12 @@ import weakref
 from sys import getrefcount
 from typing import Any
 
-import numpy
-
 from dynograd.amp.autocasting import STATE
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
+from dynograd.plans.array_kinds import is_writeable, may_share, same_part
 from dynograd.plans.handed import Handed, Read, become
-from dynograd.plans.memory import is_part_of_any, same_part
+from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.steps import Path, Step, freed
@@ -149,7 +148,7 @@ class Leaving:
         read = self.read_numbers.get(number)
         if read is None and computed and number in self.read_numbers:  # one that shares its memory was read
             read = self.own(number)
-        if read is not None and not numpy.may_share_memory(read, tensor.array):
+        if read is not None and not may_share(read, tensor.array):
             _write(tensor.array, read)
         elif (
             computed
@@ -220,5 +219,5 @@ class Leaving:
 
 
 def _write(array: Any, values: Any) -> None:
-    if array.flags.writeable:
+    if is_writeable(array):
         array[...] = values

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
-import numpy
-
 from dynograd.arrays import ndarray
+from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
@@ -25,6 +24,7 @@ from dynograd.interpreter.view_history import follow_base
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
+from dynograd.plans.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
@@ -84,7 +84,9 @@ def _is_mask(value: Any) -> bool:
 class Recording(RecordedVersions):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
-    def __init__(self, known: dict[int, Any], arguments: dict[int, str]) -> None:
+    def __init__(self, known: dict[int, Any], arguments: dict[int, str], on_gpu: bool = False) -> None:
+        """`on_gpu`: ops of the CPU run as they are written, and only those of a GPU are recorded."""
+        self.on_gpu = on_gpu
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
         self.noting = noting()  # open throughout, so that those of single calls cost little
@@ -135,8 +137,7 @@ class Recording(RecordedVersions):
             return call_in_place(entry.op, args)
         if self.inside or self.reason or not tensors or not all([type(tensor) in TENSORS for tensor in tensors]):
             return call_with(below, entry.op, args)
-        if not all([type(tensor.array) is ndarray for tensor in tensors]):
-            self.refuse(f"{entry.key} of tensors that are not in the CPU's memory")
+        if not self._is_here(entry, tensors):
             return call_with(below, entry.op, args)
         if depends_on_values(entry.op, args):
             if MODES.grad and any([tensor.requires_grad for tensor in tensors]):
@@ -162,6 +163,10 @@ class Recording(RecordedVersions):
         if results is None:
             self.refuse(f"{entry.key} gives {type(result).__name__}")
             return result
+        if not all([type(tensor.array) is type(tensors[0].array) for tensor in results]):
+            if any([tensor.requires_grad for tensor in results]):
+                self.refuse(f"{entry.key} gives tensors with a history on another device")
+            return result
         if self.reason:
             return result
         event = Event("op", entry, described, MODES.grad, caller(2))
@@ -175,6 +180,20 @@ class Recording(RecordedVersions):
         self._note_op(event, entry, below, args, results, launches)
         self._over(event)
         return result
+
+    def _is_here(self, entry: Entry, tensors: list[Any]) -> bool:
+        """Whether the tensors lie where the record's do; if not, the op runs as it is written, or the step is refused."""
+        kinds = {type(tensor.array) for tensor in tensors}
+        if not self.events and kinds == {CudaArray}:
+            self.on_gpu = True
+        if kinds == {CudaArray if self.on_gpu else ndarray}:
+            return True
+        self.on_gpu = self.on_gpu or CudaArray in kinds
+        if kinds != {ndarray}:
+            self.refuse(f"{entry.key} of tensors on several devices")
+        elif MODES.grad and any([tensor.requires_grad for tensor in tensors]):
+            self.refuse(f"{entry.key} of tensors with gradients on the CPU, beside those on a GPU")
+        return False
 
     def _over(self, event: Event) -> None:
         event.calls = len(self.calls)
@@ -207,7 +226,7 @@ class Recording(RecordedVersions):
             self.outside.append(Outside(place, tensor, fresh, len(self.events), name))
         if place not in self.current:
             self.current.add(place)
-            self.snapshots.append((len(self.calls), place, tensor.array.copy(order="K")))
+            self.snapshots.append((len(self.calls), place, own_copy(tensor.array)))
         return place
 
     def _note_op(self, event: Event, entry: Entry, below: Any, args: tuple, results: list[Any], launches: Any) -> None:
@@ -227,7 +246,7 @@ class Recording(RecordedVersions):
         outputs = [tensor.array for tensor in results]
         inputs, statics = described(op, dict(zip(op.parameter_names, [_as_arrays(value) for value in args])))
         shadow = self.shadows.get(id(node))
-        known = [array for array in (*inputs, *outputs) if type(array) is ndarray]
+        known = [array for array in (*inputs, *outputs) if type(array) in PLAIN]
         extras = [] if shadow is None else saved_of(shadow)
         self.calls.append(
             Call(
@@ -327,12 +346,12 @@ class Recording(RecordedVersions):
         if self.inside or self.reason:
             return
         if id(tensor) in self.numbers or any(
-            [numpy.may_share_memory(value.array, tensor.array) for value in self.values]
+            [may_share(value.array, tensor.array) for value in self.values]
         ):
             self.refuse("a write in place into a tensor that the step has made")
             return
         for place in list(self.current):
-            if numpy.may_share_memory(self.outside[place].tensor.array, tensor.array):
+            if may_share(self.outside[place].tensor.array, tensor.array):
                 self.current.discard(place)
 
     def detach(self, tensor: Any) -> Tensor:
@@ -362,7 +381,7 @@ class Recording(RecordedVersions):
 
 def _is_its_own(tensor: Any) -> bool:
     """Whether the memory is the tensor's alone, so that NumPy cannot write into it behind its back."""
-    return tensor.array.base is None or tensor._requires_grad
+    return type(tensor.array) is not ndarray or tensor.array.base is None or tensor._requires_grad
 
 
 def names_down_to(frame: Any) -> set[str]:

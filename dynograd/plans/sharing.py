@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
+from dynograd.plans.array_kinds import own_copy
 from dynograd.plans.handed import Handed, become, new_handed
 from dynograd.plans.memory import Arena
 from dynograd.plans.walk_readers import WalkReader
@@ -48,4 +49,4 @@ def let_gradient_go(walk: Any, number: int, tensor: Any) -> None:
     handed = walk.handed[number]
     if type(handed) is Handed and getrefcount(handed) != walk.counts[number] + 1:
         walk.put_in_place(number, new_handed(walk.values[number]))
-        become(handed, tensor.array.copy(order="K"), None, False)
+        become(handed, own_copy(tensor.array), None, False)

@@ -11,17 +11,15 @@ import weakref
 from sys import getrefcount
 from typing import Any
 
-import numpy
-
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.leaving import Leaving
-from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.python_forms import call_in_place, writes_in_place
@@ -116,6 +114,8 @@ class Walk(Tree, WalkedVersions, Leaving):
         for value in operands:
             if isinstance(value, Tensor) and type(value) not in TENSORS and not isinstance(value, Handed):
                 return call_with(below, entry.op, args)
+        if self.path.program.on_gpu and all([is_on_cpu(value) for value in operands if isinstance(value, Tensor)]):
+            return call_with(below, entry.op, args)
         if depends_on_values(entry.op, args):
             self.met_unknown(entry.op, args)
             return call_with(below, entry.op, args)
@@ -196,14 +196,14 @@ class Walk(Tree, WalkedVersions, Leaving):
             for content, value in new:
                 place = arrays[content]
                 if content in self.bound:  # copied before in this step
-                    if place.tobytes() == value.array.tobytes():
+                    if bytes_alike(place, value.array):
                         self.stale.discard(content)
                         continue
                     self.catch_up()
                     if not self.running:
                         return
                     if content not in self.stale:
-                        self.written.append((self.at.number, value, place.copy(order="K")))
+                        self.written.append((self.at.number, value, own_copy(place)))
                 self.bound[content] = value
                 self.stale.discard(content)
                 place[...] = value.array
@@ -217,7 +217,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         if copied is None:  # one that shares its memory was read
             self.catch_up()
             copied = self.own(number)
-        return self.running and copied.tobytes() == self.path.arrays[number].tobytes()
+        return self.running and bytes_alike(copied, self.path.arrays[number])
 
     # --- values -----------------------------------------------------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         """
         kin = self.path.kin.get(number)
         if kin is None:
-            return self.where(number).copy(order="K")
+            return own_copy(self.where(number))
         if number in self.copies:
             return self.copies[number]
         kind, place = kin
@@ -291,7 +291,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         if kind == "outside":
             tensor = self.bound.get(place)
             return (
-                array.copy(order="K")
+                own_copy(array)
                 if tensor is None
                 else same_part(array, self.path.program.outside[place], tensor.array)
             )
@@ -367,9 +367,9 @@ class Walk(Tree, WalkedVersions, Leaving):
         self.catch_up()
         self.holds = False
         if self.running:
-            self.written.append((self.at.number, tensor, tensor.array.copy(order="K")))
+            self.written.append((self.at.number, tensor, own_copy(tensor.array)))
             for number, value in self.bound.items():
-                if numpy.may_share_memory(value.array, tensor.array):
+                if may_share(value.array, tensor.array):
                     self.stale.add(number)
 
     def before_flag(self, tensor: Any) -> None:
@@ -398,7 +398,7 @@ class Walk(Tree, WalkedVersions, Leaving):
     def _may_be_written_unseen(self, tensor: Any) -> bool:
         """Whether NumPy may have written into it since it was copied."""
         array = tensor.array
-        return array.base is not None or any([numpy.may_share_memory(array, lent) for lent in self.lent])
+        return (type(array) is ndarray and array.base is not None) or any([may_share(array, lent) for lent in self.lent])
 
     def met_unknown(self, op: Any, arguments: Any) -> None:
         """An op that the record does not have takes recorded tensors."""
