@@ -19,6 +19,10 @@ def program_of(
     gradients: list[Any] | None = None,
 ) -> Any:
     """The program for the device that the step's tensors lie on; see `Program` for the arguments."""
+    staying = [outside.array for outside in recording.outside if not outside.fresh]
+    for outside in recording.outside:
+        if outside.fresh:
+            outside.is_part_of(staying)
     if not recording.on_gpu:
         return Program(recording, arena, keeps, seeds, gradients)
     from dynograd.plans.gpu.programs import GpuProgram

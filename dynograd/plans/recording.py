@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
-from dynograd.arrays import ndarray
+from dynograd.arrays import address_of, ndarray
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
@@ -39,12 +39,13 @@ __all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "
 class Outside:
     """A tensor that the record did not make: a parameter, an input, a constant."""
 
-    __slots__ = ("array", "first", "fresh", "grad", "kind", "meta", "name", "number", "tensor")
+    __slots__ = ("address", "array", "first", "fresh", "grad", "kind", "meta", "name", "number", "tensor")
 
     def __init__(self, number: int, tensor: Any, fresh: bool, first: int, name: str) -> None:
         self.number, self.tensor, self.array, self.fresh, self.first = number, tensor, tensor.array, fresh, first
         self.grad, self.meta, self.name = tensor._requires_grad, tensor._meta, name
         self.kind = kind_of(tensor)
+        self.address: int | None = None  # where another tensor must lie to stand in its place
 
     def is_as(self, other: Outside) -> bool:
         """Whether another record has the same tensor, in the same state."""
@@ -61,7 +62,14 @@ class Outside:
             return False
         if value._meta is not None:
             follow_base(value)
+        if self.address is not None and address_of(value.array) != self.address:
+            return False
         return value.node is None and kind_of(value) == self.kind
+
+    def is_part_of(self, staying: list[Any]) -> None:
+        """It is another one in each step; where it shares memory with what stays, it is read there, and so never written."""
+        if any([may_share(self.array, array) for array in staying]):
+            self.address = address_of(self.array)
 
 
 def kind_of(tensor: Any) -> tuple[Any, ...]:

@@ -206,7 +206,8 @@ class Walk(Tree, WalkedVersions, Leaving):
                         self.written.append((self.at.number, value, own_copy(place)))
                 self.bound[content] = value
                 self.stale.discard(content)
-                place[...] = value.array
+                if choice.path.outside[content].address is None:
+                    place[...] = value.array
         self.at = choice.next
 
     def _is_as_read(self, number: int) -> bool:

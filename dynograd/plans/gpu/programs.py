@@ -44,7 +44,8 @@ class GpuProgram:
         self.pieces: list[int] = []
         self.names = tuple([(call.kind, call.name, call.in_place) for call in recording.calls])
         self._path: Any = None
-        fresh = [outside.array for outside in recording.outside if outside.fresh]
+        others = [outside for outside in recording.outside if outside.fresh and outside.address is None]
+        fresh = [outside.array for outside in others]
         staying = [outside.array for outside in recording.outside if not outside.fresh]
         self.device = recording.outside[0].array.device_index
         self._staying = [*staying, *_first_gradients(recording)]
@@ -60,7 +61,7 @@ class GpuProgram:
         for region, array in enumerate(room):
             inputs.set_input(region, array)
         rooms = iter(room)
-        self.outside = [next(rooms) if outside.fresh else outside.array for outside in recording.outside]
+        self.outside = [next(rooms) if outside in others else outside.array for outside in recording.outside]
         self.seeds = [(place, own_copy(seed)) for place, seed in zip(rooms, seeds or ())]
         self.calls: list[GpuCall] = []
         for number, call in enumerate(recording.calls):
@@ -71,7 +72,8 @@ class GpuProgram:
                 return
         self.places = [regions.place_of(tensor.array) for tensor in recording.values]
         self._gradients = [None if array is None else regions.place_of(array) for array in gradients or ()]
-        if None in self.places or any([array is not None and array.device_index != self.device for array in self._all(recording)]):
+        on_one = all([array.device_index == self.device for array in self._all(recording)])
+        if not on_one or any([place is None for place in self.places]):
             self.differing.append("a tensor in unknown memory, or on another GPU")
             return
         last = [0] * regions.count
@@ -112,7 +114,7 @@ class GpuProgram:
     def _kin_of(self, recording: Recording) -> list[Any]:
         """See `Program`."""
         regions = [place.region if type(place) is Place else None for place in self.places]
-        fresh = [outside.number for outside in recording.outside if outside.fresh]
+        fresh = [outside.number for outside in recording.outside if outside.fresh and outside.address is None]
         counts = Counter(regions)
         kin: list[Any] = []
         for tensor, region in zip(recording.values, regions):
@@ -130,13 +132,14 @@ class GpuProgram:
         """Places in the random stream: in the device's memory, where graphs read them."""
         self._drawing = [call for call in self.calls if call.draws and not call.eager]
         self._keys = numpy.zeros((len(self._drawing), 4), numpy.int32)
-        self._sent = self._keys.copy()
-        self._placed = cuda_arrays.from_numpy(self._keys, self.device) if self._drawing else None
         for row, call in enumerate(self._drawing):
-            self._set_key(call, row, call.key_now)
+            self._set_key(row, call.key_now)
+        self._sent = self._keys.copy()
+        self._placed: Any = cuda_arrays.from_numpy(self._keys, self.device) if self._drawing else None
+        for row, call in enumerate(self._drawing):
             call.key_now = self._placed[row, :2], self._placed[row, 2:]
 
-    def _set_key(self, call: GpuCall, row: int, key: tuple[int, int]) -> None:
+    def _set_key(self, row: int, key: tuple[int, int]) -> None:
         self._keys[row] = numpy.array([word & 0xFFFFFFFFFFFFFFFF for word in key], numpy.uint64).view(numpy.int32)
 
     def set_key(self, event: Any, key: Any) -> None:
@@ -145,7 +148,7 @@ class GpuProgram:
         if not call.draws:
             return
         if call in self._drawing:
-            self._set_key(call, self._drawing.index(call), key)
+            self._set_key(self._drawing.index(call), key)
         else:
             call.key_now = key
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -55,7 +56,7 @@ class PendingArray:
 
     @property
     def flags(self) -> Any:
-        return self.value().flags if self.is_view else _Flags(self)
+        return _flags_of(self.value()) if self.is_view else _Flags(self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         result = arrays.to_numpy(self.value())
@@ -81,8 +82,9 @@ class PendingArray:
             ):
                 shown = [argument.outlined() if type(argument) is PendingArray else argument for argument in args]
                 return kernel(family, name, 0)(*shown, **kwargs)
-            ready = [argument.value() if type(argument) is PendingArray else argument for argument in args]
-            like = next((array for array in ready if arrays.is_array(array)), 0)
+            ready = [_ready(argument) for argument in args]
+            first = (array[0] if type(array) is list and array else array for array in ready)
+            like = next((array for array in first if arrays.is_array(array)), 0)
             return kernel(family, name, like)(*ready, **kwargs)
 
         return computed
@@ -108,7 +110,21 @@ class _Flags:
         self.array = array
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.array.value().flags, name)
+        return getattr(_flags_of(self.array.value()), name)
+
+
+def _ready(value: Any) -> Any:
+    """A kernel's argument, or a list of them, with arrays in the place of what stands for them."""
+    if type(value) is list:
+        return [_ready(element) for element in value]
+    return value.value() if type(value) is PendingArray else value
+
+
+def _flags_of(array: Any) -> Any:
+    """What `flags` of NumPy's arrays say; a GPU's have none, and can be written."""
+    if type(array) is not arrays.CudaArray:
+        return array.flags
+    return SimpleNamespace(c_contiguous=array.is_contiguous, writeable=True)
 
 
 # Questions of kernels that shapes and dtypes answer.
