@@ -60,6 +60,9 @@ class Pieces:
         self.count = 0
         self.nodes: dict[int, Any] = {}  # of calls that are made between graphs, as they are in this step
         self.failed: tuple[int, str] | None = None
+        for number, call in enumerate(calls):
+            if call.eager:
+                self.leave_out(number, call.eager)
 
     def run(self, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
         """Computes the calls behind a piece, up to `stop` or less far, and gives the piece that is there then.

@@ -10,7 +10,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.plans.array_kinds import extent
 
-__all__ = ["Bindings", "Place", "Regions", "outline", "whole_of"]
+__all__ = ["Bindings", "Place", "Regions", "room_for", "whole_of"]
 
 
 class Place(NamedTuple):
@@ -21,20 +21,6 @@ class Place(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Any
-
-
-class _NoMemory:
-    """The storage of an array that only shows what others look like."""
-
-    pointer = nbytes = 0
-
-    def __init__(self, device: int) -> None:
-        self.device = device
-
-
-def outline(array: CudaArray) -> CudaArray:
-    """An array of the same layout, without memory."""
-    return CudaArray(_NoMemory(array.device_index), 0, array.shape, array.strides, array.dtype)
 
 
 def whole_of(storage: Any) -> CudaArray:

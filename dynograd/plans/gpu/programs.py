@@ -15,7 +15,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.plans.array_kinds import own_copy
 from dynograd.plans.gpu.calls import GpuCall, Unknown
 from dynograd.plans.gpu.pieces import Piece, Pieces
-from dynograd.plans.gpu.places import Bindings, Place, Regions, outline, room_for, whole_of
+from dynograd.plans.gpu.places import Bindings, Place, Regions, room_for, whole_of
 from dynograd.plans.programs import gives
 from dynograd.plans.recording import Recording
 from dynograd.tensor.tensor import Tensor
@@ -84,7 +84,7 @@ class GpuProgram:
         self._say_what_is_kept(recording, last)
         self.kin = self._kin_of(recording)
         self.ends = [len(self.calls)] * len(self.places)
-        self.arrays: list[Any] = [outline(tensor.array) for tensor in recording.values]
+        self.arrays: list[Any] = [cuda_arrays.outline_of(tensor.array) for tensor in recording.values]
         self.gradients: list[Any] = [None] * len(self._gradients)
         self.graphs = Pieces(self.calls, last, inputs, self.device)
         self.at = self.graphs.first
@@ -184,7 +184,7 @@ class GpuProgram:
                 for place in self.places
             ]
             gone = {number for number, array in enumerate(there) if array is None}
-            shown = [outline(self.arrays[number]) if array is None else array for number, array in enumerate(there)]
+            shown = [cuda_arrays.outline_of(self.arrays[number]) if array is None else array for number, array in enumerate(there)]
             gradients = [
                 None if place is None or (type(place) is Place and place.region not in bindings.memory) else bindings.at(place)
                 for place in self._gradients

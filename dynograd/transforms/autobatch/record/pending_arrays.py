@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays
+from dynograd.arrays import cuda_arrays
 from dynograd.kernels import kernel
 
 
@@ -47,7 +48,10 @@ class PendingArray:
         bucket.checks.append((port, self.owner.row, check))
 
     def outlined(self) -> Any:
-        """An array of the same shape and dtype, with nothing in it."""
+        """An array of the same shape and dtype, with nothing in it; on a GPU of the same layout, too."""
+        kind = self.owner.pending.kind
+        if self.device.type == "cuda":
+            return cuda_arrays.outline(kind.shape, kind.strides, kind.dtype, self.device.index)
         return numpy.broadcast_to(numpy.zeros((), self.dtype), self.shape)
 
     @property
@@ -77,6 +81,10 @@ class PendingArray:
     @staticmethod
     def __dynograd_kernel__(family: str, name: str) -> Any:
         def computed(*args: Any, **kwargs: Any) -> Any:
+            if name in _ABOUT_LAYOUTS and all([_shows_layout(argument) for argument in args]):
+                shown = [argument.outlined() if type(argument) is PendingArray else argument for argument in args]
+                like = next((argument for argument in shown if type(argument) is arrays.CudaArray), 0)
+                return kernel(family, name, like)(*shown, **kwargs)
             if name in _ABOUT_SHAPES and all(
                 [type(argument) is not PendingArray or argument.device.type == "cpu" for argument in args]
             ):
@@ -127,7 +135,15 @@ def _flags_of(array: Any) -> Any:
     return SimpleNamespace(c_contiguous=array.is_contiguous, writeable=True)
 
 
-# Questions of kernels that shapes and dtypes answer.
+def _shows_layout(argument: Any) -> bool:
+    """Whether it is none that stands for an array, or one that is to lie on a GPU, of which strides are known, too."""
+    if type(argument) is not PendingArray:
+        return True
+    return argument.device.type == "cuda" and hasattr(argument.owner.pending.kind, "strides")
+
+
+# Questions of kernels that shapes and dtypes answer, and those that layouts do.
+_ABOUT_LAYOUTS = {"attends_in_tiles", "attends_ragged", "in_one_pass"}
 _ABOUT_SHAPES = {"attends_in_tiles", "attends_ragged", "causal_mask", "pays"}
 
 
