@@ -10,7 +10,17 @@ from dynograd import arrays
 from dynograd.arrays import Array, ndarray
 from dynograd.arrays.cuda_arrays import CudaArray, may_overlap
 
-__all__ = ["PLAIN", "bytes_alike", "extent", "is_contiguous", "is_on_cpu", "is_writeable", "may_share", "own_copy", "same_part"]
+__all__ = [
+    "PLAIN",
+    "bytes_alike",
+    "extent",
+    "is_contiguous",
+    "is_on_cpu",
+    "is_writeable",
+    "may_share",
+    "own_copy",
+    "same_part",
+]
 
 PLAIN = (ndarray, CudaArray)
 

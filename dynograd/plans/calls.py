@@ -54,6 +54,4 @@ class Call:
     copies: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        self.copies = tuple(
-            [None if array is None else own_copy(array) for array in (*self.outputs, *self.saved)]
-        )
+        self.copies = tuple([None if array is None else own_copy(array) for array in (*self.outputs, *self.saved)])

@@ -10,8 +10,8 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
 from dynograd.plans.array_kinds import may_share, own_copy
-from dynograd.plans.passes import saved_of
 from dynograd.plans.choosing import program_of
+from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import write
 from dynograd.plans.recording import Recording, call_with
 

@@ -353,9 +353,7 @@ class Recording(RecordedVersions):
         """A tensor is about to be written in place."""
         if self.inside or self.reason:
             return
-        if id(tensor) in self.numbers or any(
-            [may_share(value.array, tensor.array) for value in self.values]
-        ):
+        if id(tensor) in self.numbers or any([may_share(value.array, tensor.array) for value in self.values]):
             self.refuse("a write in place into a tensor that the step has made")
             return
         for place in list(self.current):

@@ -292,9 +292,7 @@ class Walk(Tree, WalkedVersions, Leaving):
         if kind == "outside":
             tensor = self.bound.get(place)
             return (
-                own_copy(array)
-                if tensor is None
-                else same_part(array, self.path.program.outside[place], tensor.array)
+                own_copy(array) if tensor is None else same_part(array, self.path.program.outside[place], tensor.array)
             )
         region = self.path.program.memory.buffers[place]
         computed, copied = self.released.get(place, (-1, None))
@@ -399,7 +397,9 @@ class Walk(Tree, WalkedVersions, Leaving):
     def _may_be_written_unseen(self, tensor: Any) -> bool:
         """Whether NumPy may have written into it since it was copied."""
         array = tensor.array
-        return (type(array) is ndarray and array.base is not None) or any([may_share(array, lent) for lent in self.lent])
+        return (type(array) is ndarray and array.base is not None) or any(
+            [may_share(array, lent) for lent in self.lent]
+        )
 
     def met_unknown(self, op: Any, arguments: Any) -> None:
         """An op that the record does not have takes recorded tensors."""

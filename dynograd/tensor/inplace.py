@@ -186,7 +186,9 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
     if source._meta is not None:
         follow_base(source)
     if guards and MODES.plan is not None and MODES.plan.may_renew(target):
-        return write_result(target, indexing.put_basic(target, _like(_beside(source, target), target.array, who), (Ellipsis,)), who)
+        return write_result(
+            target, indexing.put_basic(target, _like(_beside(source, target), target.array, who), (Ellipsis,)), who
+        )
     if type(target) not in TENSORS or type(source) not in TENSORS:
         other = _other_write(target, source, who, _assign)
         if other is not None:

@@ -74,7 +74,9 @@ class GpuCall:
         if type(form) is Forward:
             self._take_op(form, regions)
             if call.node is not None:
-                kept = [array for array in saved_of(call.node) if id(getattr(array, "storage", None)) in regions.staying]
+                kept = [
+                    array for array in saved_of(call.node) if id(getattr(array, "storage", None)) in regions.staying
+                ]
                 self.node = _Stamped(kept)
         elif type(form) is RuleForm:
             self.uses = id(form.shadow)

@@ -85,7 +85,7 @@ class Bindings:
 
     def at(self, place: Place | CudaArray) -> CudaArray:
         """The array at a place."""
-        if type(place) is CudaArray:
+        if not isinstance(place, Place):
             return place
         region, offset, shape, strides, dtype = place
         storage, start = self.memory[region]
@@ -105,7 +105,7 @@ class Bindings:
             return
         if not all([size < 2 or step == other for size, step, other in zip(place.shape, array.strides, place.strides)]):
             raise RuntimeError("a call gives an array of another layout than the recorded one")
-        if type(place) is CudaArray:
+        if not isinstance(place, Place):
             if array.pointer != place.pointer:
                 raise RuntimeError("a call gives new memory where the record has a view")
             return

@@ -12,6 +12,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
+from dynograd.cuda import copies
 from dynograd.plans.array_kinds import own_copy
 from dynograd.plans.gpu.calls import GpuCall, Unknown
 from dynograd.plans.gpu.pieces import Piece, Pieces
@@ -70,15 +71,15 @@ class GpuProgram:
             except Unknown as error:
                 self.differing.append(f"{error}, which reads what no call has written")
                 return
-        self.places = [regions.place_of(tensor.array) for tensor in recording.values]
-        self._gradients = [None if array is None else regions.place_of(array) for array in gradients or ()]
+        self.places: list[Any] = [regions.place_of(tensor.array) for tensor in recording.values]
+        self._gradients: list[Any] = [None if array is None else regions.place_of(array) for array in gradients or ()]
         on_one = all([array.device_index == self.device for array in self._all(recording)])
         if not on_one or any([place is None for place in self.places]):
             self.differing.append("a tensor in unknown memory, or on another GPU")
             return
         last = [0] * regions.count
-        for number, call in enumerate(self.calls):
-            for region in call.reads | call.writes:
+        for number, made in enumerate(self.calls):
+            for region in made.reads | made.writes:
                 last[region] = number
         self._inputs = regions.inputs
         self._say_what_is_kept(recording, last)
@@ -160,7 +161,7 @@ class GpuProgram:
             self.at = self.graphs.first
             self.pieces = []
         if self._drawing and not numpy.array_equal(self._keys, self._sent):
-            self._placed[...] = cuda_arrays.from_numpy(self._keys, self.device)
+            copies.from_host(self._placed.pointer, self._keys.ctypes.data, self._keys.nbytes, self.device)
             self._sent[...] = self._keys
         kept = [
             region
@@ -184,9 +185,14 @@ class GpuProgram:
                 for place in self.places
             ]
             gone = {number for number, array in enumerate(there) if array is None}
-            shown = [cuda_arrays.outline_of(self.arrays[number]) if array is None else array for number, array in enumerate(there)]
+            shown = [
+                cuda_arrays.outline_of(self.arrays[number]) if array is None else array
+                for number, array in enumerate(there)
+            ]
             gradients = [
-                None if place is None or (type(place) is Place and place.region not in bindings.memory) else bindings.at(place)
+                None
+                if place is None or (type(place) is Place and place.region not in bindings.memory)
+                else bindings.at(place)
                 for place in self._gradients
             ]
             piece.shown = SimpleNamespace(arrays=shown, gone=gone, gradients=gradients, of_path=None)
