@@ -106,6 +106,8 @@ class Leaving:
                 self._give_history(number, parent)  # type: ignore[attr-defined]
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
+            if self._is_nowhere(number):  # type: ignore[attr-defined]
+                continue
             if type(tensor) is Handed:
                 become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
             elif type(tensor) is Read:

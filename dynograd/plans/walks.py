@@ -215,6 +215,8 @@ class Walk(Tree, WalkedVersions, Leaving):
         if number not in self.read_numbers:
             return True
         copied = self.read_numbers[number]
+        if self._is_nowhere(number):
+            return False
         if copied is None:  # one that shares its memory was read
             self.catch_up()
             copied = self.own(number)
@@ -273,7 +275,14 @@ class Walk(Tree, WalkedVersions, Leaving):
     def where(self, number: int) -> Array:
         """The array of a value that has been computed in this step."""
         copied = self.copies.get(number)
-        return self.path.arrays[number] if copied is None else copied
+        if copied is not None:
+            return copied
+        assert not self._is_nowhere(number), "a value that nobody had is asked for"
+        return self.path.arrays[number]
+
+    def _is_nowhere(self, number: int) -> bool:
+        """Whether a graph has let it go, since nobody had it, or it is not computed."""
+        return self.path.program.on_gpu and number in self.path.gone
 
     def own(self, number: int) -> Any:
         """The numbers of a value that has been computed in this step, in memory that the plan does not use.

@@ -211,6 +211,7 @@ class GpuProgram:
     def tell(self, path: Any) -> None:
         """The path that wants to know where values lie."""
         self._path = path
+        path.gone = set(path.numbers)  # nothing is computed yet
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         return ()
