@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from dynograd.plans.memory import Arena
 from dynograd.plans.programs import Program
@@ -17,7 +17,7 @@ def program_of(
     keeps: list[int],
     seeds: list[Any] | None = None,
     gradients: list[Any] | None = None,
-) -> Any:
+) -> Program:
     """The program for the device that the step's tensors lie on; see `Program` for the arguments."""
     staying = [outside.array for outside in recording.outside if not outside.fresh]
     for outside in recording.outside:
@@ -27,4 +27,4 @@ def program_of(
         return Program(recording, arena, keeps, seeds, gradients)
     from dynograd.plans.gpu.programs import GpuProgram
 
-    return GpuProgram(recording, keeps, seeds, gradients)
+    return cast("Program", GpuProgram(recording, keeps, seeds, gradients))

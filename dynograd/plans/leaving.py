@@ -23,6 +23,7 @@ __all__ = ["Leaving"]
 class Leaving:
     """The part of a walk that ends it."""
 
+    _is_nowhere: Any
     at: Any
     bound: dict[int, Any]
     boundary: int
@@ -106,7 +107,7 @@ class Leaving:
                 self._give_history(number, parent)  # type: ignore[attr-defined]
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
-            if self._is_nowhere(number):  # type: ignore[attr-defined]
+            if self._is_nowhere(number):
                 continue
             if type(tensor) is Handed:
                 become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)

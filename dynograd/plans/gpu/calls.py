@@ -115,7 +115,7 @@ class GpuCall:
     def _draws(name: str, value: Any) -> bool:
         return name in ("p", "dropout_p") and value != 0
 
-    def _operand(self, value: Any, regions: Regions) -> Any:
+    def _operand(self, value: Any, regions: Regions) -> object:
         if isinstance(value, Tensor):
             return _Operand(self._read(regions, value.array), bool(value._requires_grad))
         if type(value) in (list, tuple):
@@ -174,7 +174,7 @@ class GpuCall:
         return result
 
 
-def actual(value: Any, bindings: Bindings) -> Any:
+def actual(value: Any, bindings: Bindings) -> object:
     if type(value) is _Operand:
         return value.tensor(bindings)
     if type(value) in (list, tuple):

@@ -152,10 +152,10 @@ class Pieces:
         """A piece that comes for the first time: computed call by call, captured, and compared."""
         if not before.lasting or self.count >= _MOST:
             return self.compute(before, stop, kept, False)
-        held = [(whole, whole.copy()) for whole in self._memory_behind(before)]
+        behind = [(whole, whole.copy()) for whole in self._memory_behind(before)]
         eager = self.compute(before, stop, kept, False)
         expected = [array.numpy() for array in self._results(eager, before.stop, stop)]
-        for whole, copied in held:  # rules may write into what an op has saved
+        for whole, copied in behind:  # rules may write into what an op has saved
             whole[...] = copied
         graph = graphs.CUDAGraph()
         try:
@@ -167,14 +167,14 @@ class Pieces:
                 self.leave_out(number, f"it cannot be captured{why}")
             return self.run(before, stop, kept)
         results = self._results(piece, before.stop, stop)
-        earlier = {whole.pointer for whole, _ in held}
+        earlier = {whole.pointer for whole, _ in behind}
         self.pool.fill_idle(0xFF)
         for array in results:
             if array.size and array.storage.pointer not in earlier:
                 whole_of(array.storage)[...] = 0xFF
         graph.replay()
         if not gives([array.numpy() for array in results], expected, False):
-            for whole, copied in held:
+            for whole, copied in behind:
                 whole[...] = copied
             for number in range(before.stop, stop):
                 self.leave_out(number, "a graph of it gave something else than its calls")
@@ -218,10 +218,10 @@ class Pieces:
         return [piece.bindings.at(place) for place in places if place.region in piece.bindings.memory]
 
 
-_streams: dict[int, Any] = {}
+_streams: dict[int, streams.Stream] = {}
 
 
-def _stream_of(device: int) -> Any:
+def _stream_of(device: int) -> streams.Stream:
     """The stream on which pieces are captured."""
     if device not in _streams:
         _streams.setdefault(device, streams.Stream(device))

@@ -78,8 +78,8 @@ class GpuProgram:
             self.differing.append("a tensor in unknown memory, or on another GPU")
             return
         last = [0] * regions.count
-        for number, made in enumerate(self.calls):
-            for region in made.reads | made.writes:
+        for number, placed in enumerate(self.calls):
+            for region in placed.reads | placed.writes:
                 last[region] = number
         self._inputs = regions.inputs
         self._say_what_is_kept(recording, last)
@@ -136,7 +136,7 @@ class GpuProgram:
         for row, call in enumerate(self._drawing):
             self._set_key(row, call.key_now)
         self._sent = self._keys.copy()
-        self._placed: Any = cuda_arrays.from_numpy(self._keys, self.device) if self._drawing else None
+        self._placed = cuda_arrays.from_numpy(self._keys, self.device)
         for row, call in enumerate(self._drawing):
             call.key_now = self._placed[row, :2], self._placed[row, 2:]
 

@@ -83,7 +83,7 @@ class PendingArray:
         def computed(*args: Any, **kwargs: Any) -> Any:
             if name in _ABOUT_LAYOUTS and all([_shows_layout(argument) for argument in args]):
                 shown = [argument.outlined() if type(argument) is PendingArray else argument for argument in args]
-                like = next((argument for argument in shown if type(argument) is arrays.CudaArray), 0)
+                like: Any = next((argument for argument in shown if type(argument) is arrays.CudaArray), 0)
                 return kernel(family, name, like)(*shown, **kwargs)
             if name in _ABOUT_SHAPES and all(
                 [type(argument) is not PendingArray or argument.device.type == "cpu" for argument in args]
@@ -121,14 +121,14 @@ class _Flags:
         return getattr(_flags_of(self.array.value()), name)
 
 
-def _ready(value: Any) -> Any:
+def _ready(value: Any) -> object:
     """A kernel's argument, or a list of them, with arrays in the place of what stands for them."""
     if type(value) is list:
         return [_ready(element) for element in value]
     return value.value() if type(value) is PendingArray else value
 
 
-def _flags_of(array: Any) -> Any:
+def _flags_of(array: Any) -> object:
     """What `flags` of NumPy's arrays say; a GPU's have none, and can be written."""
     if type(array) is not arrays.CudaArray:
         return array.flags
