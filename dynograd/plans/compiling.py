@@ -14,6 +14,7 @@ from typing import Any
 from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
+from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
 from dynograd.plans.choosing import program_of
@@ -102,6 +103,7 @@ class Compiled:
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = 0
         self.stopped = self.on_gpu = False
+        self.stream: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_aside() or not self.lock.acquire(blocking=False):
@@ -115,6 +117,9 @@ class Compiled:
                 return self.function(*args, **kwargs)
             if self.shared.is_leased():
                 self.note_left("what it gave before is still to be differentiated")
+                return self.function(*args, **kwargs)
+            if self.on_gpu and not self._is_on_its_stream():
+                self.note_left("it is called on another stream than before")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
             self.sizes = sizes_of((args, kwargs))
@@ -149,6 +154,13 @@ class Compiled:
             or cuda_state.captured_device >= 0
             or (readers.turned_on() and any([reader.name in _LOOKING for reader in readers.turned_on()]))
         )
+
+    def _is_on_its_stream(self) -> bool:
+        """Whether the thread's current stream is the one on which graphs have been started so far."""
+        device = streams.current_device()
+        now = device, streams.current_handle(device)
+        self.stream = self.stream or now
+        return self.stream == now
 
     def _may_record(self) -> None:
         """Raises where the stance says that only what is recorded may run."""

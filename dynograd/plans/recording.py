@@ -340,6 +340,10 @@ class Recording(RecordedVersions):
         """NumPy gets a tensor's memory: what it writes there is found when the plan is compared with the step."""
         self.lent.append(tensor.array)
 
+    def before_own_kernel(self, tensor: Any) -> None:
+        """A kernel that is no op's gets a tensor: what it reads and writes there is not seen."""
+        self.refuse("a kernel of the program's own")
+
     def before_flag(self, tensor: Any) -> None:
         """`requires_grad` of a tensor is about to change."""
         if id(tensor) in self.places or id(tensor) in self.numbers:

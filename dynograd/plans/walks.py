@@ -380,6 +380,9 @@ class Walk(Tree, WalkedVersions, Leaving):
                 if may_share(value.array, tensor.array):
                     self.stale.add(number)
 
+    def before_own_kernel(self, tensor: Any) -> None:
+        self.leave("a kernel of the program's own", tensor)
+
     def before_flag(self, tensor: Any) -> None:
         if any([outside.tensor is tensor for outside in self.path.staying]) or any(
             [value is tensor for value in self.bound.values()]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import triton
+import triton.language as tl
 
 import dynograd as torch
 from dynograd import nn
@@ -423,3 +425,37 @@ def test_what_a_report_says() -> None:
         step(n)
     text = str(compiled[0].report())
     assert "in Python: 1 x scaled_dot_product_attention" in text and "place its kernels do not read from" in text
+
+
+@triton.jit
+def add_one_kernel(x, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + place, tl.load(x + place, mask=place < count) + 1, mask=place < count)
+
+
+def test_a_kernel_of_the_programs_own_is_seen() -> None:
+    """What it writes no op has written, so the function runs as it is written."""
+    compiled: list[Compiled] = []
+
+    def body(x: Any) -> Any:
+        y = x * 2
+        z = y.sin()
+        add_one_kernel[(1,)](y, 24, BLOCK=32)
+        return z + y, y
+
+    step = compiling(compiled)(body)
+    for n in range(4):
+        check_same(plain(body(batch(n, 4, 6))), plain(step(batch(n, 4, 6))), f"step {n}")
+    assert compiled[0].walked == 0 and "a kernel of the program's own" in str(compiled[0].report())
+
+
+def test_another_stream_is_left() -> None:
+    """Graphs are started on the stream on which the first ones were: what they leave in memory is not read from another one."""
+    step, x = torch.compile(lambda x: x * 2 + 1), torch.ones(3, device="cuda")
+    for _ in range(3):
+        step(x)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        assert step(x).tolist() == [3.0] * 3
+    assert step.walked == 1 and "it is called on another stream" in str(step.report())

@@ -201,12 +201,10 @@ class GpuProgram:
         path = self._path
         if path is not None:
             if shown.of_path is None:
-                shown.of_path = path.arrays_of(shown.arrays), {path.numbers[number] for number in shown.gone}, {}
-            path.arrays, path.gone, path.optimizers = shown.of_path[0], shown.of_path[1], shown.of_path[2]
-            path.gradients = [
-                (leaf, number, tensor if tensor.array is path.arrays[number] else Tensor.wrap(path.arrays[number]))
-                for leaf, number, tensor in path.gradients
-            ]
+                at = path.arrays_of(shown.arrays)
+                gradients = [(leaf, number, Tensor.wrap(at[number])) for leaf, number, _ in path.gradients]
+                shown.of_path = at, {path.numbers[number] for number in shown.gone}, {}, gradients
+            path.arrays, path.gone, path.optimizers, path.gradients = shown.of_path
 
     def tell(self, path: Any) -> None:
         """The path that wants to know where values lie."""
