@@ -202,8 +202,8 @@ class GpuProgram:
         if path is not None:
             if shown.of_path is None:
                 at = path.arrays_of(shown.arrays)
-                gradients = [(leaf, number, Tensor.wrap(at[number])) for leaf, number, _ in path.gradients]
-                shown.of_path = at, {path.numbers[number] for number in shown.gone}, {}, gradients
+                of_leaves = [(leaf, number, Tensor.wrap(at[number])) for leaf, number, _ in path.gradients]
+                shown.of_path = at, {path.numbers[number] for number in shown.gone}, {}, of_leaves
             path.arrays, path.gone, path.optimizers, path.gradients = shown.of_path
 
     def tell(self, path: Any) -> None:
