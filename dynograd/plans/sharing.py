@@ -39,6 +39,12 @@ class Shared:
                     let_gradient_go(before, number, tensor)
         self.computed, self.path = walk, path
 
+    def keep_gradients(self, walk: Any) -> None:
+        """A step is about to be computed anew: gradients of the one before that leaves still have become their own."""
+        for _, number, tensor in walk.path.gradients:
+            if number not in walk.assigned:
+                let_gradient_go(walk, number, tensor)
+
     def is_leased(self) -> bool:
         """Whether the memory is still needed for a backward pass."""
         return self.walk is not None and self.walk.is_leased()

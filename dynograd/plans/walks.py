@@ -240,6 +240,8 @@ class Walk(Tree, WalkedVersions, Leaving):
             if self.shared.path is not self.path:
                 self.shared.make_room(self, self.path)
             program = self.path.program
+            if program.on_gpu and not start:  # graphs use the memory of gradients before they write these
+                self.shared.keep_gradients(self)
             for step in self.path.keyed:
                 if step.number < number:
                     program.set_key(step.event, step.key)

@@ -150,6 +150,24 @@ def gradients_of_two_batches(compile: Any) -> Any:
 
 
 @program
+def gradients_of_the_step_before(compile: Any) -> Any:
+    """They are there until they are cleared, although a part of the next step has been computed."""
+    model = mlp(nn.Tanh(), nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @compile
+    def step(x: Any, y: Any) -> Any:
+        loss = F.cross_entropy(model(x), y)
+        told = [loss.item()]
+        told += [p.grad.tolist() for p in model.parameters() if p.grad is not None]
+        optimizer.zero_grad()
+        loss.backward()
+        return loss.detach(), told
+
+    return lambda n: step(batch(n, 4, 6), batch(n, 4, classes=3)), list
+
+
+@program
 def attention(compile: Any) -> Any:
     embed, layer = nn.Embedding(11, 8), nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
     model = nn.Sequential(embed, layer, nn.Linear(8, 11)).to("cuda")
@@ -288,6 +306,7 @@ def check_same(one: Any, other: Any, where: str) -> None:
 # What the latest step of the first way was computed in, where it is not one graph: graphs and calls between them.
 PIECES = {
     "value_read_before_backward": 2,
+    "gradients_of_the_step_before": 2,
     "dropout_of_whole_features": 2,  # the backward pass is the program's
     "running_statistics": 5,
     "attention": 6,
