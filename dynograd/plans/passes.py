@@ -137,6 +137,10 @@ class Pass:
     def _with_hooks(self, leaf: Any, g: Any) -> None:
         """A leaf gets its gradient, and so do its hooks: code of the program, which may write into all that it can reach."""
         recording = self.recording
+        if recording.on_gpu:
+            recording.refuse("a hook of a leaf on a GPU")
+            leaf.accumulate_grad(g)
+            return
         others = [recording.values[number].array for _, number, had in self.leaves if had is False]
         before = [array.copy(order="K") for array in others]
         number = None if recording.reason else recording._new_value(Tensor.wrap(g.copy(order="K")))
