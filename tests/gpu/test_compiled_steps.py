@@ -478,3 +478,56 @@ def test_another_stream_is_left() -> None:
     with torch.cuda.stream(stream):
         assert step(x).tolist() == [3.0] * 3
     assert step.walked == 1 and "it is called on another stream" in str(step.report())
+
+
+def _asks_for_gradients(x: Any, w: Any) -> Any:
+    (slope,) = torch.autograd.grad((x * w).tanh().sum(), [w])
+    return slope
+
+
+def _differentiates_gradients(x: Any, w: Any) -> Any:
+    (slope,) = torch.autograd.grad((x * w).tanh().sum(), [w], create_graph=True)
+    w.grad = None
+    slope.square().sum().backward()
+    return w.grad.clone()
+
+
+def _makes_a_leaf(x: Any, w: Any) -> Any:
+    leaf = (x * 2).requires_grad_()
+    (leaf * w.detach()).tanh().sum().backward()
+    return leaf.grad.clone()
+
+
+def _has_a_hook(x: Any, w: Any) -> Any:
+    w.grad = None
+    handle = w.register_hook(lambda g: g * 2)
+    (x * w).tanh().sum().backward()
+    handle.remove()
+    return w.grad.clone()
+
+
+@pytest.mark.parametrize("step", [_asks_for_gradients, _differentiates_gradients, _makes_a_leaf, _has_a_hook])
+def test_what_is_recorded_on_the_cpu_alone_runs_as_it_is_written(step: Any) -> None:
+    w = torch.linspace(-1, 1, 5, device="cuda").requires_grad_()
+    compiled: Any = torch.compile(step)
+    for n in range(5):
+        x = batch(n, 5)
+        assert compiled(x, w).tolist() == step(x, w).tolist()
+    assert compiled.walked == 0 and " on a GPU" in str(compiled.report()) + " on a GPU" * (step is _makes_a_leaf)
+
+
+def test_mode_replay_walks() -> None:
+    w = torch.linspace(-1, 1, 5, device="cuda")
+    step: Any = torch.compile(lambda x: (x * w).tanh().sum(), mode="replay")
+    for n in range(6):
+        x = batch(n, 5)
+        assert step(x).item() == (x * w).tanh().sum().item()
+    assert step.walked >= 3 and "not replayed: it is computed on a GPU" in str(step.report())
+
+
+def test_each_size_is_recorded() -> None:
+    step: Any = torch.compile(lambda x: (x * 2).tanh().sum())
+    for n in range(18):
+        x = batch(n, 3 + n % 6)
+        assert step(x).item() == (x * 2).tanh().sum().item()
+    assert step.ways == 6 and step.walked >= 10
