@@ -59,7 +59,7 @@ def parser():
     made.add_argument("--list", action="store_true", help="print the rows and stop")
     made.add_argument("--small", action="store_true", help="tiny sizes, one step each: shows that the rows run")
     made.add_argument("--peer", default="torch", help="what it is compared with, or none")
-    made.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    made.add_argument("--no-compile", action="store_true", help="leave both libraries' compile out")
     made.add_argument("--json", metavar="FILE", type=programs.file_to_write, help="write all figures there too")
     return made
 
@@ -67,6 +67,8 @@ def parser():
 def chosen_sides(options):
     """The words that start each side's process."""
     sides = {"dynograd": ["dynograd"]}
+    if not options.no_compile:
+        sides["dynograd.compile"] = ["dynograd", "--compile"]
     if options.peer == "none":
         return sides
     if importlib.util.find_spec(options.peer) is None:

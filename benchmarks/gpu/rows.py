@@ -5,6 +5,7 @@ Sizes are those of real training; `small` ones let the emulated device run every
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class GpuRow:
     name: str
     build: Callable[[object, bool], Step]
     compiles: bool = True
-    """Whether torch.compile takes part."""
+    """Whether the sides that compile take part."""
 
 
 GPU_ROWS: dict[str, GpuRow] = {}
@@ -53,6 +54,20 @@ def tensor(torch, *shape, dtype="float32", grad=False):
 
 def _maybe_compiled(torch, function):
     return getattr(torch, "benchmark_compile", lambda one: one)(function)
+
+
+def _training(torch, optimizer, loss_of, x, y):
+    """A step of training. torch.compile gets the loss, as its users write it, dynograd.compile the whole step."""
+    whole = getattr(torch, "benchmark_compiles_steps", False)
+    compute = loss_of if whole else _maybe_compiled(torch, loss_of)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        compute(x, y).backward()
+        optimizer.step()
+
+    run = _maybe_compiled(torch, step) if whole else step
+    return lambda: run(x, y)
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------------------
@@ -187,10 +202,37 @@ def clip(torch, small):
     return Step(lambda: norm(parameters, 1e-3), moved=12 * sum(p.numel() for p in parameters))
 
 
+def _mlp(batch, *sizes):
+    def build(torch, small):
+        nn, kept = torch.nn, [min(size, 8) for size in sizes] if small else sizes
+        count = min(batch, 4) if small else batch
+        layers = [part for a, b in itertools.pairwise(kept) for part in (nn.Linear(a, b), nn.ReLU())]
+        model = nn.Sequential(*layers[:-1]).to("cuda")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+        x, y = tensor(torch, count, kept[0]), torch.from_numpy(numpy.arange(count) % kept[-1]).to("cuda")
+        step = _training(torch, optimizer, lambda x, y: nn.functional.cross_entropy(model(x), y), x, y)
+        return Step(step, flops=6 * count * sum(a * b for a, b in itertools.pairwise(kept)))
+
+    return build
+
+
+row("mlp.small")(_mlp(16, 64, 64, 64, 10))
+row("mlp")(_mlp(64, 784, 256, 128, 10))
+
+
 @row("gpt")
 def gpt(torch, small):
     """GPT of 12 layers, 1024 features, 16 heads; 8 texts of 1024 symbols of 50304, bfloat16 autocast, AdamW."""
-    layers, width, heads, time, batch, symbols = (1, 32, 2, 16, 1, 64) if small else (12, 1024, 16, 1024, 8, 50304)
+    return _gpt(torch, *((1, 32, 2, 16, 1, 64) if small else (12, 1024, 16, 1024, 8, 50304)), "bfloat16")
+
+
+@row("gpt.small")
+def gpt_small(torch, small):
+    """GPT of 3 layers, 128 features, 4 heads; 4 texts of 64 symbols of 256, float32, AdamW."""
+    return _gpt(torch, *((1, 32, 2, 16, 1, 64) if small else (3, 128, 4, 64, 4, 256)), None)
+
+
+def _gpt(torch, layers, width, heads, time, batch, symbols, kind):
     nn, functional = torch.nn, torch.nn.functional
 
     class Layer(nn.Module):
@@ -219,17 +261,17 @@ def gpt(torch, small):
 
     model = Model().to("cuda")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    run = _maybe_compiled(torch, model)
     text = numpy.random.default_rng(0).integers(0, symbols, (batch, time + 1))
     x, y = (torch.from_numpy(part.copy()).to("cuda") for part in (text[:, :-1], text[:, 1:]))
     places = torch.from_numpy(numpy.arange(time)).to("cuda")
 
-    def step():
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = functional.cross_entropy(run(x, places).flatten(0, 1), y.flatten())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    def loss_of(x, y):
+        if kind is None:
+            return functional.cross_entropy(model(x, places).flatten(0, 1), y.flatten())
+        with torch.autocast("cuda", dtype=getattr(torch, kind)):
+            return functional.cross_entropy(model(x, places).flatten(0, 1), y.flatten())
 
     weights = sum(p.numel() for p in model.parameters())
-    return Step(step, flops=batch * time * (6 * weights + 6 * layers * time * width))
+    return Step(
+        _training(torch, optimizer, loss_of, x, y), flops=batch * time * (6 * weights + 6 * layers * time * width)
+    )

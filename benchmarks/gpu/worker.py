@@ -35,6 +35,7 @@ def main(arguments=None) -> int:
         return 1
     if options.compile:
         torch.benchmark_compile = torch.compile
+        torch.benchmark_compiles_steps = options.library == "dynograd"
     for name in options.rows:
         try:
             answer = timed(torch, GPU_ROWS[name], options.small)

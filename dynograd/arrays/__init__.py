@@ -108,12 +108,16 @@ def as_result(value: Any) -> Any:
 
 
 def device_of(array: Any) -> devices.device:
-    return devices.cpu if backend_of(array) == "cpu" else array.device
+    backend_of(array)
+    return place_of(array)
 
 
 def place_of(value: Any) -> devices.device:
     """The device of an array; the CPU for anything else."""
-    return value.device if type(value) is CudaArray or type(value) is MetaArray else devices.cpu
+    if type(value) is ndarray:
+        return devices.cpu
+    device = getattr(value, "device", None)  # of what stands for an array, too
+    return device if isinstance(device, devices.device) else devices.cpu
 
 
 def check_device(who: str, device: Any) -> devices.device:

@@ -455,6 +455,25 @@ def from_numpy(array: Any, device: int, non_blocking: bool = False, constant: bo
     return copied
 
 
+class _NoMemory:
+    """The storage of an array that only shows a layout."""
+
+    pointer = nbytes = 0
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+
+
+def outline(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, device: int) -> CudaArray:
+    """An array of this layout without memory, for questions that the layout answers."""
+    return CudaArray(_NoMemory(device), 0, shape, strides, dtype)
+
+
+def outline_of(array: CudaArray) -> CudaArray:
+    """The same for an array that is there."""
+    return outline(array.shape, array.strides, array.dtype, array.device_index)
+
+
 def same_device(who: str, *values: Any) -> int:
     """The index of the one device that all arrays are on.
 

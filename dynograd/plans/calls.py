@@ -8,6 +8,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.kernels.build.launches import Launch
+from dynograd.plans.array_kinds import own_copy
 
 __all__ = ["Call"]
 
@@ -53,6 +54,4 @@ class Call:
     copies: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        self.copies = tuple(
-            [None if array is None else array.copy(order="K") for array in (*self.outputs, *self.saved)]
-        )
+        self.copies = tuple([None if array is None else own_copy(array) for array in (*self.outputs, *self.saved)])

@@ -15,11 +15,13 @@ from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
 from dynograd.base import values
+from dynograd.cuda import streams
+from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
+from dynograd.plans.choosing import program_of
 from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.inputs import let_go, pointers_of
 from dynograd.plans.naming import names_of_arguments
-from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.replaying.functions import Replays
 from dynograd.plans.reports import Report, report_of
@@ -119,7 +121,8 @@ class Compiled:
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = self.changes = 0
-        self.stopped = False
+        self.stopped = self.on_gpu = False
+        self.stream: Any = None
         if not can_watch():
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
 
@@ -137,6 +140,9 @@ class Compiled:
                 return self.scopes.call(self.function, args, kwargs)
             if self.shared.is_leased():
                 self.note_left("what it gave before is still to be differentiated")
+                return self.function(*args, **kwargs)
+            if self.on_gpu and not self._is_on_its_stream():
+                self.note_left("it is called on another stream than before")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
             self.sizes = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
@@ -174,8 +180,16 @@ class Compiled:
             or MODES.grad > 1
             or MODES.anomaly
             or engine.observers
+            or cuda_state.captured_device >= 0
             or (readers.turned_on() and any([reader.name in _LOOKING for reader in readers.turned_on()]))
         )
+
+    def _is_on_its_stream(self) -> bool:
+        """Whether the thread's current stream is the one on which graphs have been started so far."""
+        device = streams.current_device()
+        now = device, streams.current_handle(device)
+        self.stream = self.stream or now
+        return self.stream == now
 
     def _may_record(self) -> None:
         """Raises where the stance says that only what is recorded may run."""
@@ -188,7 +202,7 @@ class Compiled:
         """The walk for arguments of these sizes: their own, or one of several sizes; else a new one. None: this call is left as it is written."""
         walk = self.walks.get(sizes)
         ways = 0 if walk is None else len(walk.paths)
-        if self.dynamic is not False and self.families.concerns(sizes, ways):
+        if self.dynamic is not False and not self.on_gpu and self.families.concerns(sizes, ways):
             family, waits = self.families.find(
                 sizes, self._eligible, ways, not (self.dynamic or any_dynamic(self.arguments))
             )
@@ -197,7 +211,7 @@ class Compiled:
             if walk is None and self.families.is_near(sizes, list(self.walks)):
                 return None
         if walk is None:
-            if self.dynamic is None and self._awaits_backward() and not self.families.meet(sizes):
+            if self.dynamic is None and not self.on_gpu and self._awaits_backward() and not self.families.meet(sizes):
                 return None
             return self._own_walk(sizes)
         if ways and walk is not self.walk:
@@ -238,7 +252,10 @@ class Compiled:
 
     def begin_recording(self) -> Recording:
         self.recording = recording = Recording(
-            self.known, names_of_arguments(self.function, *self.arguments) if self.arguments else {}, self.scopes
+            self.known,
+            names_of_arguments(self.function, *self.arguments) if self.arguments else {},
+            self.scopes,
+            self.on_gpu,
         )
         RECORDER.turn_on()
         recording.noting.__enter__()
@@ -261,6 +278,7 @@ class Compiled:
         recording, self.recording = self.recording, None
         assert recording is not None
         recording.end()
+        self.on_gpu = recording.on_gpu
         met_before = bool(self.known)
         for outside in recording.outside:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
@@ -273,7 +291,7 @@ class Compiled:
                 )
         elif met_before and recording.events:
             self.shared.make_room(None, None)
-            program = Program(recording, self.walk.arena, recording.kept())
+            program = program_of(recording, self.walk.arena, recording.kept())
             if program.check(recording, self.exact):
                 gain = program.gain()
                 if gain < 0 and not self.always:
@@ -285,7 +303,8 @@ class Compiled:
                     )
                     self.stop(f"it would be slower by some {-gain:.0f} us a call: {why}")
                     return
-                program.pointers = pointers_of(program, recording)
+                if not program.on_gpu:
+                    program.pointers = pointers_of(program, recording)
                 if self.walk.family is not None:
                     self.families.missed(self.walk)
                     self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)

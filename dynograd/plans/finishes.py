@@ -11,13 +11,14 @@ from itertools import pairwise
 from typing import Any
 
 from dynograd.arrays import ndarray
+from dynograd.plans.array_kinds import same_part
 from dynograd.plans.calls import Call
 from dynograd.plans.groups import Group
 from dynograd.plans.lowering import Lowered, layouts
 from dynograd.plans.lowering.bound import arrays_of
 from dynograd.plans.lowering.fusion import Reads
 from dynograd.plans.lowering.products import finished, is_product
-from dynograd.plans.memory import Memory, bounds, same_part
+from dynograd.plans.memory import Memory, bounds
 
 __all__ = ["Finish", "finishes_of"]
 

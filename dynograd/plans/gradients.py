@@ -17,6 +17,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.interpreter import TENSORS, differentiation
 from dynograd.interpreter.history import in_its_own_place
+from dynograd.plans.array_kinds import is_on_cpu
 from dynograd.plans.calls import Call
 from dynograd.plans.graph_passes import GraphPass, RulesAsOps, modes_of_rules, seeds_of
 from dynograd.plans.passes import Event, Pass
@@ -76,6 +77,8 @@ class RecordedGradients(RulesAsOps):
         tensors = [*outputs, *inputs, *[seed for seed in seeds or () if seed is not None]]
         if not all([type(tensor) in TENSORS for tensor in tensors]):
             self.refuse("gradients of what is no plain tensor")
+        elif not all([is_on_cpu(tensor) for tensor in tensors]):
+            self.refuse("gradients as values on a GPU")
         elif through_ops and not keeps:
             self.refuse("a backward pass that is differentiated, and lets its graph go")
         elif through_ops and seeds is None:
@@ -155,6 +158,9 @@ class RecordedGradients(RulesAsOps):
         result = run(tensor)
         if self.inside or self.reason or type(tensor) not in TENSORS:
             return result
+        if not is_on_cpu(tensor):
+            self.refuse("a tensor on a GPU gets a place of its own")
+            return result
         event = Event("place", None, (self._described(tensor),), MODES.grad, caller(2))
         event.results.append(self._new_value(result))
         self._over(event)
@@ -163,6 +169,8 @@ class RecordedGradients(RulesAsOps):
     def ask(self: Any, question: Callable[..., bool], *groups: tuple[Any, ...]) -> bool:
         """What is asked of the graph of gradients: `question(*groups)`."""
         answer = question(*groups)
+        if self.on_gpu:
+            self.refuse("gradients as values on a GPU")
         if not self.inside and not self.reason and not self.differentiating:
             event = Event("ask", None, tuple([self._described(group) for group in groups]), MODES.grad, caller(3))
             event.subject = answer
@@ -174,7 +182,12 @@ class RecordedGradients(RulesAsOps):
         number = self.numbers.get(id(tensor))
         if self.inside or self.reason or (number is None and id(tensor) not in self.places):
             return
-        if number is None or tensor._requires_grad or type(tensor._meta) not in (tuple, type(None)):
+        if (
+            number is None
+            or not is_on_cpu(tensor)
+            or tensor._requires_grad
+            or type(tensor._meta) not in (tuple, type(None))
+        ):
             self.refuse("requires_grad of a tensor changes within the step")
             return
         before = Tensor.wrap(tensor.array)

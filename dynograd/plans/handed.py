@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import arrays
 from dynograd.autograd.nodes import Node
 from dynograd.autograd.writes import count_on
-from dynograd.base import devices, dtypes
+from dynograd.base import dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter import differentiation
 from dynograd.interpreter.tensor_parts import Meta
+from dynograd.plans.array_kinds import is_contiguous
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
@@ -28,6 +30,7 @@ class Value:
 
     __slots__ = (
         "contiguous",
+        "device",
         "dtype",
         "grad",
         "is_leaf",
@@ -40,14 +43,14 @@ class Value:
         "version",
         "walk",
     )
-    device = devices.cpu
     whole = None
     kind = property(lambda self: self)  # what `PendingArray` asks for
 
     def __init__(self, walk: Any, number: int, array: Any, grad: bool, is_view: bool) -> None:
         self.walk, self.number, self.grad, self.is_view = walk, number, grad, is_view
         self.shape, self.dtype, self.strides, self.size = array.shape, array.dtype, array.strides, array.size
-        self.shown, self.contiguous = Size(array.shape), array.flags.c_contiguous
+        self.shown, self.contiguous = Size(array.shape), is_contiguous(array)
+        self.device = arrays.place_of(array)
         self.is_leaf = False  # though it requires grad
         self.version = 0  # how often the step has written into it in place
 
@@ -87,10 +90,11 @@ class Handed(Tensor):
     nbytes = property(lambda self: self.value.size * self.value.dtype.itemsize)
     is_leaf = property(lambda self: not self.value.grad or self.value.is_leaf)
     requires_grad = property(lambda self: self.value.grad, lambda self, value: self.value.walk.flag(self, value))
-    device = property(lambda self: devices.cpu)
-    is_cpu = property(lambda self: True)
+    device = property(lambda self: self.value.device)
+    is_cpu = property(lambda self: self.value.device.type == "cpu")
+    is_cuda = property(lambda self: self.value.device.type == "cuda")
     _version = property(lambda self: self.value.version)
-    is_cuda = is_meta = property(lambda self: False)
+    is_meta = property(lambda self: False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         if not (requires_grad and self.value.grad):

@@ -87,7 +87,13 @@ def pointers_of(program: Any, recording: Any) -> dict[int, Pointer]:
     pointers: dict[int, Pointer] = {}
     for outside in recording.outside:
         place = program.outside[outside.number]
-        if outside.fresh and not outside.grad and place.nbytes >= _LEAST and place.flags.c_contiguous:
+        if (
+            outside.fresh
+            and not outside.grad
+            and outside.address is None
+            and place.nbytes >= _LEAST
+            and place.flags.c_contiguous
+        ):
             words = _words_of(program, place, outside.number)
             if words:
                 pointers[outside.number] = Pointer(place, words)

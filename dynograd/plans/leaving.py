@@ -6,16 +6,15 @@ import weakref
 from sys import getrefcount
 from typing import Any
 
-import numpy
-
 from dynograd.amp.autocasting import STATE
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import differentiation
+from dynograd.plans.array_kinds import is_writeable, may_share, same_part
 from dynograd.plans.gradients import run_again
 from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.inputs import settle
-from dynograd.plans.memory import is_part_of_any, same_part
+from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.scoped import REASON, Scopes
@@ -28,6 +27,7 @@ __all__ = ["Leaving"]
 class Leaving:
     """The part of a walk that ends it."""
 
+    _is_nowhere: Any
     at: Any
     bound: dict[int, Any]
     boundary: int
@@ -119,6 +119,8 @@ class Leaving:
                 self._give_history(number, parent)  # type: ignore[attr-defined]
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
+            if self._is_nowhere(number):
+                continue
             if type(tensor) is Handed:
                 become(tensor, self.own(number), freed(self.path, value), value.grad)
             elif type(tensor) is Read:
@@ -176,7 +178,7 @@ class Leaving:
         read = self.read_numbers.get(number)
         if read is None and computed and number in self.read_numbers:  # one that shares its memory was read
             read = self.own(number)
-        if read is not None and not numpy.may_share_memory(read, tensor.array):
+        if read is not None and not may_share(read, tensor.array):
             _write(tensor.array, read)
         elif (
             computed
@@ -247,5 +249,5 @@ class Leaving:
 
 
 def _write(array: Any, values: Any) -> None:
-    if array.flags.writeable:
+    if is_writeable(array):
         array[...] = values

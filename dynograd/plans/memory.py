@@ -9,8 +9,9 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
+from dynograd.plans.array_kinds import PLAIN, is_writeable, may_share
 
-__all__ = ["Arena", "Memory", "bounds", "is_part_of_any", "same_part", "write"]
+__all__ = ["Arena", "Memory", "bounds", "is_part_of_any", "write"]
 
 _ALIGNED = 64
 
@@ -207,7 +208,7 @@ def _aligned(count: int) -> ndarray:
 
 def write(place: Any, values: Any) -> None:
     """Writes into the plan's memory, once where elements share it."""
-    if not place.flags.writeable:
+    if not is_writeable(place):
         place = place.view()
         place.flags.writeable = True
     if 0 in place.strides:
@@ -218,14 +219,4 @@ def write(place: Any, values: Any) -> None:
 
 def is_part_of_any(array: Any, others: Any) -> bool:
     """Whether it shares memory with one of them."""
-    return any([type(other) is ndarray and numpy.may_share_memory(array, other) for other in others])
-
-
-def same_part(array: Any, whole: Any, other: Any) -> Any:
-    """What lies in `other` where `array` lies in `whole`, which is laid out alike; a copy where that cannot be said."""
-    offset = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    if not other.flags.c_contiguous:
-        other = other.T
-    if not other.flags.c_contiguous or offset < 0:
-        return array.copy(order="K")
-    return numpy.ndarray(array.shape, array.dtype, other, offset, array.strides)
+    return any([type(other) in PLAIN and may_share(array, other) for other in others])

@@ -13,6 +13,7 @@ from dynograd.interpreter.history import AliasBackward
 from dynograd.interpreter.tensor_parts import Meta
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.reduce.deferred_sums import DeferredSum
+from dynograd.plans.array_kinds import PLAIN, bytes_alike, is_writeable
 from dynograd.plans.calls import Call
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
 from dynograd.tensor.tensor import Tensor
@@ -55,7 +56,7 @@ class Pass:
         """Gradients of a node's inputs."""
         shadow = self.recording.shadows.get(id(node))
         saved = [] if shadow is None else saved_of(shadow)
-        before = [array.copy(order="K") for array in saved]
+        before = [(array, array.copy(order="K")) for array in saved if type(array) is ndarray]
         with noting() as launches:
             gradients = tuple([as_result(part) if isinstance(part, SCALARS) else part for part in node.apply(g)])
         recording = self.recording
@@ -68,11 +69,11 @@ class Pass:
         if node.hooks is not None:
             recording.refuse(f"a hook on a gradient of {node.op_name()}")
         for part in gradients:
-            if part is not None and type(part) not in (ndarray, DeferredSum):
+            if part is not None and type(part) not in (*PLAIN, DeferredSum):
                 recording.refuse(f"the gradient of {node.op_name()} is a {type(part).__name__}")
         incoming = tuple(g.parts.values()) if type(g) is Partial else (g,)
         for part in incoming:
-            if type(part) is not ndarray:
+            if type(part) not in PLAIN:
                 recording.refuse(f"the gradient that comes to {node.op_name()} is a {type(part).__name__}")
         if recording.reason:
             return gradients
@@ -82,13 +83,13 @@ class Pass:
                 node.op_name(),
                 node.op,
                 (*incoming, *saved),
-                tuple([part if type(part) is ndarray else None for part in gradients]),
+                tuple([part if type(part) in PLAIN else None for part in gradients]),
                 shadow.attrs if type(shadow.attrs) is tuple else (),
                 RuleForm(shadow, g),
                 list(launches),
                 shadow,
                 recording.lines.get(id(node), ""),
-                any([array.tobytes() != copied.tobytes() for array, copied in zip(saved, before)]),
+                any([not bytes_alike(array, copied) for array, copied in before]),
             )
         )
         return gradients
@@ -108,7 +109,7 @@ class Pass:
             if type(part) is not DeferredSum or type(total) is not DeferredSum or result.total is not None:
                 recording.refuse("a deferred sum that was settled on the way")
             return result
-        if type(total) is not ndarray or type(part) is not ndarray:
+        if type(total) not in PLAIN or type(total) is not type(part):
             recording.refuse(f"a sum of gradients, {type(total).__name__} and {type(part).__name__}")
             return result
         recording.calls.append(
@@ -136,6 +137,10 @@ class Pass:
     def _with_hooks(self, leaf: Any, g: Any) -> None:
         """A leaf gets its gradient, and so do its hooks: code of the program, which may write into all that it can reach."""
         recording = self.recording
+        if recording.on_gpu:
+            recording.refuse("a hook of a leaf on a GPU")
+            leaf.accumulate_grad(g)
+            return
         others = [recording.values[number].array for _, number, had in self.leaves if had is False]
         before = [array.copy(order="K") for array in others]
         number = None if recording.reason else recording._new_value(Tensor.wrap(g.copy(order="K")))
@@ -234,7 +239,7 @@ def _takes(grad: Any, leaf: Any) -> bool:
 
 def is_constant(array: Any) -> bool:
     """Whether it is a number beside the tensors, which nobody writes."""
-    return not array.ndim and not array.flags.writeable
+    return not array.ndim and not is_writeable(array)
 
 
 def saved_of(node: Any) -> list[Any]:
@@ -242,7 +247,7 @@ def saved_of(node: Any) -> list[Any]:
     saved: list[Any] = []
 
     def note(value: Any) -> Any:
-        if type(value) is ndarray:
+        if type(value) in PLAIN:
             saved.append(value)
         return value
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
 from dynograd.amp.autocasting import STATE
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
+from dynograd.plans.array_kinds import may_share, own_copy
+from dynograd.plans.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.passes import saved_of
-from dynograd.plans.programs import Program, nobody, write
+from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
 
 __all__ = ["PlanNode"]
@@ -132,7 +132,7 @@ class PlanNode(Node):
             tensors = self._again(self.path.steps if self.whole else self.steps)
             recording.from_outside = True
             numbers = tuple(sorted(parts))
-            seeds = [parts[number].copy() for number in numbers]
+            seeds = [own_copy(parts[number]) for number in numbers]
             roots = [(tensors[number].node, seed) for number, seed in zip(numbers, seeds)]
             gradients = self._run(roots, False)
         finally:
@@ -143,9 +143,9 @@ class PlanNode(Node):
             return gradients
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
-            kept = [None if array is None else array.copy() for array in gradients]
+            kept = [None if array is None else own_copy(array) for array in gradients]
             self.walk.shared.make_room(None, None)
-            program = Program(recording, self.walk.arena, list(range(len(recording.values))), seeds, list(gradients))
+            program = program_of(recording, self.walk.arena, list(range(len(recording.values))), seeds, list(gradients))
             if forward == path.forward and program.check(recording, owner.exact):
                 path.take(program)
                 path.parts = numbers
@@ -196,6 +196,6 @@ def _spoiled(walk: Any, steps: list[Any]) -> str:
             continue
         later = [array for number, array in writes if number > step.number]
         for saved in saved_of(call.node):
-            if any([numpy.may_share_memory(saved, array) for array in later]):
+            if any([may_share(saved, array) for array in later]):
                 return str(call.name)
     return ""

@@ -72,6 +72,7 @@ class Program:
     """Of inputs that kernels may read where the caller has them, by number: see `inputs`."""
     whole: Any = None
     """The table that computes all calls, where one does."""
+    on_gpu = False
 
     def __init__(
         self,
@@ -214,6 +215,14 @@ class Program:
         call.saved = tuple([at(array) for array in call.saved])
         call.launches = [moved(launch, at) for launch in call.launches]
         call.compute.relocated(at)  # type: ignore[attr-defined]
+
+    def tell(self, path: Any) -> None:
+        """The path that wants to know where values lie: they stay where they are."""
+
+    @property
+    def launches(self) -> int:
+        """Kernels that run."""
+        return self.mixed.rows[-1]
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The least and most of each size that it can have; it has one."""

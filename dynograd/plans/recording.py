@@ -13,9 +13,8 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
-import numpy
-
-from dynograd.arrays import ndarray
+from dynograd.arrays import address_of, ndarray
+from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
 from dynograd.interpreter import TENSORS
@@ -24,6 +23,7 @@ from dynograd.interpreter.view_history import follow_base
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
+from dynograd.plans.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.calls import Call
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
@@ -41,12 +41,13 @@ __all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "
 class Outside:
     """A tensor that the record did not make: a parameter, an input, a constant."""
 
-    __slots__ = ("array", "first", "fresh", "grad", "kind", "meta", "name", "number", "tensor")
+    __slots__ = ("address", "array", "first", "fresh", "grad", "kind", "meta", "name", "number", "tensor")
 
     def __init__(self, number: int, tensor: Any, fresh: bool, first: int, name: str) -> None:
         self.number, self.tensor, self.array, self.fresh, self.first = number, tensor, tensor.array, fresh, first
         self.grad, self.meta, self.name = tensor._requires_grad, tensor._meta, name
         self.kind = kind_of(tensor)
+        self.address: int | None = None  # where another tensor must lie to stand in its place
 
     def apart(self, place: Any) -> Outside:
         """Of a tensor that is another one in each step, with `place` instead of its memory: that of the recorded step is the caller's alone."""
@@ -71,7 +72,14 @@ class Outside:
             return False
         if value._meta is not None:
             follow_base(value)
+        if self.address is not None and address_of(value.array) != self.address:
+            return False
         return value.node is None and kind_of(value) == self.kind
+
+    def is_part_of(self, staying: list[Any]) -> None:
+        """It is another one in each step; where it shares memory with what stays, it is read there, and so never written."""
+        if any([may_share(self.array, array) for array in staying]):
+            self.address = address_of(self.array)
 
 
 def kind_of(tensor: Any) -> tuple[Any, ...]:
@@ -94,8 +102,11 @@ def _is_mask(value: Any) -> bool:
 class Recording(RecordedVersions, RecordedGradients):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
-    def __init__(self, known: dict[int, Any], arguments: dict[int, str], scopes: Any = None) -> None:
-        self.owner_scopes = scopes
+    def __init__(
+        self, known: dict[int, Any], arguments: dict[int, str], scopes: Any = None, on_gpu: bool = False
+    ) -> None:
+        """`on_gpu`: ops of the CPU run as they are written, and only those of a GPU are recorded."""
+        self.owner_scopes, self.on_gpu = scopes, on_gpu
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
         self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
@@ -155,8 +166,7 @@ class Recording(RecordedVersions, RecordedGradients):
             return self.tell(entry, below, args)
         if self.inside or self.reason or not tensors or not all([type(tensor) in TENSORS for tensor in tensors]):
             return call_with(below, entry.op, args)
-        if not all([type(tensor.array) is ndarray for tensor in tensors]):
-            self.refuse(f"{entry.key} of tensors that are not in the CPU's memory")
+        if not self._is_here(entry, tensors):
             return call_with(below, entry.op, args)
         if depends_on_values(entry.op, args):
             if MODES.grad and any([tensor.requires_grad for tensor in tensors]):
@@ -182,6 +192,10 @@ class Recording(RecordedVersions, RecordedGradients):
         if results is None:
             self.refuse(f"{entry.key} gives {type(result).__name__}")
             return result
+        if not all([type(tensor.array) is type(tensors[0].array) for tensor in results]):
+            if any([tensor.requires_grad for tensor in results]):
+                self.refuse(f"{entry.key} gives tensors with a history on another device")
+            return result
         if self.reason:
             return result
         event = Event("op", entry, described, MODES.grad, caller(2))
@@ -197,6 +211,20 @@ class Recording(RecordedVersions, RecordedGradients):
         if self.listening:
             self.told(entry, args, results, described)
         return result
+
+    def _is_here(self, entry: Entry, tensors: list[Any]) -> bool:
+        """Whether the tensors lie where the record's do; if not, the op runs as it is written, or the step is refused."""
+        kinds = {type(tensor.array) for tensor in tensors}
+        if not self.events and kinds == {CudaArray}:
+            self.on_gpu = True
+        if kinds == {CudaArray if self.on_gpu else ndarray}:
+            return True
+        self.on_gpu = self.on_gpu or CudaArray in kinds
+        if kinds != {ndarray}:
+            self.refuse(f"{entry.key} of tensors on several devices")
+        elif MODES.grad and any([tensor.requires_grad for tensor in tensors]):
+            self.refuse(f"{entry.key} of tensors with gradients on the CPU, beside those on a GPU")
+        return False
 
     def _over(self, event: Event) -> None:
         event.calls = len(self.calls)
@@ -233,7 +261,7 @@ class Recording(RecordedVersions, RecordedGradients):
             self.outside.append(Outside(place, tensor, fresh, len(self.events), name))
         if place not in self.current:
             self.current.add(place)
-            self.snapshots.append((len(self.calls), place, tensor.array.copy(order="K")))
+            self.snapshots.append((len(self.calls), place, own_copy(tensor.array)))
         return place
 
     def _note_op(self, event: Event, entry: Entry, below: Any, args: tuple, results: list[Any], launches: Any) -> None:
@@ -253,7 +281,7 @@ class Recording(RecordedVersions, RecordedGradients):
         outputs = [tensor.array for tensor in results]
         inputs, statics = described(op, dict(zip(op.parameter_names, [_as_arrays(value) for value in args])))
         shadow = self.shadows.get(id(node))
-        known = [array for array in (*inputs, *outputs) if type(array) is ndarray]
+        known = [array for array in (*inputs, *outputs) if type(array) in PLAIN]
         extras = [] if shadow is None else saved_of(shadow)
         self.calls.append(
             Call(
@@ -331,6 +359,10 @@ class Recording(RecordedVersions, RecordedGradients):
         """Whether the step has made it."""
         return id(tensor) in self.numbers
 
+    def before_own_kernel(self, tensor: Any) -> None:
+        """A kernel that is no op's gets a tensor: what it reads and writes there is not seen."""
+        self.refuse("a kernel of the program's own")
+
     def settled(self, args: tuple) -> tuple:
         """Operands of a write in place."""
         return args
@@ -339,13 +371,11 @@ class Recording(RecordedVersions, RecordedGradients):
         """A tensor is about to be written in place."""
         if self.inside or self.reason:
             return
-        if id(tensor) in self.numbers or any(
-            [numpy.may_share_memory(value.array, tensor.array) for value in self.values]
-        ):
+        if id(tensor) in self.numbers or any([may_share(value.array, tensor.array) for value in self.values]):
             self.refuse("a write in place into a tensor that the step has made")
             return
         for place in list(self.current):
-            if numpy.may_share_memory(self.outside[place].tensor.array, tensor.array):
+            if may_share(self.outside[place].tensor.array, tensor.array):
                 self.current.discard(place)
 
     def detach(self, tensor: Any) -> Tensor:
@@ -375,7 +405,7 @@ class Recording(RecordedVersions, RecordedGradients):
 
 def _is_its_own(tensor: Any) -> bool:
     """Whether the memory is the tensor's alone, so that NumPy cannot write into it behind its back."""
-    return tensor.array.base is None or tensor._requires_grad
+    return type(tensor.array) is not ndarray or tensor.array.base is None or tensor._requires_grad
 
 
 def names_down_to(frame: Any) -> set[str]:

@@ -278,7 +278,7 @@ def _way(path: Path, inputs: list[Value]) -> Way:
         tuple([_group(group, program.calls) for group in program.groups]),
         tuple([InPython(*row, count) for row, count in rows.items()]),
         tuple(_segments(path)),
-        program.mixed.rows[-1],
+        program.launches,
         program.memory.bytes,
         tuple(program.replaced),
     )

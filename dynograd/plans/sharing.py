@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
+from dynograd.plans.array_kinds import own_copy
 from dynograd.plans.handed import Handed, become, new_handed
 from dynograd.plans.memory import Arena
 from dynograd.plans.walk_readers import WalkReader
@@ -38,6 +39,12 @@ class Shared:
                     let_gradient_go(before, number, tensor)
         self.computed, self.path = walk, path
 
+    def keep_gradients(self, walk: Any) -> None:
+        """A step is about to be computed anew: gradients of the one before that leaves still have become their own."""
+        for _, number, tensor in walk.path.gradients:
+            if number not in walk.assigned:
+                let_gradient_go(walk, number, tensor)
+
     def is_leased(self) -> bool:
         """Whether the memory is still needed for a backward pass."""
         return self.walk is not None and self.walk.is_leased()
@@ -48,4 +55,4 @@ def let_gradient_go(walk: Any, number: int, tensor: Any) -> None:
     handed = walk.handed[number]
     if type(handed) is Handed and getrefcount(handed) != walk.counts[number] + 1:
         walk.put_in_place(number, new_handed(walk.values[number]))
-        become(handed, tensor.array.copy(order="K"), None, False)
+        become(handed, own_copy(tensor.array), None, False)

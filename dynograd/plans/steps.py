@@ -100,7 +100,7 @@ class Path:
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""
         self.program = program
-        self.arrays = dict(zip(self.numbers, program.arrays))
+        self.arrays = self.arrays_of(program.arrays)
         calls = len(program.calls)
         # Values whose memory is used again: (after so many calls, number), in the order of time.
         self.lasts = dict(zip(self.numbers, program.ends))
@@ -117,10 +117,17 @@ class Path:
             for place, number, had in step.subject
             if not had
         ]
+        program.tell(self)
+
+    def arrays_of(self, arrays: list[Any]) -> dict[int, Any]:
+        """Where values lie, by their numbers in the tree."""
+        return dict(zip(self.numbers, arrays))
 
     def is_eligible(self) -> bool:
         """Whether it may stand for other sizes: nothing that it gives has a history, or the backward of that is learnt."""
-        if any([event.kind in _OF_ONE_SIZE for event in self.events]):
+        if self.program.on_gpu or any([event.kind in _OF_ONE_SIZE for event in self.events]):
+            return False
+        if any([outside.address is not None for outside in self.outside]):
             return False
         return not self.awaits_backward()
 

@@ -181,7 +181,7 @@ class Tree:
                 mine, other = left_path.outside[first], right_path.outside[second]
                 if mine.fresh != other.fresh or (not mine.fresh and not mine.is_as(other)):
                     return False
-                if mine.fresh and mine.kind != other.kind:
+                if mine.fresh and (mine.kind != other.kind or mine.address != other.address):
                     return False
             if kind == "same" and not same(first, second):
                 return False

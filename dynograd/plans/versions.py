@@ -12,8 +12,6 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
-import numpy
-
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, OutputNode, caller
 from dynograd.autograd.packing import map_saved
@@ -21,6 +19,7 @@ from dynograd.autograd.writes import count_on, version
 from dynograd.interpreter.tensor_parts import steps_of, view_of
 from dynograd.interpreter.view_history import replay
 from dynograd.ops.layout.conversions import copied
+from dynograd.plans.array_kinds import may_share, own_copy
 from dynograd.plans.handed import Handed, Read, become, stand_for
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, saved_of
@@ -111,7 +110,7 @@ class RecordedVersions:
                 continue
             apart = self.apart.get(id(node))
             for saved in saved_of(node):
-                if numpy.may_share_memory(saved, array) and not is_part_of_any(saved, [apart]):
+                if may_share(saved, array) and not is_part_of_any(saved, [apart]):
                     return True
         return False
 
@@ -191,7 +190,7 @@ class RecordedVersions:
                 continue
 
             def kept(value: Any, array: Any = array) -> object:
-                return value.copy(order="K") if is_part_of_any(array, [value]) else value
+                return own_copy(value) if is_part_of_any(array, [value]) else value
 
             for name in node.saved_names:
                 setattr(node, name, map_saved(getattr(node, name), kept))
@@ -346,7 +345,7 @@ class WalkedVersions:
         if type(target) is not Handed:  # whoever has read it sees the new numbers in the same memory
             self.catch_up()
             array = target.array
-            self.read_numbers[old] = array.copy(order="K")
+            self.read_numbers[old] = own_copy(array)
             array[...] = self.where(new)
         stand_for(target, value)
         stand_for(result, self.values[old])

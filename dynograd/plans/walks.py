@@ -11,19 +11,17 @@ import weakref
 from sys import getrefcount
 from typing import Any
 
-import numpy
-
 from dynograd.arrays import Array, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving
-from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.passes import HOOKED, has_hooks, is_plain
 from dynograd.plans.plan_nodes import PlanNode
@@ -149,6 +147,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         for value in operands:
             if isinstance(value, Tensor) and type(value) not in TENSORS and not isinstance(value, Handed):
                 return call_with(below, entry.op, args)
+        if self.path.program.on_gpu and all([is_on_cpu(value) for value in operands if isinstance(value, Tensor)]):
+            return call_with(below, entry.op, args)
         if depends_on_values(entry.op, args):
             self.met_unknown(entry.op, args)
             return call_with(below, entry.op, args)
@@ -172,6 +172,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         if type(value) not in TENSORS or value._meta is not None or value._requires_grad or value.node is not None:
             return False
         if number in bound or self.read_numbers or self.shared.path is not path or path.outside[number].grad:
+            return False
+        if path.outside[number].address is not None:  # it is read where a parameter lies
             return False
         for (kind, content), other in zip(step.args, args):
             if kind == "value":
@@ -264,17 +266,18 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 place = arrays[content]
                 if content in self.bound:  # copied before in this step
                     settle(self.pointed)
-                    if place.tobytes() == value.array.tobytes():
+                    if bytes_alike(place, value.array):
                         self.stale.discard(content)
                         continue
                     self.catch_up()
                     if not self.running:
                         return
                     if content not in self.stale:
-                        self.written.append((self.at.number, value, place.copy(order="K")))
+                        self.written.append((self.at.number, value, own_copy(place)))
                 self.bound[content] = value
                 self.stale.discard(content)
-                place[...] = value.array
+                if choice.path.outside[content].address is None:
+                    place[...] = value.array
         self.at = choice.next
 
     def _is_as_read(self, number: int) -> bool:
@@ -282,10 +285,12 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         if number not in self.read_numbers:
             return True
         copied = self.read_numbers[number]
+        if self._is_nowhere(number):
+            return False
         if copied is None:  # one that shares its memory was read
             self.catch_up()
             copied = self.own(number)
-        return self.running and copied.tobytes() == self.path.arrays[number].tobytes()
+        return self.running and bytes_alike(copied, self.path.arrays[number])
 
     # --- values -----------------------------------------------------------------------------------------------------------------
 
@@ -305,6 +310,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             if self.shared.path is not path:
                 self.shared.make_room(self, path)
             program = path.program
+            if program.on_gpu and not start:  # graphs use the memory of gradients before they write these
+                self.shared.keep_gradients(self)
             for step in path.keyed:
                 if step.number < number:
                     program.set_key(step.event, step.key)
@@ -324,7 +331,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         """Computes calls; what someone has and the plan does not keep is copied in time."""
         path = self.path
         kept, gone = self.watches_of(path)
-        is_held = nobody if gone.holds() else self._is_held_there
+        is_held = nobody if not program.on_gpu and gone.holds() else self._is_held_there
         row = kept.first_other()
         while row < kept.count:
             end, number = path.ends[row]
@@ -349,7 +356,14 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def where(self, number: int) -> Array:
         """The array of a value that has been computed in this step."""
         copied = self.copies.get(number)
-        return self.path.arrays[number] if copied is None else copied
+        if copied is not None:
+            return copied
+        assert not self._is_nowhere(number), "a value that nobody had is asked for"
+        return self.path.arrays[number]
+
+    def _is_nowhere(self, number: int) -> bool:
+        """Whether a graph has let it go, since nobody had it, or it is not computed."""
+        return self.path.program.on_gpu and number in self.path.gone
 
     def own(self, number: int) -> Any:
         """The numbers of a value that has been computed in this step, in memory that the plan does not use.
@@ -358,7 +372,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         """
         kin = self.path.kin.get(number)
         if kin is None:
-            return self.where(number).copy(order="K")
+            return own_copy(self.where(number))
         if number in self.copies:
             return self.copies[number]
         kind, place = kin
@@ -368,9 +382,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         if kind == "outside":
             tensor = self.bound.get(place)
             return (
-                array.copy(order="K")
-                if tensor is None
-                else same_part(array, self.path.program.outside[place], tensor.array)
+                own_copy(array) if tensor is None else same_part(array, self.path.program.outside[place], tensor.array)
             )
         region = self.path.program.memory.buffers[place]
         computed, copied = self.released.get(place, (-1, None))
@@ -434,14 +446,17 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.holds = False
         settle(self.pointed)
         if self.running:
-            self.written.append((self.at.number, tensor, tensor.array.copy(order="K")))
+            self.written.append((self.at.number, tensor, own_copy(tensor.array)))
             for number, value in self.bound.items():
-                if numpy.may_share_memory(value.array, tensor.array):
+                if may_share(value.array, tensor.array):
                     self.stale.add(number)
 
     def has_made(self, tensor: Any) -> bool:
         """Whether a tensor that is plain now is one of the record that was read in this step."""
         return self.running and any([self.handed[number] is tensor for number in self.read_numbers])
+
+    def before_own_kernel(self, tensor: Any) -> None:
+        self.leave("a kernel of the program's own", tensor)
 
     def before_flag(self, tensor: Any) -> None:
         met = [outside.tensor for outside in self.path.staying]
@@ -470,7 +485,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def _may_be_written_unseen(self, tensor: Any) -> bool:
         """Whether NumPy may have written into it since it was copied."""
         array = tensor.array
-        return array.base is not None or any([numpy.may_share_memory(array, lent) for lent in self.lent])
+        return (type(array) is ndarray and array.base is not None) or any(
+            [may_share(array, lent) for lent in self.lent]
+        )
 
     def met_unknown(self, op: Any, arguments: Any) -> None:
         """An op that the record does not have takes recorded tensors."""
@@ -540,7 +557,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                         leaf._grad = self.handed[number]
                         self.assigned.add(number)
                     elif not had:  # a hook has left the record
-                        leaf._grad = Tensor.wrap(self.path.arrays[number].copy(order="K"))
+                        leaf._grad = Tensor.wrap(own_copy(self.path.arrays[number]))
                 if added:
                     self._add(added, choice.number)
                 return True

@@ -28,6 +28,7 @@ from dynograd.interpreter.view_history import follow_base, overwrite, rebase, wr
 from dynograd.kernels import kernel
 from dynograd.ops.index import indexing
 from dynograd.ops.layout.broadcasting import convert, stretch
+from dynograd.ops.layout.conversions import moved
 from dynograd.ops.op import registry
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -185,7 +186,9 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
     if source._meta is not None:
         follow_base(source)
     if guards and MODES.plan is not None and MODES.plan.may_renew(target):
-        return write_result(target, indexing.put_basic(target, _like(source, target.array, who), (Ellipsis,)), who)
+        return write_result(
+            target, indexing.put_basic(target, _like(_beside(source, target), target.array, who), (Ellipsis,)), who
+        )
     if type(target) not in TENSORS or type(source) not in TENSORS:
         other = _other_write(target, source, who, _assign)
         if other is not None:
@@ -285,7 +288,7 @@ def _renew_at(target: Tensor, index: Any, value: Any) -> bool:
         return False  # places that a record does not know
     if not MODES.plan.may_renew(target):
         return False
-    source = _as_tensor(value, target)
+    source = _beside(_as_tensor(value, target), target)
     is_basic, ready = indexing.normalize_index(target.array.shape, index)
     if is_basic:
         place = numpy.broadcast_to(numpy.zeros((), target.array.dtype), target.array.shape)[ready]
@@ -478,6 +481,12 @@ def _as_tensor(value: Any, like: Tensor) -> Tensor:
         return wrap(value)
     kind = like.dtype
     return wrap(arrays.to_device(arrays.from_python(literals.fitting(value, kind), kind), arrays.place_of(like.array)))
+
+
+def _beside(source: Tensor, target: Tensor) -> Tensor:
+    """The same values on the device of `target`."""
+    place = arrays.place_of(target.array)
+    return source if arrays.place_of(source.array) == place else moved(source, place)
 
 
 # What fills with one value may write an element several times.

@@ -325,11 +325,17 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             MODES.plan.before_lending(self)
         return arrays.address_of(self.array)
 
+    def _before_own_kernel(self) -> None:
+        """Kernels that are no op's are about to read the memory, or write it."""
+        if MODES.plan is not None:
+            MODES.plan.before_own_kernel(self)
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """What numba-cuda, CuPy and others read CUDA tensors by; there is none on the CPU."""
         if not self.is_cuda:
             raise AttributeError("a tensor on the CPU has no __cuda_array_interface__; x.cuda() has.")
+        self._before_own_kernel()
         if self.requires_grad and MODES.grad:
             raise RuntimeError(
                 "can't get __cuda_array_interface__ of a tensor that requires grad. If gradients aren't required, use x.detach()."

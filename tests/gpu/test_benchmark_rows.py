@@ -12,3 +12,22 @@ def test_row_runs(name):
     found = timed(dynograd, GPU_ROWS[name], small=True)
     assert found["seconds"] > 0
     assert found["moved"] or found["flops"]
+
+
+@pytest.mark.parametrize("name", ["mlp.small", "mlp", "gpt.small", "gpt"])
+def test_row_of_training_is_compiled(name, monkeypatch):
+    """Its steps go along a record, and are one graph and the launches of the optimizer."""
+    compiled = []
+
+    def compile(function):
+        compiled.append(dynograd.compile(function))
+        return compiled[-1]
+
+    monkeypatch.setattr(dynograd, "benchmark_compile", compile, raising=False)
+    monkeypatch.setattr(dynograd, "benchmark_compiles_steps", True, raising=False)
+    step = GPU_ROWS[name].build(dynograd, True)
+    for _ in range(4):
+        step.run()
+    (way,) = compiled[0].report().ways
+    assert way.walked == 2 and way.launches == (2 if "gpt" in name else 1), compiled[0].report()
+    assert not way.in_python

@@ -79,6 +79,9 @@ def array_of(value: Any, who: str) -> CudaArray | None:
     Raises:
         DeviceError: it is on the CPU.
     """
+    before = getattr(value, "_before_own_kernel", None)
+    if before is not None:
+        before()
     array = value if isinstance(value, CudaArray) else getattr(value, "array", None)
     if isinstance(array, CudaArray):
         return array

@@ -19,26 +19,29 @@ def in_one_pass(x: CudaArray) -> bool:
     return (x.dtype.char == "f" or is_half(x.dtype)) and x.size > 0 and x.is_contiguous
 
 
-def dropout_forward(seed: int, offset: int, x: CudaArray, p: float) -> tuple[CudaArray, CudaArray]:
-    """(y, mask): x times 0 with probability p and 1 / (1 - p) otherwise; mask (uint8) says which stay."""
+def dropout_forward(seed: Any, offset: Any, x: CudaArray, p: float) -> tuple[CudaArray, CudaArray]:
+    """(y, mask): x times 0 with probability p and 1 / (1 - p) otherwise; mask (uint8) says which stay.
+
+    Seed and offset may be two int32 each on the device, as CUDA graphs need it.
+    """
     return _dropped(seed, offset, x, x, p, False)
 
 
 def dropout_add_forward(
-    seed: int, offset: int, x: CudaArray, residual: CudaArray, p: float
+    seed: Any, offset: Any, x: CudaArray, residual: CudaArray, p: float
 ) -> tuple[CudaArray, CudaArray]:
     """(y, mask) with y = residual + dropout(x)."""
     return _dropped(seed, offset, x, residual, p, True)
 
 
 def _dropped(
-    seed: int, offset: int, x: CudaArray, residual: CudaArray, p: float, add: bool
+    seed: Any, offset: Any, x: CudaArray, residual: CudaArray, p: float, add: bool
 ) -> tuple[CudaArray, CudaArray]:
     y = empty_like(x)
     kept = cuda_arrays.empty(x.shape, numpy.uint8, x.device_index)
     grid = (-(-x.size // (4 * _BLOCK)),)
     numbers = int(threshold_of(p)), _scale(p), *halves(seed), *halves(offset), x.size
-    kernels.dropout(grid, x, residual, y, kept, *numbers, ADD=add, BLOCK=_BLOCK)
+    kernels.dropout(grid, x, residual, y, kept, *numbers, ADD=add, PLACED=type(seed) is CudaArray, BLOCK=_BLOCK)
     return y, kept
 
 

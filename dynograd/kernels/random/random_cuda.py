@@ -38,8 +38,10 @@ _BLOCK = 256  # counters of a program, each of which gives several numbers
 _INT64, _FLOAT64 = numpy.dtype(numpy.int64), numpy.dtype(numpy.float64)
 
 
-def halves(word: int) -> tuple[int, int]:
-    """The lower and the upper 32 bits of a word as signed numbers, as kernels take them."""
+def halves(word: Any) -> tuple[Any, Any]:
+    """The lower and the upper 32 bits of a word as signed numbers, as kernels take them; of one on the device where they lie."""
+    if type(word) is CudaArray:
+        return word[:1], word[1:]
     low, high = word & 0xFFFFFFFF, word >> 32 & 0xFFFFFFFF
     return low - ((low & 0x80000000) << 1), high - ((high & 0x80000000) << 1)
 
@@ -51,7 +53,7 @@ def _signed(word: int) -> int:
 
 
 def _fill(
-    kernel: Any, seed: int, offset: int, out: CudaArray, per_block: int, *parameters: Any, **constants: Any
+    kernel: Any, seed: Any, offset: Any, out: CudaArray, per_block: int, *parameters: Any, **constants: Any
 ) -> CudaArray:
     """Runs a kernel over the blocks of words that make `out`."""
     grid = (-(-out.size // (per_block * _BLOCK)),)
@@ -156,20 +158,25 @@ def bernoulli(
     return _choice(seed, offset, float(probabilities), 1, 0, shape, dtype, device)
 
 
-def dropout_mask(seed: int, offset: int, shape: tuple[int, ...], p: float, dtype: Any, device: Any = None) -> CudaArray:
-    """0 with probability p, else 1 / (1 - p); all 0 for p = 1. Drops exactly where `bernoulli` of p gives 1."""
+def dropout_mask(seed: Any, offset: Any, shape: tuple[int, ...], p: float, dtype: Any, device: Any = None) -> CudaArray:
+    """0 with probability p, else 1 / (1 - p); all 0 for p = 1. Drops exactly where `bernoulli` of p gives 1.
+
+    Seed and offset may be two int32 each on the device (`halves`), as CUDA graphs need it.
+    """
     return _choice(seed, offset, p, 0, 1 / (1 - p) if p < 1 else 0, shape, _numpy_dtype(dtype), device)
 
 
 def _choice(
-    seed: int, offset: int, p: float, below: float, above: float, shape: tuple[int, ...], dtype: Any, device: Any
+    seed: Any, offset: Any, p: float, below: float, above: float, shape: tuple[int, ...], dtype: Any, device: Any
 ) -> CudaArray:
     """`below` with probability p, else `above`; a word w counts as below when w < p * 2**32."""
     direct = dtype.kind in "iu" or dtype.kind == "f" or is_half(dtype)
     out = cuda_arrays.empty(tuple(shape), dtype if direct else numpy.dtype(numpy.float32), index_of(device))
     number: Any = int if out.dtype.kind in "iu" else Double if out.itemsize == 8 else float
     values = number(below), number(above)
-    return _fill(kernels.fill_choice, seed, offset, out, 4, int(threshold_of(p)), *values).astype(dtype, copy=False)
+    return _fill(
+        kernels.fill_choice, seed, offset, out, 4, int(threshold_of(p)), *values, PLACED=type(seed) is CudaArray
+    ).astype(dtype, copy=False)
 
 
 def permutation(seed: int, offset: int, count: int, device: Any = None) -> CudaArray:

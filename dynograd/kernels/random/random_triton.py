@@ -136,6 +136,7 @@ def _direction64(word):
 
 
 _DRAW = dict(seed_low="i32", seed_high="i32", offset_low="i32", offset_high="i32", total="i64", num_warps=4)
+_ON_DEVICE = dict.fromkeys(("seed_low", "seed_high", "offset_low", "offset_high"), "*i32")
 
 
 @triton_kernel(variants=[dict(_DRAW, out="*i32", BLOCK=256)], exact=True)
@@ -272,16 +273,21 @@ def fill_integers(
 
 @triton_kernel(
     variants=[
-        dict(_THREE, out="*fp32", threshold="i64", below="fp32", above="fp32"),
-        dict(_THREE, out="*i8", threshold="i64", below="i32", above="i32"),
+        dict(_THREE, out="*fp32", threshold="i64", below="fp32", above="fp32", PLACED=False),
+        dict(_THREE, out="*i8", threshold="i64", below="i32", above="i32", PLACED=False),
+        dict(_THREE, out="*fp32", threshold="i64", below="fp32", above="fp32", PLACED=True, **_ON_DEVICE),
     ],
     exact=True,
 )
 def fill_choice(
-    out, threshold, below, above, seed_low, seed_high, offset_low, offset_high, total, BLOCK: tl.constexpr
+    out, threshold, below, above, seed_low, seed_high, offset_low, offset_high, total, PLACED: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """`below` where the element's word is under the threshold, else `above`."""
+    """`below` where the element's word is under the threshold, else `above`. PLACED: seed and offset lie on the device."""
     first = tl.program_id(0).to(tl.int64) * BLOCK
+    if PLACED:
+        seed_low, seed_high = tl.load(seed_low), tl.load(seed_high)
+        offset_low, offset_high = tl.load(offset_low), tl.load(offset_high)
     a, b, c, d = words_at(seed_low, seed_high, offset_low, offset_high, first, BLOCK)
     place = first * 4 + tl.arange(0, 4 * BLOCK)
     drawn = together(a, b, c, d).to(tl.int64) < threshold
@@ -339,15 +345,22 @@ _DROP = dict(_THREE, x="*fp32", y="*fp32", kept="*i8", threshold="i64", scale="f
 
 
 @triton_kernel(
-    variants=[dict(_DROP, residual="*fp32", ADD=False), dict(_DROP, x="*bf16", y="*bf16", residual="*bf16", ADD=True)],
+    variants=[
+        dict(_DROP, residual="*fp32", ADD=False, PLACED=False),
+        dict(_DROP, x="*bf16", y="*bf16", residual="*bf16", ADD=True, PLACED=False),
+        dict(_DROP, residual="*fp32", ADD=False, PLACED=True, **_ON_DEVICE),
+    ],
     exact=True,
 )
 def dropout(
     x, residual, y, kept, threshold, scale, seed_low, seed_high, offset_low, offset_high, total, ADD: tl.constexpr,
-    BLOCK: tl.constexpr,
+    PLACED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """y = x times 0 or `scale` (plus residual); kept is 1 where the element stays."""
+    """y = x times 0 or `scale` (plus residual); kept is 1 where the element stays. PLACED: seed and offset lie on the device."""
     first = tl.program_id(0).to(tl.int64) * BLOCK
+    if PLACED:
+        seed_low, seed_high = tl.load(seed_low), tl.load(seed_high)
+        offset_low, offset_high = tl.load(offset_low), tl.load(offset_high)
     a, b, c, d = words_at(seed_low, seed_high, offset_low, offset_high, first, BLOCK)
     place = first * 4 + tl.arange(0, 4 * BLOCK)
     inside = place < total

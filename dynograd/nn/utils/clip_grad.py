@@ -16,6 +16,7 @@ from dynograd.base import dtypes
 from dynograd.errors import user_level
 from dynograd.kernels import kernel
 from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -202,7 +203,8 @@ def _gradients(tensors: list[Tensor]) -> list[Any]:
 
 
 def _entries(tensor: Any) -> Array:
-    return tensor.coalesce()._values().array if tensor.is_sparse else tensor.array
+    array = tensor.coalesce()._values().array if tensor.is_sparse else tensor.array
+    return array.value() if type(array) is PendingArray else array
 
 
 def _on_gpu(gradients: list[Any]) -> bool:

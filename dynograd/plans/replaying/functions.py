@@ -61,6 +61,10 @@ class Replays:
             return None
         if any([path is known.walked for path in known.refused]):
             return None
+        if walk.path.program.on_gpu:
+            known.refused.append(walk.path)
+            self.owner.note_left("not replayed: it is computed on a GPU")
+            return None
         return Trace(walk, modes())
 
     def walked(
@@ -79,6 +83,8 @@ class Replays:
         if trace is None or any([path is walk.path for path in known.refused]):
             return
         try:
+            if walk.path.program.on_gpu or any([outside.address is not None for outside in walk.path.outside]):
+                raise NotReplayed("it is computed on a GPU, or gets a parameter's memory as an input")
             known.replays.insert(0, Replay(trace, args, kwargs, box))
         except NotReplayed as error:
             known.refused.append(walk.path)

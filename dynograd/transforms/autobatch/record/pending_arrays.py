@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
 
 from dynograd import arrays
+from dynograd.arrays import cuda_arrays
 from dynograd.kernels import kernel
 
 
@@ -46,7 +48,10 @@ class PendingArray:
         bucket.checks.append((port, self.owner.row, check))
 
     def outlined(self) -> Any:
-        """An array of the same shape and dtype, with nothing in it."""
+        """An array of the same shape and dtype, with nothing in it; on a GPU of the same layout, too."""
+        kind = self.owner.pending.kind
+        if self.device.type == "cuda":
+            return cuda_arrays.outline(kind.shape, kind.strides, kind.dtype, self.device.index)
         return numpy.broadcast_to(numpy.zeros((), self.dtype), self.shape)
 
     @property
@@ -67,7 +72,7 @@ class PendingArray:
     @property
     def flags(self) -> Any:
         known = self.is_in_order
-        return self.value().flags if known is None else _Flags(self, known)
+        return _flags_of(self.value()) if known is None else _Flags(self, known)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         result = arrays.to_numpy(self.value())
@@ -88,13 +93,18 @@ class PendingArray:
     @staticmethod
     def __dynograd_kernel__(family: str, name: str) -> Any:
         def computed(*args: Any, **kwargs: Any) -> Any:
+            if name in _ABOUT_LAYOUTS and all([_shows_layout(argument) for argument in args]):
+                shown = [argument.outlined() if type(argument) is PendingArray else argument for argument in args]
+                like: Any = next((argument for argument in shown if type(argument) is arrays.CudaArray), 0)
+                return kernel(family, name, like)(*shown, **kwargs)
             if name in _ABOUT_SHAPES and all(
                 [type(argument) is not PendingArray or argument.device.type == "cpu" for argument in args]
             ):
                 shown = [argument.outlined() if type(argument) is PendingArray else argument for argument in args]
                 return kernel(family, name, 0)(*shown, **kwargs)
-            ready = [argument.value() if type(argument) is PendingArray else argument for argument in args]
-            like = next((array for array in ready if arrays.is_array(array)), 0)
+            ready = [_ready(argument) for argument in args]
+            first = (array[0] if type(array) is list and array else array for array in ready)
+            like = next((array for array in first if arrays.is_array(array)), 0)
             return kernel(family, name, like)(*ready, **kwargs)
 
         return computed
@@ -118,10 +128,32 @@ class _Flags:
         self.array, self.c_contiguous = array, c_contiguous
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.array.value().flags, name)
+        return getattr(_flags_of(self.array.value()), name)
 
 
-# Questions of kernels that shapes and dtypes answer.
+def _ready(value: Any) -> object:
+    """A kernel's argument, or a list of them, with arrays in the place of what stands for them."""
+    if type(value) is list:
+        return [_ready(element) for element in value]
+    return value.value() if type(value) is PendingArray else value
+
+
+def _flags_of(array: Any) -> object:
+    """What `flags` of NumPy's arrays say; a GPU's have none, and can be written."""
+    if type(array) is not arrays.CudaArray:
+        return array.flags
+    return SimpleNamespace(c_contiguous=array.is_contiguous, writeable=True)
+
+
+def _shows_layout(argument: Any) -> bool:
+    """Whether it is none that stands for an array, or one that is to lie on a GPU, of which strides are known, too."""
+    if type(argument) is not PendingArray:
+        return True
+    return argument.device.type == "cuda" and hasattr(argument.owner.pending.kind, "strides")
+
+
+# Questions of kernels that shapes and dtypes answer, and those that layouts do.
+_ABOUT_LAYOUTS = {"attends_in_tiles", "attends_ragged", "in_one_pass"}
 _ABOUT_SHAPES = {"attends_in_tiles", "attends_ragged", "causal_mask", "pays"}
 
 

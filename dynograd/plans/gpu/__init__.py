@@ -1,0 +1,1 @@
+"""Recorded steps on a GPU: their calls, captured in CUDA graphs."""

@@ -1,0 +1,228 @@
+"""Pieces of a step that one CUDA graph computes: captured when they first come, checked in overwritten memory, and started again.
+
+A piece goes on from what the pieces before it have left in memory, so that they make a tree: where a step is computed in other pieces than
+before (since a value is read at another place, say), others are captured from there on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.autograd.modes import MODES
+from dynograd.cuda import allocator, graphs, streams
+from dynograd.errors import DynogradError
+from dynograd.plans.gpu.calls import GpuCall
+from dynograd.plans.gpu.places import Bindings, Place, whole_of
+from dynograd.plans.passes import saved_of
+from dynograd.plans.programs import gives
+
+__all__ = ["Piece", "Pieces"]
+
+_MOST = 64  # pieces of a program; what comes then is computed call by call
+
+
+class Piece:
+    """What there is when the calls up to `stop` have been computed.
+
+    Args:
+        bindings: where values lie.
+        nodes: of ops whose backward is still to come, by the ids that the record's had.
+    """
+
+    def __init__(self, stop: int, bindings: Bindings, nodes: dict[int, Any], lasting: bool) -> None:
+        self.stop, self.bindings, self.nodes, self.lasting = stop, bindings, nodes, lasting
+        self.graph: Any = None
+        self.call: GpuCall | None = None  # that is made between graphs
+        self.next: dict[tuple[int, frozenset[int]], Piece] = {}  # by where they end, and what else they keep
+        self.shown: Any = None  # what the program tells of it
+
+
+class Pieces:
+    """Computes calls in pieces.
+
+    Args:
+        calls: of the program.
+        last: of each region the last call that reads or writes it.
+        inputs: where inputs lie.
+        device: the number of the GPU.
+    """
+
+    def __init__(self, calls: list[GpuCall], last: list[int], inputs: Bindings, device: int) -> None:
+        self.calls, self.last, self.device = calls, last, device
+        self.last_use: dict[int, int] = {}  # of nodes
+        for number, call in enumerate(calls):
+            for node in (call.makes, call.uses):
+                if node:
+                    self.last_use[node] = number
+        self.first = Piece(0, inputs, {}, True)
+        self.pool = allocator.PrivateMemory(device)
+        self.count = 0
+        self.nodes: dict[int, Any] = {}  # of calls that are made between graphs, as they are in this step
+        self.failed: tuple[int, str] | None = None
+        for number, call in enumerate(calls):
+            if call.eager:
+                self.leave_out(number, call.eager)
+
+    def run(self, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+        """Computes the calls behind a piece, up to `stop` or less far, and gives the piece that is there then.
+
+        Args:
+            kept: regions that somebody needs although no later call does.
+        """
+        start = before.stop
+        if self.calls[start].eager:
+            return self._call(before, start)
+        stop = next((number for number in range(start, stop) if self.calls[number].eager), stop)
+        piece = before.next.get((stop, kept))
+        if piece is None:
+            return self._new(before, stop, kept)
+        piece.graph.replay()
+        return piece
+
+    def compute(self, before: Piece, stop: int, kept: frozenset[int], lasting: bool) -> Piece:
+        """The calls one by one, as they are written; what is not needed any more is let go at once."""
+        bindings, nodes = Bindings(before.bindings.memory), dict(before.nodes)
+        ends = self._ends(before, stop, kept)
+        plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
+        MODES.plan = MODES.recorder = None
+        MODES.grad = 0
+        number = before.stop
+        try:
+            for number in range(before.stop, stop):
+                call = self.calls[number]
+                call.compute(bindings, nodes)
+                for region in ends.get(number, ()):
+                    bindings.memory.pop(region, None)
+                for node in (call.makes, call.uses):
+                    if node and self.last_use[node] == number and node not in before.nodes:
+                        nodes.pop(node, None)
+        except Exception as error:
+            self.failed = number, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            raise
+        finally:
+            MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
+        return Piece(stop, bindings, nodes, lasting)
+
+    def _ends(self, before: Piece, stop: int, kept: frozenset[int]) -> dict[int, list[int]]:
+        """The regions that are done with in a piece, by the number of the call."""
+        ends: dict[int, list[int]] = {}
+        for number in range(before.stop, stop):
+            call = self.calls[number]
+            for region in call.reads | call.writes:
+                if self.last[region] == number and region not in kept and region not in before.bindings.memory:
+                    ends.setdefault(number, []).append(region)
+        return ends
+
+    # --- calls between graphs ---------------------------------------------------------------------------------------------------
+
+    def _call(self, before: Piece, number: int) -> Piece:
+        """A call that no graph has: what it gives is copied to where later graphs read it."""
+        call = self.calls[number]
+        key = number + 1, frozenset[int]()
+        known = before.next.get(key)
+        bindings = Bindings(before.bindings.memory)
+        plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
+        MODES.plan = MODES.recorder = None
+        MODES.grad = 0
+        try:
+            call.compute(bindings, self._nodes_for(call, before))
+        finally:
+            MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
+        if known is None:
+            piece = Piece(number + 1, bindings, dict(before.nodes), before.lasting)
+            piece.call = call
+            if before.lasting:
+                before.next[key] = piece
+            return piece
+        for place in call.outputs:
+            if type(place) is Place:
+                fixed, result = known.bindings.at(place), bindings.at(place)
+                if fixed.pointer != result.pointer:
+                    fixed[...] = result
+        return known
+
+    def _nodes_for(self, call: GpuCall, before: Piece) -> dict[int, Any]:
+        """Where the node of a call between graphs stands: with the latest ones, which change from step to step."""
+        return before.nodes if call.uses in before.nodes else self.nodes
+
+    # --- graphs -----------------------------------------------------------------------------------------------------------------
+
+    def _new(self, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+        """A piece that comes for the first time: computed call by call, captured, and compared."""
+        if not before.lasting or self.count >= _MOST:
+            return self.compute(before, stop, kept, False)
+        behind = [(whole, whole.copy()) for whole in self._memory_behind(before)]
+        eager = self.compute(before, stop, kept, False)
+        expected = [array.numpy() for array in self._results(eager, before.stop, stop)]
+        for whole, copied in behind:  # rules may write into what an op has saved
+            whole[...] = copied
+        graph = graphs.CUDAGraph()
+        try:
+            piece = self._captured(graph, before, stop, kept)
+        except (DynogradError, RuntimeError, TypeError, ValueError):
+            failed = range(before.stop, stop) if self.failed is None else [self.failed[0]]
+            why = "" if self.failed is None else f": {self.failed[1]}"
+            for number in failed:
+                self.leave_out(number, f"it cannot be captured{why}")
+            return self.run(before, stop, kept)
+        results = self._results(piece, before.stop, stop)
+        earlier = {whole.pointer for whole, _ in behind}
+        self.pool.fill_idle(0xFF)
+        for array in results:
+            if array.size and array.storage.pointer not in earlier:
+                whole_of(array.storage)[...] = 0xFF
+        graph.replay()
+        if not gives([array.numpy() for array in results], expected, False):
+            for whole, copied in behind:
+                whole[...] = copied
+            for number in range(before.stop, stop):
+                self.leave_out(number, "a graph of it gave something else than its calls")
+            return self.run(before, stop, kept)
+        piece.graph = graph
+        self.count += 1
+        before.next[stop, kept] = piece
+        return piece
+
+    def leave_out(self, number: int, reason: str) -> None:
+        """The call is made between graphs from now on, and with it what uses its node."""
+        call = self.calls[number]
+        call.eager = call.eager or reason
+        if call.makes:
+            self.nodes[call.makes] = None
+            for other in self.calls:
+                if other.uses == call.makes:
+                    other.eager = other.eager or f"what {call.name} has saved is another thing in each step"
+
+    def _captured(self, graph: Any, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+        self.failed = None
+        with streams.StreamContext(_stream_of(self.device)):
+            graph.capture_begin(self.pool, "thread_local")
+            try:
+                return self.compute(before, stop, kept, True)
+            finally:
+                graph.capture_end()
+
+    def _memory_behind(self, before: Piece) -> list[CudaArray]:
+        """All memory that calls behind a piece may read, and rules among them write."""
+        storages = {id(storage): storage for storage, _ in before.bindings.memory.values()}
+        for node in before.nodes.values():
+            for array in saved_of(node):
+                if type(array) is CudaArray and array.storage.nbytes:
+                    storages[id(array.storage)] = array.storage
+        return [whole_of(storage) for storage in storages.values()]
+
+    def _results(self, piece: Piece, start: int, stop: int) -> list[CudaArray]:
+        """What calls have made that is still there."""
+        places = [place for call in self.calls[start:stop] for place in call.outputs if type(place) is Place]
+        return [piece.bindings.at(place) for place in places if place.region in piece.bindings.memory]
+
+
+_streams: dict[int, streams.Stream] = {}
+
+
+def _stream_of(device: int) -> streams.Stream:
+    """The stream on which pieces are captured."""
+    if device not in _streams:
+        _streams.setdefault(device, streams.Stream(device))
+    return _streams[device]

@@ -1,0 +1,533 @@
+"""Compiled steps on a GPU give what they give as they are written: results, parameters, statistics, random numbers, what a caller keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+
+import dynograd as torch
+from dynograd import nn
+from dynograd.cuda import driver
+from dynograd.nn import functional as F
+from dynograd.plans.compiling import Compiled
+from dynograd.plans.gpu import pieces
+
+STEPS = 7
+PROGRAMS: dict[str, Callable[[Any], Any]] = {}
+
+
+def program(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Enters a program: given what compiles, a function of the step's number, and what is watched."""
+    PROGRAMS[make.__name__] = make
+    return make
+
+
+def batch(n: int, *shape: int, classes: int = 0) -> Any:
+    generator = torch.Generator().manual_seed(1000 * n + len(shape))
+    if classes:
+        return torch.randint(classes, shape, generator=generator).to("cuda")
+    return torch.randn(*shape, generator=generator).to("cuda")
+
+
+def mlp(*more: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), *more, nn.ReLU(), nn.Linear(8, 3)).to("cuda")
+
+
+def trained(model: nn.Module, optimizer: Any, compile: Any, read: bool = False, after: Any = None) -> Any:
+    """A program that trains."""
+
+    @compile
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        told = loss.item() if read else 0.0
+        loss.backward()
+        optimizer.step()
+        return loss, told
+
+    def run(n: int) -> Any:
+        result = step(batch(n, 4, 6), batch(n, 4, classes=3))
+        if after is not None:
+            after(n)
+        return result
+
+    return run, lambda: [*model.state_dict().values(), optimizer.state_dict()["state"]]
+
+
+@program
+def gradient_descent(compile: Any) -> Any:
+    model = mlp()
+    return trained(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), compile)
+
+
+@program
+def value_read_before_backward(compile: Any) -> Any:
+    model = mlp()
+    return trained(model, torch.optim.AdamW(model.parameters(), lr=0.1), compile, read=True)
+
+
+@program
+def steps_counted_on_the_device(compile: Any) -> Any:
+    model = mlp()
+    return trained(model, torch.optim.Adam(model.parameters(), lr=0.1, fused=True), compile)
+
+
+@program
+def learning_rate_of_a_scheduler(compile: Any) -> Any:
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.7)
+    return trained(model, optimizer, compile, after=lambda n: scheduler.step())
+
+
+@program
+def dropout(compile: Any) -> Any:
+    model = mlp(nn.Dropout(0.4))
+    return trained(model, torch.optim.SGD(model.parameters(), lr=0.1), compile)
+
+
+@program
+def dropout_of_whole_features(compile: Any) -> Any:
+    model = nn.Sequential(nn.Conv1d(2, 3, 2), nn.Dropout1d(0.5), nn.Flatten(), nn.Linear(6, 3)).to("cuda")
+
+    @compile
+    def forward(x: Any) -> Any:
+        return model(x)
+
+    def step(n: int) -> Any:
+        loss = forward(batch(n, 4, 2, 3)).square().sum()
+        model.zero_grad()
+        loss.backward()
+        return loss.detach()
+
+    return step, lambda: [p.grad for p in model.parameters()]
+
+
+@program
+def running_statistics(compile: Any) -> Any:
+    model = mlp(nn.BatchNorm1d(8))
+    return trained(model, torch.optim.SGD(model.parameters(), lr=0.1), compile)
+
+
+@program
+def clipped_gradients(compile: Any) -> Any:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @compile
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        return norm
+
+    return lambda n: step(batch(n, 4, 6), batch(n, 4, classes=3)), lambda: list(model.parameters())
+
+
+@program
+def gradients_of_two_batches(compile: Any) -> Any:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @compile
+    def add(x: Any, y: Any) -> Any:
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss.detach()
+
+    def step(n: int) -> Any:
+        optimizer.zero_grad()
+        losses = [add(batch(2 * n + k, 4, 6), batch(2 * n + k, 4, classes=3)) for k in range(2)]
+        optimizer.step()
+        return losses
+
+    return step, lambda: [p.grad for p in model.parameters()] + list(model.parameters())
+
+
+@program
+def gradients_of_the_step_before(compile: Any) -> Any:
+    """They are there until they are cleared, although a part of the next step has been computed."""
+    model = mlp(nn.Tanh(), nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @compile
+    def step(x: Any, y: Any) -> Any:
+        loss = F.cross_entropy(model(x), y)
+        told = [loss.item()]
+        told += [p.grad.tolist() for p in model.parameters() if p.grad is not None]
+        optimizer.zero_grad()
+        loss.backward()
+        return loss.detach(), told
+
+    return lambda n: step(batch(n, 4, 6), batch(n, 4, classes=3)), list
+
+
+@program
+def attention(compile: Any) -> Any:
+    embed, layer = nn.Embedding(11, 8), nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
+    model = nn.Sequential(embed, layer, nn.Linear(8, 11)).to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+    @compile
+    def step(tokens: Any) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return lambda n: step(batch(n, 2, 5, classes=11)), lambda: list(model.parameters())
+
+
+@program
+def module_differentiated_outside(compile: Any) -> Any:
+    model = mlp(nn.Tanh())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    forward = compile(lambda x: model(x))
+
+    def step(n: int) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(forward(batch(n, 4, 6)), batch(n, 4, classes=3))
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step, lambda: [p.grad for p in model.parameters()] + list(model.parameters())
+
+
+@program
+def lengths_that_change(compile: Any) -> Any:
+    model = mlp()
+
+    @compile
+    def forward(x: Any) -> Any:
+        with torch.no_grad():
+            return model(x).softmax(-1).sum(0)
+
+    return lambda n: forward(batch(n, 3 + n % 2, 6)), list
+
+
+@program
+def views_that_are_kept(compile: Any) -> Any:
+    weight = batch(0, 4, 6)
+
+    @compile
+    def step(x: Any) -> Any:
+        y = torch.tanh(x * weight)
+        return y, y[1:], y.T, x.view(-1), weight[0], y.sum()
+
+    return lambda n: step(batch(n, 4, 6)), lambda: weight
+
+
+@program
+def written_in_place(compile: Any) -> Any:
+    counter = torch.zeros(3, device="cuda")
+
+    @compile
+    def step(x: Any) -> Any:
+        y = x * 2
+        y += 1
+        y[:, 0] = 0.5
+        y.relu_()
+        counter.add_(y.sum(0)[:3])
+        return y * counter.sum()
+
+    return lambda n: step(batch(n, 4, 6)), lambda: counter
+
+
+@program
+def decisions(compile: Any) -> Any:
+    @compile
+    def step(x: Any) -> Any:
+        y = x.exp() if x.sum() > 0 else x.sin()
+        return y.mean() if y.max() > 2 else y.sum()
+
+    return lambda n: step(batch(n, 4, 6)), list
+
+
+@program
+def data_from_the_host(compile: Any) -> Any:
+    model = mlp()
+
+    @compile
+    def step(x: Any) -> Any:
+        scaled = (x * 2 + 1).to("cuda")
+        y = model(scaled).detach()
+        return y, y.cpu() + 1, y.sum().cpu().numpy()
+
+    return lambda n: step(batch(n, 4, 6).cpu()), list
+
+
+@program
+def draws(compile: Any) -> Any:
+    @compile
+    def step(x: Any) -> Any:
+        return F.dropout(x, 0.5) + torch.rand_like(x) + torch.randn(6, device="cuda")
+
+    return lambda n: step(batch(n, 4, 6)), list
+
+
+@program
+def what_cannot_be_captured(compile: Any) -> Any:
+    @compile
+    def step(x: Any) -> Any:
+        square = x[:, :4] + 4 * torch.eye(4, device="cuda")
+        return torch.linalg.inv(square * 2).sin()
+
+    return lambda n: step(batch(n, 4, 6)), list
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return str(value.device), value.stride(), value.detach().cpu().numpy().copy()
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [plain(element) for element in value]
+    return value
+
+
+def check_same(one: Any, other: Any, where: str) -> None:
+    if isinstance(one, (list, tuple)):
+        assert len(one) == len(other), where
+        for place, (first, second) in enumerate(zip(one, other)):
+            check_same(first, second, f"{where}[{place}]")
+    elif hasattr(one, "tobytes"):
+        torch.testing.assert_close(torch.from_numpy(other), torch.from_numpy(one), rtol=1e-5, atol=1e-6, msg=where)
+    else:
+        assert one == other, where
+
+
+# What the latest step of the first way was computed in, where it is not one graph: graphs and calls between them.
+PIECES = {
+    "value_read_before_backward": 2,
+    "gradients_of_the_step_before": 2,
+    "dropout_of_whole_features": 2,  # the backward pass is the program's
+    "running_statistics": 5,
+    "attention": 6,
+    "module_differentiated_outside": 2,
+    "written_in_place": 2,
+    "decisions": 3,
+    "data_from_the_host": 2,
+    "what_cannot_be_captured": 3,
+}
+
+
+def compiling(compiled: list[Compiled]) -> Callable[[Any], Compiled]:
+    def compile(function: Any) -> Compiled:
+        compiled.append(Compiled(function, always=True))
+        return compiled[-1]
+
+    return compile
+
+
+@pytest.mark.filterwarnings("ignore:.*has no kernel for GPUs")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_compiled_programs_give_what_they_give_as_they_are_written(name: str) -> None:
+    compiled: list[Compiled] = []
+    twins = []
+    for one in (lambda function: function, compiling(compiled)):
+        torch.manual_seed(0)
+        twins.append(PROGRAMS[name](one))
+    kept = []
+    for n in range(STEPS):
+        seen = []
+        for step, watched in twins:
+            torch.manual_seed(100 + n)
+            result = step(n)
+            seen.append([plain(result), plain(watched()), torch.get_rng_state().tolist()])
+        check_same(*seen, f"{name}, step {n}")
+        kept.append((result, seen[1][0]))
+    for result, numbers in kept:
+        check_same(plain(result), numbers, f"{name}, kept")
+    report = compiled[0].report()
+    assert report.walked >= 3, str(report)
+    assert report.ways[0].launches == PIECES.get(name, 1), str(report)
+
+
+class _Counted:
+    """Counts what the host puts on the emulated device."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.works = self.graphs = 0
+        used: Any = driver.get("a test")
+        put, launch = used.put, used.launch_graph
+
+        def counted(work: Any) -> None:
+            self.works += not used._recording
+            put(work)
+
+        def started(*args: Any) -> None:
+            self.graphs += 1
+            launch(*args)
+
+        monkeypatch.setattr(used, "put", counted)
+        monkeypatch.setattr(used, "launch_graph", started)
+
+    def of(self, run: Callable[[], Any]) -> tuple[int, int]:
+        before = self.works, self.graphs
+        run()
+        return self.works - before[0], self.graphs - before[1]
+
+
+@pytest.mark.skipif(not driver.is_emulated(), reason="counts what is put on the emulated device")
+@pytest.mark.parametrize(
+    "name, eager, walked",
+    [
+        # 2 copies of what has changed, the check of the labels; the optimizer
+        ("gradient_descent", 16, 4),
+        ("steps_counted_on_the_device", 17, 5),
+        # the loss of the step before is copied for who has it; places in the random stream
+        ("dropout", 18, 5),
+        ("views_that_are_kept", 3, 1),
+    ],
+)
+def test_launches_of_a_step(name: str, eager: int, walked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = _Counted(monkeypatch)
+    (plainly, _), (step, _) = PROGRAMS[name](lambda function: function), PROGRAMS[name](compiling([]))
+    for n in range(4):
+        plainly(n), step(n)
+    inputs = counted.of(lambda: (batch(4, 4, 6), batch(4, 4, classes=3)))[0] * (name != "views_that_are_kept")
+    inputs = inputs or counted.of(lambda: batch(4, 4, 6))[0]
+    works, graphs = counted.of(lambda: plainly(4))
+    assert (works - inputs, graphs) == (eager, 0)
+    works, graphs = counted.of(lambda: step(4))
+    assert (works - inputs, graphs) == (walked, 1)
+
+
+def test_a_graph_that_gives_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls are made one by one."""
+    captured = pieces.Pieces._captured
+
+    def spoiled(self: Any, graph: Any, before: Any, stop: int, kept: Any) -> Any:
+        piece = captured(self, graph, before, stop, kept)
+        used: Any = driver.get("a test")
+        used._graphs[graph._executable].pop()
+        return piece
+
+    monkeypatch.setattr(pieces.Pieces, "_captured", spoiled)
+    compiled: list[Compiled] = []
+    twins = [PROGRAMS["gradient_descent"](one) for one in (lambda function: function, compiling(compiled))]
+    with torch.no_grad():
+        for one, other in zip(twins[0][1](), twins[1][1]()):
+            if isinstance(one, torch.Tensor):
+                other.copy_(one)
+    for n in range(4):
+        check_same(*[plain([step(n), watched()]) for step, watched in twins], f"step {n}")
+    (way,) = compiled[0].report().ways
+    assert way.walked == 2 and way.in_kernels == 0
+    assert "a graph of it gave something else than its calls" in {row.why for row in way.in_python}
+
+
+def test_a_captured_function_is_left_as_it_is_written() -> None:
+    """Inside somebody else's capture nothing is recorded or walked."""
+    step, x = torch.compile(lambda x: x * 2 + 1), torch.ones(3, device="cuda")
+    for _ in range(3):
+        step(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = step(x)
+    x.fill_(4)
+    graph.replay()
+    assert y.tolist() == [9.0] * 3
+
+
+def test_what_a_report_says() -> None:
+    compiled: list[Compiled] = []
+    step, _ = PROGRAMS["attention"](compiling(compiled))
+    for n in range(4):
+        step(n)
+    text = str(compiled[0].report())
+    assert "in Python: 1 x scaled_dot_product_attention" in text and "place its kernels do not read from" in text
+
+
+@triton.jit
+def add_one_kernel(x, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + place, tl.load(x + place, mask=place < count) + 1, mask=place < count)
+
+
+def test_a_kernel_of_the_programs_own_is_seen() -> None:
+    """What it writes no op has written, so the function runs as it is written."""
+    compiled: list[Compiled] = []
+
+    def body(x: Any) -> Any:
+        y = x * 2
+        z = y.sin()
+        add_one_kernel[(1,)](y, 24, BLOCK=32)
+        return z + y, y
+
+    step = compiling(compiled)(body)
+    for n in range(4):
+        check_same(plain(body(batch(n, 4, 6))), plain(step(batch(n, 4, 6))), f"step {n}")
+    assert compiled[0].walked == 0 and "a kernel of the program's own" in str(compiled[0].report())
+
+
+def test_another_stream_is_left() -> None:
+    """Graphs are started on the stream on which the first ones were: what they leave in memory is not read from another one."""
+    step, x = torch.compile(lambda x: x * 2 + 1), torch.ones(3, device="cuda")
+    for _ in range(3):
+        step(x)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        assert step(x).tolist() == [3.0] * 3
+    assert step.walked == 1 and "it is called on another stream" in str(step.report())
+
+
+def _asks_for_gradients(x: Any, w: Any) -> Any:
+    (slope,) = torch.autograd.grad((x * w).tanh().sum(), [w])
+    return slope
+
+
+def _differentiates_gradients(x: Any, w: Any) -> Any:
+    (slope,) = torch.autograd.grad((x * w).tanh().sum(), [w], create_graph=True)
+    w.grad = None
+    slope.square().sum().backward()
+    return w.grad.clone()
+
+
+def _makes_a_leaf(x: Any, w: Any) -> Any:
+    leaf = (x * 2).requires_grad_()
+    (leaf * w.detach()).tanh().sum().backward()
+    return leaf.grad.clone()
+
+
+def _has_a_hook(x: Any, w: Any) -> Any:
+    w.grad = None
+    handle = w.register_hook(lambda g: g * 2)
+    (x * w).tanh().sum().backward()
+    handle.remove()
+    return w.grad.clone()
+
+
+@pytest.mark.parametrize("step", [_asks_for_gradients, _differentiates_gradients, _makes_a_leaf, _has_a_hook])
+def test_what_is_recorded_on_the_cpu_alone_runs_as_it_is_written(step: Any) -> None:
+    w = torch.linspace(-1, 1, 5, device="cuda").requires_grad_()
+    compiled: Any = torch.compile(step)
+    for n in range(5):
+        x = batch(n, 5)
+        assert compiled(x, w).tolist() == step(x, w).tolist()
+    assert compiled.walked == 0 and " on a GPU" in str(compiled.report()) + " on a GPU" * (step is _makes_a_leaf)
+
+
+def test_mode_replay_walks() -> None:
+    w = torch.linspace(-1, 1, 5, device="cuda")
+    step: Any = torch.compile(lambda x: (x * w).tanh().sum(), mode="replay")
+    for n in range(6):
+        x = batch(n, 5)
+        assert step(x).item() == (x * w).tanh().sum().item()
+    assert step.walked >= 3 and "not replayed: it is computed on a GPU" in str(step.report())
+
+
+def test_each_size_is_recorded() -> None:
+    step: Any = torch.compile(lambda x: (x * 2).tanh().sum())
+    for n in range(18):
+        x = batch(n, 3 + n % 6)
+        assert step(x).item() == (x * 2).tanh().sum().item()
+    assert step.ways == 6 and step.walked >= 10
