@@ -88,7 +88,6 @@ LEFT = {
     "functional_transforms": "",
     "epochs_of_a_loader": "a value is read",
     "several_inputs": "a value is read",
-    "mixtures_of_experts": "nonzero, whose result depends on values",
 }
 
 
