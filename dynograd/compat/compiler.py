@@ -14,8 +14,8 @@ from dynograd.base import stubs
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn.module import Module
 from dynograd.plans.compiling import STANCES, Compiled, forget_all, set_stance_to
-from dynograd.plans.graphs import Graph
-from dynograd.plans.reports import Report
+from dynograd.plans.reporting.graphs import Graph
+from dynograd.plans.reporting.reports import Report
 from dynograd.plans.sized.marks import mark
 from dynograd.tensor.tensor import Tensor
 

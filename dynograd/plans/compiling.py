@@ -19,12 +19,12 @@ from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
 from dynograd.plans.choosing import program_of
-from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.inputs import let_go, pointers_of
-from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.replaying.functions import Replays
-from dynograd.plans.reports import Report, report_of
+from dynograd.plans.reporting.graphs import Graph, described_result, graph_of, graphs_of
+from dynograd.plans.reporting.naming import names_of_arguments
+from dynograd.plans.reporting.reports import Report, report_of
 from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.families import Families

@@ -11,7 +11,7 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.nn import functional as F
-from dynograd.plans.graphs import DRAWN
+from dynograd.plans.reporting.graphs import DRAWN
 
 OUTSIDE = torch.full((3,), 2.0)
 LAYER = nn.Linear(3, 3)

@@ -10,9 +10,9 @@ from typing import Any
 from dynograd.overrides.fx.graph import Graph
 from dynograd.overrides.fx.graph_module import GraphModule
 from dynograd.overrides.fx.node import Argument, Node
-from dynograd.plans.graphs import DRAWN, Value
-from dynograd.plans.graphs import Graph as Record
-from dynograd.plans.graphs import Node as Step
+from dynograd.plans.reporting.graphs import DRAWN, Value
+from dynograd.plans.reporting.graphs import Graph as Record
+from dynograd.plans.reporting.graphs import Node as Step
 
 __all__ = ["from_record"]
 

@@ -12,7 +12,7 @@ from dynograd.autograd.nodes import line_text
 from dynograd.base import dtypes
 from dynograd.base.shapes import Size
 from dynograd.ops.op import Op
-from dynograd.plans.naming import names_within
+from dynograd.plans.reporting.naming import names_within
 from dynograd.plans.steps import Path
 from dynograd.tensor.tensor import Tensor
 

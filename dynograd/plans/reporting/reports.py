@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from dynograd.autograd.nodes import line_text
 from dynograd.plans.calls import Call
-from dynograd.plans.graphs import Value, counted, inputs_of, shown_line, walks_of
 from dynograd.plans.lowering.reasons import why_in_python
+from dynograd.plans.reporting.graphs import Value, counted, inputs_of, shown_line, walks_of
 from dynograd.plans.steps import Path
 
 __all__ = ["Break", "Group", "InPython", "Report", "Segment", "Sequence", "Way", "report_of"]

@@ -1,0 +1,1 @@
+"""What is said of records: reports, and graphs that programs can read."""
