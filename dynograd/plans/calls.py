@@ -8,7 +8,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.kernels.build.launches import Launch
-from dynograd.plans.array_kinds import own_copy
+from dynograd.plans.gpu.array_kinds import own_copy
 
 __all__ = ["Call"]
 

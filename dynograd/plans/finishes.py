@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from dynograd.arrays import ndarray
-from dynograd.plans.array_kinds import same_part
 from dynograd.plans.calls import Call
+from dynograd.plans.gpu.array_kinds import same_part
 from dynograd.plans.groups import Group
 from dynograd.plans.lowering import Lowered, layouts
 from dynograd.plans.lowering.bound import arrays_of

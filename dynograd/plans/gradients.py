@@ -17,8 +17,8 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.interpreter import TENSORS, differentiation
 from dynograd.interpreter.history import in_its_own_place
-from dynograd.plans.array_kinds import is_on_cpu
 from dynograd.plans.calls import Call
+from dynograd.plans.gpu.array_kinds import is_on_cpu
 from dynograd.plans.graph_passes import GraphPass, RulesAsOps, modes_of_rules, seeds_of
 from dynograd.plans.passes import Event, Pass
 from dynograd.plans.python_forms import CopyForm

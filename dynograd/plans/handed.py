@@ -16,7 +16,7 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter import differentiation
 from dynograd.interpreter.tensor_parts import Meta
-from dynograd.plans.array_kinds import is_contiguous
+from dynograd.plans.gpu.array_kinds import is_contiguous
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 

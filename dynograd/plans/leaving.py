@@ -10,7 +10,7 @@ from dynograd.amp.autocasting import STATE
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import differentiation
-from dynograd.plans.array_kinds import is_writeable, may_share, same_part
+from dynograd.plans.gpu.array_kinds import is_writeable, may_share, same_part
 from dynograd.plans.gradients import run_again
 from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.inputs import settle

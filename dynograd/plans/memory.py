@@ -9,7 +9,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
-from dynograd.plans.array_kinds import PLAIN, is_writeable, may_share
+from dynograd.plans.gpu.array_kinds import PLAIN, is_writeable, may_share
 
 __all__ = ["Arena", "Memory", "bounds", "is_part_of_any", "write"]
 

@@ -13,8 +13,8 @@ from dynograd.interpreter.history import AliasBackward
 from dynograd.interpreter.tensor_parts import Meta
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.reduce.deferred_sums import DeferredSum
-from dynograd.plans.array_kinds import PLAIN, bytes_alike, is_writeable
 from dynograd.plans.calls import Call
+from dynograd.plans.gpu.array_kinds import PLAIN, bytes_alike, is_writeable
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
 from dynograd.tensor.tensor import Tensor
 

@@ -9,8 +9,8 @@ from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
-from dynograd.plans.array_kinds import may_share, own_copy
-from dynograd.plans.choosing import program_of
+from dynograd.plans.gpu.array_kinds import may_share, own_copy
+from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write

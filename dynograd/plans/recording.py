@@ -23,8 +23,8 @@ from dynograd.interpreter.view_history import follow_base
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
-from dynograd.plans.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.calls import Call
+from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
 from dynograd.plans.lowering import described

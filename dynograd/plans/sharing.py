@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
-from dynograd.plans.array_kinds import own_copy
+from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.handed import Handed, become, new_handed
 from dynograd.plans.memory import Arena
 from dynograd.plans.walk_readers import WalkReader

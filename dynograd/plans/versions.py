@@ -19,7 +19,7 @@ from dynograd.autograd.writes import count_on, version
 from dynograd.interpreter.tensor_parts import steps_of, view_of
 from dynograd.interpreter.view_history import replay
 from dynograd.ops.layout.conversions import copied
-from dynograd.plans.array_kinds import may_share, own_copy
+from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.handed import Handed, Read, become, stand_for
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, saved_of

@@ -17,8 +17,8 @@ from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
-from dynograd.plans.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.comparing import same
+from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving

@@ -8,7 +8,7 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.plans.array_kinds import extent
+from dynograd.plans.gpu.array_kinds import extent
 
 __all__ = ["Bindings", "Place", "Regions", "room_for", "whole_of"]
 

@@ -13,7 +13,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
 from dynograd.cuda import copies
-from dynograd.plans.array_kinds import own_copy
+from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.gpu.calls import GpuCall, Unknown
 from dynograd.plans.gpu.pieces import Piece, Pieces
 from dynograd.plans.gpu.places import Bindings, Place, Regions, room_for, whole_of

@@ -83,8 +83,8 @@ class Replays:
         if trace is None or any([path is walk.path for path in known.refused]):
             return
         try:
-            if walk.path.program.on_gpu or any([outside.address is not None for outside in walk.path.outside]):
-                raise NotReplayed("it is computed on a GPU, or gets a parameter's memory as an input")
+            if walk.path.program.on_gpu:
+                raise NotReplayed("it is computed on a GPU")
             known.replays.insert(0, Replay(trace, args, kwargs, box))
         except NotReplayed as error:
             known.refused.append(walk.path)

@@ -110,6 +110,8 @@ class Learned:
                 raise NotReplayed("a tensor from outside comes from where it cannot be watched")
         for number, tensor in walk.bound.items():
             place = self.locations.get(id(tensor))
+            if path.outside[number].address is not None and (place is not None or id(tensor) in trace.calls):
+                raise NotReplayed("it gets a parameter's memory as an input")
             if place is not None:
                 self.arguments_of.append((number, place))
             elif id(tensor) in trace.calls:
