@@ -18,12 +18,7 @@ from dynograd.base import values
 from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
-<<<<<<< HEAD
-from dynograd.plans.choosing import program_of
-=======
 from dynograd.plans.gpu.choosing import program_of
-from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
->>>>>>> gpumerge
 from dynograd.plans.inputs import let_go, pointers_of
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.replaying.functions import Replays
