@@ -22,6 +22,7 @@ from dynograd.ops.readers import CALLS
 from dynograd.optim.optimizer import Optimizer
 from dynograd.plans.handed import Handed
 from dynograd.plans.programs import Program
+from dynograd.plans.reporting.naming import is_filled
 from dynograd.plans.walks import Walk
 from dynograd.tensor.tensor import Tensor
 
@@ -180,7 +181,7 @@ class Places:
             for part in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
                 self.note(part, f"{name}'s defaults", depth)
         for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            if not _is_filled(cell) or isinstance(cell.cell_contents, Handed) or (library and not _is_of_user(cell)):
+            if not is_filled(cell) or isinstance(cell.cell_contents, Handed) or (library and not _is_of_user(cell)):
                 continue
             self.attributes.append((cell, "cell_contents", cell.cell_contents, variable))
             self.note(cell.cell_contents, variable, depth, function.__code__.co_names)
@@ -294,16 +295,8 @@ class Guards:
         return next((name for array, content, name in self.arrays if array.tobytes() != content), "")
 
 
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:  # empty
-        return False
-    return True
-
-
 def _is_of_user(cell: types.CellType) -> bool:
-    if not _is_filled(cell):
+    if not is_filled(cell):
         return False
     content = getattr(cell.cell_contents, "__func__", cell.cell_contents)
     return type(content) is types.FunctionType and not is_library(content.__module__ or "")

@@ -11,7 +11,7 @@ from typing import Any
 from dynograd.nn.module import Module
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["names_of_arguments", "names_within"]
+__all__ = ["is_filled", "names_of_arguments", "names_within"]
 
 _DEEPEST = 4  # lists of lists, functions that call functions
 
@@ -86,7 +86,7 @@ def _reached_by(function: Any, seen: set[int], depth: int = 0) -> Iterator[tuple
     if not isinstance(function, types.FunctionType) or function.__module__.startswith("dynograd."):
         return
     values = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    reached = {name: cell.cell_contents for name, cell in values.items() if _is_filled(cell)}
+    reached = {name: cell.cell_contents for name, cell in values.items() if is_filled(cell)}
     for name in _names_in(function.__code__):
         if name in function.__globals__:
             reached.setdefault(name, function.__globals__[name])
@@ -96,7 +96,8 @@ def _reached_by(function: Any, seen: set[int], depth: int = 0) -> Iterator[tuple
             yield from _reached_by(value, seen, depth + 1)
 
 
-def _is_filled(cell: types.CellType) -> bool:
+def is_filled(cell: types.CellType) -> bool:
+    """Whether a closure has put something into it by now."""
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:  # empty
