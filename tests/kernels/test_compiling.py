@@ -112,6 +112,7 @@ def test_generated_source_is_cached_by_its_text(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache_files, "_folders", {})
     monkeypatch.setattr(kernel_cache, "_counts", dict.fromkeys(kernel_cache._counts, 0))
+    monkeypatch.setattr(kernel_cache, "_names", [])
     for value in (1.0, 1.0, 2.0):
         kernel = compile_source(SOURCE.format(value=value), "filled", chunk=True)
         assert isinstance(kernel, Chunked)
@@ -155,6 +156,7 @@ def test_an_entry_that_cannot_be_loaded_is_compiled_again(tmp_path, monkeypatch)
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache_files, "_folders", {})
     monkeypatch.setattr(kernel_cache, "_counts", dict.fromkeys(kernel_cache._counts, 0))
+    monkeypatch.setattr(kernel_cache, "_names", [])
     for _ in range(2):
         x = np.zeros(2)
         compile_source(SOURCE.format(value=4.0), "filled", chunk=True)(x, count=2, work=2)

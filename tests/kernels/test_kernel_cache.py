@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import warnings
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 import dynograd
 from dynograd.base import cache_files
 from dynograd.kernels.build import kernel_cache
+from dynograd.kernels.build.notices import Notices
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +26,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(cache_files, "_folders", {})
     monkeypatch.setattr(cache_files, "_full", set())
     monkeypatch.setattr(kernel_cache, "_counts", dict.fromkeys(kernel_cache._counts, 0))
+    monkeypatch.setattr(kernel_cache, "_names", [])
     return tmp_path / "kernels"
 
 
@@ -230,3 +233,27 @@ def test_what_compiles_other_code_has_entries_of_its_own(tmp_path):
     assert run_program(tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")["compiled"] > 0
     assert run_program(tmp_path, NUMBA_BOUNDSCHECK="1")["compiled"] > 0
     assert run_program(tmp_path)["compiled"] == 0
+
+
+def test_counts_are_right_while_other_threads_compile(folder, monkeypatch):
+    """`compiled` is the length of `names`, whenever a thread asks."""
+
+    monkeypatch.setattr(kernel_cache, "notices", Notices())
+
+    def compile_some():
+        for number in range(2000):
+            kernel_cache.note_compiled(f"kernel{number}")
+
+    threads = [threading.Thread(target=compile_some) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        seen = [kernel_cache.statistics() for _ in range(2000)]
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(counts["compiled"] == len(counts["names"]) for counts in seen)
+    assert kernel_cache.statistics()["compiled"] == 4000

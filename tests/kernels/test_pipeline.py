@@ -42,6 +42,7 @@ def test_a_helper_has_no_machine_code_until_python_calls_it(tmp_path, monkeypatc
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache_files, "_folders", {})
     monkeypatch.setattr(kernel_cache, "_counts", dict.fromkeys(kernel_cache._counts, 0))
+    monkeypatch.setattr(kernel_cache, "_names", [])
     helper = compile_source("def helper(x):\n    return x * 3.0\n", "helper")
     caller = compile_source("def caller(x):\n    return helper(x) + 1.0\n", "caller", {"helper": helper})
     assert caller(2.0) == 7.0

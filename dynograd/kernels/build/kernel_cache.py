@@ -11,6 +11,7 @@ the packs.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from dynograd.kernels.build.notices import notices
 
 _MAGIC = b"dynograd kernel 2\n"
 _LENGTH = 8  # bytes
-_counts = {"compiled": 0, "loaded": 0, "packed": 0, "damaged": 0}
+_counting = threading.Lock()  # kernels are compiled and loaded by several threads
+_counts = {"loaded": 0, "packed": 0, "damaged": 0}
 _names: list[str] = []
 _used: list[str] = []
 
@@ -36,7 +38,8 @@ def statistics() -> dict[str, Any]:
     >>> sorted(dynograd.kernel_cache_statistics())
     ['compiled', 'damaged', 'loaded', 'names', 'packed', 'seconds']
     """
-    return {**_counts, "seconds": round(notices.total, 3), "names": tuple(_names)}
+    names = tuple(_names)
+    return {"compiled": len(names), **_counts, "seconds": round(notices.total, 3), "names": names}
 
 
 def clear() -> int:
@@ -79,7 +82,7 @@ def read(name: str) -> bytes | None:
         return None
     payload, is_there = cache_files.read(where / f"{name}.kernel", _MAGIC)
     if payload is not None:
-        _counts["loaded"] += 1
+        _count("loaded")
     elif is_there:
         discard(name)
     return payload
@@ -95,17 +98,22 @@ def read_packed(name: str, level: str, numba_version: str) -> bytes | None:
     payload = packs.read(name, level, numba_version)
     if payload is None:
         return read(name)
-    _counts["packed"] += 1
+    _count("packed")
     return payload
 
 
 def discard(name: str) -> None:
     """Deletes an entry that turned out to be of no use; one of a pack is not read again."""
-    _counts["damaged"] += 1
+    _count("damaged")
     where = None if packs.refuse(name) else folder()
     if where is not None:
         with contextlib.suppress(OSError):
             (where / f"{name}.kernel").unlink()
+
+
+def _count(what: str) -> None:
+    with _counting:
+        _counts[what] += 1
 
 
 def joined(machine_code: bytes, bitcode: bytes) -> bytes:
@@ -129,7 +137,6 @@ def write(name: str, payload: bytes) -> None:
 
 def note_compiled(name: str) -> None:
     """Counts a kernel that had to be compiled."""
-    _counts["compiled"] += 1
     _names.append(name)
     notices.count()
 
