@@ -27,6 +27,7 @@ __all__ = [
     "NumberRangeError",
     "OutOfMemoryError",
     "RaggedSizeError",
+    "RankError",
     "ShapeError",
     "StateDictError",
     "WorkerDied",
@@ -117,6 +118,15 @@ class WorkerDied(LoaderError):
     `worker_id`, `pid`, `exitcode` (minus the signal's number if one killed it) and `signal` (its name or None) say which and how,
     `indices` what it was working on, `in_flight` all that it had been given and had not finished: a list of lists of indices.
     """
+
+
+class RankError(DynogradError, RuntimeError):
+    """A process of a group ended, does not come, or calls another collective than the others.
+
+    `rank` is its number in the group, None where it is not known which.
+    """
+
+    rank: int | None = None
 
 
 class WorkerMemoryError(WorkerDied, MemoryError):

@@ -58,8 +58,6 @@ _UNCOMPILED = "nothing is translated: what it gets comes back and runs eagerly, 
 _SAID = f"{_UNCOMPILED} Leave the call out, or say so with disable=True."
 _UNUSED = "Options of PyTorch 2.13 are known, and change nothing here: leave the line out."
 _TF32 = "allow_tf32 acts; the others are remembered, and change nothing: leave the line out."
-_ALONE = "a group has one process here, and there is nobody to send to or to receive from."
-_NO_PEER = "Ask distributed.get_world_size(), which is 1, before."
 _NO_XPU = "there are no XPU devices here."
 _NO_MPS = "there are no MPS devices here."
 _ASK_MPS = "Ask mps.is_available(), which is False, before; use device='cpu'."
@@ -145,14 +143,6 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "xpu.get_device_capability": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
     "xpu.get_device_properties": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
 
-    "distributed.isend": (NotImplementedError, lambda tensor, dst=None, *args, **kwargs: _ALONE, _NO_PEER),
-    "distributed.irecv": (NotImplementedError, lambda tensor, src=None, *args, **kwargs: _ALONE, _NO_PEER),
-    "distributed.send": (NotImplementedError, lambda tensor, dst=None, *args, **kwargs: _ALONE, _NO_PEER),
-    "distributed.recv": (NotImplementedError, lambda tensor, src=None, *args, **kwargs: _ALONE, _NO_PEER),
-    "distributed.send_object_list": (NotImplementedError, lambda object_list, dst=None, *args, **kwargs: _ALONE, _NO_PEER),
-    "distributed.recv_object_list": (NotImplementedError, lambda object_list, src=None, *args, **kwargs: _ALONE, _NO_PEER),
-    "distributed.P2POp": (NotImplementedError, lambda op, tensor, peer=None, *args, **kwargs: _ALONE, _NO_PEER),
-    "distributed.batch_isend_irecv": (NotImplementedError, lambda p2p_op_list: _ALONE, _NO_PEER),
     "distributed.rpc.api._require_initialized": (MARKER, lambda func: func, "what it marks refuses when it is called."),
     "mps.is_available": (CONSTANT, lambda: False, _NO_MPS),
     "mps.device_count": (CONSTANT, lambda: 0, _NO_MPS),

@@ -1,8 +1,7 @@
-"""`torch.distributed` for a group of one process: programs written for many run alone, unchanged.
+"""`torch.distributed`: processes that train together, over MPI, and a group of one for a process that trains on its own.
 
-A process that trains on its own is a group of one: it is rank 0 of 1, sums over the group are its own numbers, and nothing waits.
-All collectives check their arguments as with many. There is no communication between processes: `init_process_group` with a larger
-world refuses and says so.
+`python -m dynograd.run -n 4 train.py` starts them. A process alone is rank 0 of 1: sums over the group are its own numbers, nothing waits,
+and all collectives check their arguments as with many. `simulate` runs a program's ranks in threads.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from dynograd.base import stubs
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.distributed.collectives import (
-    Work,
     all_gather,
     all_gather_into_tensor,
     all_gather_object,
@@ -32,8 +30,6 @@ from dynograd.distributed.collectives import (
 from dynograd.distributed.groups import (
     Backend,
     GroupMember,
-    ProcessGroup,
-    ReduceOp,
     destroy_process_group,
     get_backend,
     get_global_rank,
@@ -53,6 +49,19 @@ from dynograd.distributed.groups import (
     is_xccl_available,
     new_group,
 )
+from dynograd.distributed.messages import (
+    P2POp,
+    batch_isend_irecv,
+    irecv,
+    isend,
+    recv,
+    recv_object_list,
+    send,
+    send_object_list,
+)
+from dynograd.distributed.process_groups import ProcessGroup, Work
+from dynograd.distributed.reductions import ReduceOp
+from dynograd.distributed.simulation import simulate
 
 globals().update(stubs.names("distributed"))
 
@@ -60,6 +69,7 @@ __all__ = [
     *stubs.names("distributed"),
     "Backend",
     "GroupMember",
+    "P2POp",
     "ProcessGroup",
     "ReduceOp",
     "Work",
@@ -70,6 +80,7 @@ __all__ = [
     "all_to_all",
     "all_to_all_single",
     "barrier",
+    "batch_isend_irecv",
     "broadcast",
     "broadcast_object_list",
     "destroy_process_group",
@@ -83,6 +94,7 @@ __all__ = [
     "get_world_size",
     "group",
     "init_process_group",
+    "irecv",
     "is_available",
     "is_gloo_available",
     "is_initialized",
@@ -91,13 +103,19 @@ __all__ = [
     "is_torchelastic_launched",
     "is_ucc_available",
     "is_xccl_available",
+    "isend",
     "monitored_barrier",
     "new_group",
+    "recv",
+    "recv_object_list",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",
+    "send",
+    "send_object_list",
+    "simulate",
 ]
 
 _show_plainly(globals())

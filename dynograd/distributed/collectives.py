@@ -1,19 +1,27 @@
-"""What the processes of a group do together, for a group of one: numbers stay, and are copied where a result has a place of its own."""
+"""What the processes of a group do together. All of them call the same collectives, with the same shapes, in the same order.
+
+Numbers are joined in a fixed order (`reductions`), so that the same bits come of it in each run and in each process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from dynograd.autograd import no_grad
+import numpy as np
+
 from dynograd.base.hints import DeviceLike
-from dynograd.distributed.groups import ProcessGroup, ReduceOp, check_rank, group_of
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.distributed.buffers import Buffer, as_tensor, check_pair, described, tensors_of
+from dynograd.distributed.communicators.protocol import Communicator
+from dynograd.distributed.groups import GroupMember, group_of, peer
+from dynograd.distributed.process_groups import ProcessGroup, Work, seconds_of
+from dynograd.distributed.reductions import ReduceOp, check_reduction
+from dynograd.errors import ShapeError
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
-    "Work",
     "all_gather",
     "all_gather_into_tensor",
     "all_gather_object",
@@ -25,87 +33,94 @@ __all__ = [
     "broadcast_object_list",
     "gather",
     "gather_object",
+    "is_outside",
     "monitored_barrier",
+    "packed",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",
+    "unpacked",
 ]
 
 
-class Work:
-    """The handle of a collective called with `async_op=True`; it is done already.
-
-    >>> dynograd.distributed.init_process_group()
-    >>> work = dynograd.distributed.barrier(async_op=True)
-    >>> dynograd.distributed.destroy_process_group()
-    >>> work.is_completed()
-    True
-    """
-
-    def is_completed(self) -> bool:
-        """Whether it is done: always.
-
-        Returns:
-            True.
-        """
-        return True
-
-    def is_success(self) -> bool:
-        """Whether it went well: always.
-
-        Returns:
-            True.
-        """
-        return True
-
-    def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """Waits until it is done: it is.
-
-        Args:
-            timeout: not needed.
-        Returns:
-            True.
-        """
-        return True
+def is_outside(group: Any) -> bool:
+    """Whether this process is none of the group: it then does nothing."""
+    return group is GroupMember.NON_GROUP_MEMBER or (isinstance(group, int) and group == GroupMember.NON_GROUP_MEMBER)
 
 
-def _done(async_op: bool) -> Work | None:
-    return Work() if async_op else None
+def _run(
+    group: ProcessGroup | None,
+    call: str,
+    task: Callable[[Communicator], Any],
+    async_op: bool,
+    results: Sequence[Tensor],
+) -> Work | None:
+    work = group_of(group).run(call, task, async_op=async_op, results=results)
+    return work if async_op else None
 
 
-def _tensor(who: str, name: str, value: Any) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"{who}: expected {name} to be a Tensor, got {type(value).__name__}. Make one with tensor(...)."
+def _sizes(tensors: Sequence[Tensor]) -> str:
+    first = described(tensors[0])
+    is_even = all([tensor.shape == tensors[0].shape for tensor in tensors])
+    return first if is_even else described(*tensors)
+
+
+def _equal_parts(array: np.ndarray, size: int) -> list[np.ndarray]:
+    return list(array.reshape(size, -1))
+
+
+def _split(
+    who: str, name: str, tensor: Tensor, sizes: Sequence[int] | None, size: int, array: np.ndarray
+) -> list[np.ndarray]:
+    """Rows of `tensor` for each process, as flat arrays."""
+    if tensor.ndim == 0:
+        raise ShapeError(f"{who}: {name} is a number, and has no rows to split among {size} processes.")
+    rows = tensor.shape[0]
+    if not sizes:
+        if rows % size:
+            raise ShapeError(
+                f"{who}: the {rows} rows of {name} do not divide among {size} processes. Give {name}_split_sizes."
+            )
+        sizes = [rows // size] * size
+    if len(sizes) != size or sum(sizes) != rows or min(sizes) < 0:
+        processes = "process" if size == 1 else "processes"
+        raise ValueError(
+            f"{who}: {name}_split_sizes={list(sizes)} do not sum to the {rows} rows of {name} of {size} {processes}."
         )
-    return value
+    width = array.size // rows if rows else 0
+    ends = np.cumsum([0, *sizes]) * width
+    return [array[start:end] for start, end in zip(ends[:-1], ends[1:])]
 
 
-def _one_of(who: str, name: str, values: Any) -> Tensor:
-    """The only tensor of a list that has one for each process."""
-    if not isinstance(values, (list, tuple)) or len(values) != 1:
-        shown = f"{len(values)} of them" if isinstance(values, (list, tuple)) else type(values).__name__
-        raise ValueError(f"{who}: expected {name} to be a list of 1 Tensor (one for each process), got {shown}.")
-    return _tensor(who, f"{name}[0]", values[0])
+def packed(value: object) -> np.ndarray:
+    return np.frombuffer(pickle.dumps(value, protocol=5), np.uint8)
 
 
-def _copy(who: str, target: Tensor, source: Tensor) -> None:
-    if target.shape.numel() != source.shape.numel():
-        raise ShapeError(
-            f"{who}: output of shape {tuple(target.shape)} cannot hold input of shape {tuple(source.shape)} of 1 process. Make it "
-            f"dynograd.empty_like(input)."
-        )
-    if target.dtype != source.dtype:
-        raise DtypeError(f"{who}: output has {target.dtype}, input {source.dtype}; they must be of one dtype.")
-    with no_grad():
-        target.copy_(source.reshape(target.shape))
+def unpacked(data: np.ndarray) -> Any:
+    return pickle.loads(data.tobytes())  # of a process of the same program
 
 
-def _reduction(who: str, op: Any) -> None:
-    if not isinstance(op, ReduceOp):
-        raise TypeError(f"{who}: expected op to be a ReduceOp such as ReduceOp.SUM, got {op!r}.")
+def _gathered(communicator: Communicator, value: object) -> list[Any]:
+    """The objects of all processes."""
+    data = packed(value)
+    lengths = [np.empty(1, np.int64) for _ in range(communicator.size)]
+    communicator.all_gather(np.array([data.size], np.int64), lengths)
+    texts = [np.empty(int(length[0]), np.uint8) for length in lengths]
+    communicator.all_gather(data, texts)
+    return [value if place == communicator.rank else unpacked(text) for place, text in enumerate(texts)]
+
+
+def _sent(communicator: Communicator, value: object, root: int) -> Any:
+    """The object of the process `root`."""
+    data = packed(value) if communicator.rank == root else np.empty(0, np.uint8)
+    length = np.array([data.size], np.int64)
+    communicator.broadcast(length, root)
+    if communicator.rank != root:
+        data = np.empty(int(length[0]), np.uint8)
+    communicator.broadcast(data, root)
+    return value if communicator.rank == root else unpacked(data)
 
 
 def all_reduce(
@@ -117,7 +132,7 @@ def all_reduce(
         tensor: the numbers, and what becomes of them.
         op: how; `ReduceOp.SUM` and its like.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -128,10 +143,17 @@ def all_reduce(
     >>> x
     tensor([1., 2.])
     """
-    group_of(group)
-    _reduction("all_reduce", op)
-    _tensor("all_reduce", "tensor", tensor)
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    as_tensor("all_reduce", "tensor", tensor)
+    check_reduction("all_reduce", op, tensor.array.dtype)
+    buffer = Buffer(tensor, True)
+
+    def task(communicator: Communicator) -> None:
+        communicator.all_reduce(buffer.array, op)
+        buffer.finish()
+
+    return _run(group, f"all_reduce of {described(tensor)}, {op.name}", task, async_op, [tensor])
 
 
 def reduce(
@@ -149,7 +171,7 @@ def reduce(
         dst, group_dst: 0, the process by its rank in the world or in the group.
         op: how; `ReduceOp.SUM` and its like.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -160,11 +182,18 @@ def reduce(
     >>> x
     tensor([1., 2.])
     """
-    group_of(group)
-    _reduction("reduce", op)
-    _tensor("reduce", "tensor", tensor)
-    check_rank("reduce", "dst", dst if group_dst is None else group_dst)
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    as_tensor("reduce", "tensor", tensor)
+    check_reduction("reduce", op, tensor.array.dtype)
+    root = peer("reduce", "dst", group_of(group), dst, group_dst, None)
+    buffer = Buffer(tensor, True)
+
+    def task(communicator: Communicator) -> None:
+        communicator.reduce(buffer.array, op, root)
+        buffer.finish()
+
+    return _run(group, f"reduce of {described(tensor)}, {op.name}, to {root}", task, async_op, [tensor])
 
 
 def broadcast(
@@ -180,7 +209,7 @@ def broadcast(
         tensor: what is sent, or received.
         src, group_src: 0, the process by its rank in the world or in the group.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -191,10 +220,18 @@ def broadcast(
     >>> x
     tensor([1., 2.])
     """
-    group_of(group)
-    _tensor("broadcast", "tensor", tensor)
-    check_rank("broadcast", "src", src if group_src is None else group_src)
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    as_tensor("broadcast", "tensor", tensor)
+    root = peer("broadcast", "src", group_of(group), src, group_src, None)
+    buffer = Buffer(tensor, group_of(group).rank() != root)
+
+    def task(communicator: Communicator) -> None:
+        communicator.broadcast(buffer.array, root)
+        if communicator.rank != root:
+            buffer.finish()
+
+    return _run(group, f"broadcast of {described(tensor)} from {root}", task, async_op, [tensor])
 
 
 def all_gather(
@@ -206,7 +243,7 @@ def all_gather(
         tensor_list: a list of one tensor, which is written.
         tensor: of the same shape.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -217,9 +254,20 @@ def all_gather(
     >>> result
     [tensor([1., 2.])]
     """
-    group_of(group)
-    _copy("all_gather", _one_of("all_gather", "tensor_list", tensor_list), _tensor("all_gather", "tensor", tensor))
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    of = group_of(group)
+    as_tensor("all_gather", "tensor", tensor)
+    targets = tensors_of("all_gather", "tensor_list", tensor_list, of.size(), tensor.dtype)
+    check_pair("all_gather", targets[of.rank()], tensor)
+    source, buffers = Buffer(tensor, False), [Buffer(target, True) for target in targets]
+
+    def task(communicator: Communicator) -> None:
+        communicator.all_gather(source.array, [buffer.array for buffer in buffers])
+        for buffer in buffers:
+            buffer.finish()
+
+    return _run(group, f"all_gather of {_sizes(targets)}", task, async_op, targets)
 
 
 def all_gather_into_tensor(
@@ -231,7 +279,7 @@ def all_gather_into_tensor(
         output_tensor: what is written.
         input_tensor: of the same shape.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -242,10 +290,19 @@ def all_gather_into_tensor(
     >>> result
     tensor([1., 2.])
     """
-    group_of(group)
-    who = "all_gather_into_tensor"
-    _copy(who, _tensor(who, "output_tensor", output_tensor), _tensor(who, "input_tensor", input_tensor))
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    who, size = "all_gather_into_tensor", group_of(group).size()
+    as_tensor(who, "output_tensor", output_tensor)
+    as_tensor(who, "input_tensor", input_tensor)
+    check_pair(who, output_tensor, input_tensor, size * input_tensor.shape.numel())
+    source, buffer = Buffer(input_tensor, False), Buffer(output_tensor, True)
+
+    def task(communicator: Communicator) -> None:
+        communicator.all_gather(source.array, _equal_parts(buffer.array, size))
+        buffer.finish()
+
+    return _run(group, f"{who} of {described(input_tensor)}", task, async_op, [output_tensor])
 
 
 def gather(
@@ -263,7 +320,7 @@ def gather(
         gather_list: a list of one tensor, which is written.
         dst, group_dst: 0, the process by its rank in the world or in the group.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -274,10 +331,27 @@ def gather(
     >>> result
     [tensor([1., 2.])]
     """
-    group_of(group)
-    check_rank("gather", "dst", dst if group_dst is None else group_dst)
-    _copy("gather", _one_of("gather", "gather_list", gather_list), _tensor("gather", "tensor", tensor))
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    of = group_of(group)
+    as_tensor("gather", "tensor", tensor)
+    root = peer("gather", "dst", of, dst, group_dst)
+    targets: list[Tensor] = []
+    if of.rank() == root:
+        targets = tensors_of("gather", "gather_list", gather_list, of.size(), tensor.dtype)
+        check_pair("gather", targets[root], tensor)
+    elif gather_list:
+        raise ValueError(
+            f"gather: gather_list is for the process {root}, which receives; leave it out on rank {of.rank()}."
+        )
+    source, buffers = Buffer(tensor, False), [Buffer(target, True) for target in targets]
+
+    def task(communicator: Communicator) -> None:
+        communicator.gather(source.array, [buffer.array for buffer in buffers] if buffers else None, root)
+        for buffer in buffers:
+            buffer.finish()
+
+    return _run(group, f"gather of {tensor.dtype} to {root}", task, async_op, targets)
 
 
 def scatter(
@@ -295,7 +369,7 @@ def scatter(
         scatter_list: a list of one tensor.
         src, group_src: 0, the process by its rank in the world or in the group.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -306,10 +380,26 @@ def scatter(
     >>> result
     tensor([1., 2.])
     """
-    group_of(group)
-    check_rank("scatter", "src", src if group_src is None else group_src)
-    _copy("scatter", _tensor("scatter", "tensor", tensor), _one_of("scatter", "scatter_list", scatter_list))
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    of = group_of(group)
+    as_tensor("scatter", "tensor", tensor)
+    root = peer("scatter", "src", of, src, group_src)
+    sources: list[Tensor] = []
+    if of.rank() == root:
+        sources = tensors_of("scatter", "scatter_list", scatter_list, of.size(), tensor.dtype)
+        check_pair("scatter", tensor, sources[root])
+    elif scatter_list:
+        raise ValueError(
+            f"scatter: scatter_list is for the process {root}, which sends; leave it out on rank {of.rank()}."
+        )
+    buffer, parts = Buffer(tensor, True), [Buffer(source, False) for source in sources]
+
+    def task(communicator: Communicator) -> None:
+        communicator.scatter([part.array for part in parts] if parts else None, buffer.array, root)
+        buffer.finish()
+
+    return _run(group, f"scatter of {tensor.dtype} from {root}", task, async_op, [tensor])
 
 
 def reduce_scatter(
@@ -326,7 +416,7 @@ def reduce_scatter(
         input_list: a list of one tensor.
         op: how; `ReduceOp.SUM` and its like.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -337,14 +427,20 @@ def reduce_scatter(
     >>> result
     tensor([1., 2.])
     """
-    group_of(group)
-    _reduction("reduce_scatter", op)
-    _copy(
-        "reduce_scatter",
-        _tensor("reduce_scatter", "output", output),
-        _one_of("reduce_scatter", "input_list", input_list),
-    )
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    of = group_of(group)
+    as_tensor("reduce_scatter", "output", output)
+    check_reduction("reduce_scatter", op, output.array.dtype)
+    sources = tensors_of("reduce_scatter", "input_list", input_list, of.size(), output.dtype)
+    check_pair("reduce_scatter", output, sources[of.rank()])
+    buffer, parts = Buffer(output, True), [Buffer(source, False) for source in sources]
+
+    def task(communicator: Communicator) -> None:
+        communicator.reduce_scatter([part.array for part in parts], buffer.array, op)
+        buffer.finish()
+
+    return _run(group, f"reduce_scatter of {_sizes(sources)}, {op.name}", task, async_op, [output])
 
 
 def reduce_scatter_tensor(
@@ -361,7 +457,7 @@ def reduce_scatter_tensor(
         input: of the same shape.
         op: how; `ReduceOp.SUM` and its like.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -372,11 +468,25 @@ def reduce_scatter_tensor(
     >>> result
     tensor([1., 2.])
     """
-    group_of(group)
-    _reduction("reduce_scatter_tensor", op)
-    who = "reduce_scatter_tensor"
-    _copy(who, _tensor(who, "output", output), _tensor(who, "input", input))
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    who, size = "reduce_scatter_tensor", group_of(group).size()
+    as_tensor(who, "output", output)
+    as_tensor(who, "input", input)
+    check_reduction(who, op, output.array.dtype)
+    if input.shape.numel() != size * output.shape.numel():
+        raise ShapeError(
+            f"{who}: input of shape {tuple(input.shape)} has {input.shape.numel()} elements; expected {size} times (one for each "
+            f"process) the {output.shape.numel()} of output, of shape {tuple(output.shape)}."
+        )
+    check_pair(who, output, input, output.shape.numel())
+    source, buffer = Buffer(input, False), Buffer(output, True)
+
+    def task(communicator: Communicator) -> None:
+        communicator.reduce_scatter(_equal_parts(source.array, size), buffer.array, op)
+        buffer.finish()
+
+    return _run(group, f"{who} of {described(input)}, {op.name}", task, async_op, [output])
 
 
 def all_to_all(
@@ -391,7 +501,7 @@ def all_to_all(
         output_tensor_list: a list of one tensor, which is written.
         input_tensor_list: a list of one tensor.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -402,11 +512,22 @@ def all_to_all(
     >>> result
     [tensor([1., 2.])]
     """
-    group_of(group)
-    who = "all_to_all"
-    source = _one_of(who, "input_tensor_list", input_tensor_list)
-    _copy(who, _one_of(who, "output_tensor_list", output_tensor_list), source)
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    who, of = "all_to_all", group_of(group)
+    sources = tensors_of(who, "input_tensor_list", input_tensor_list, of.size())
+    dtype = sources[0].dtype
+    sources = tensors_of(who, "input_tensor_list", input_tensor_list, of.size(), dtype)
+    targets = tensors_of(who, "output_tensor_list", output_tensor_list, of.size(), dtype)
+    check_pair(who, targets[of.rank()], sources[of.rank()])
+    parts, buffers = [Buffer(source, False) for source in sources], [Buffer(target, True) for target in targets]
+
+    def task(communicator: Communicator) -> None:
+        communicator.all_to_all([part.array for part in parts], [buffer.array for buffer in buffers])
+        for buffer in buffers:
+            buffer.finish()
+
+    return _run(group, f"{who} of {dtype}", task, async_op, targets)
 
 
 def all_to_all_single(
@@ -424,7 +545,7 @@ def all_to_all_single(
         input: of the same shape.
         output_split_sizes, input_split_sizes: a list of one size, or None.
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -435,15 +556,28 @@ def all_to_all_single(
     >>> result
     tensor([1., 2.])
     """
-    group_of(group)
-    who = "all_to_all_single"
-    for name, sizes, tensor in (("output", output_split_sizes, output), ("input", input_split_sizes, input)):
-        if sizes and list(sizes) != [_tensor(who, name, tensor).shape[0]]:
-            raise ValueError(
-                f"{who}: {name}_split_sizes={list(sizes)} do not sum to the {tensor.shape[0]} rows of {name} of 1 process."
-            )
-    _copy(who, _tensor(who, "output", output), _tensor(who, "input", input))
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    who, of = "all_to_all_single", group_of(group)
+    as_tensor(who, "output", output)
+    as_tensor(who, "input", input)
+    if output.dtype != input.dtype:
+        check_pair(who, output, input, output.shape.numel())
+    buffer, source = Buffer(output, True), Buffer(input, False)
+    sends = _split(who, "input", input, input_split_sizes, of.size(), source.array)
+    receives = _split(who, "output", output, output_split_sizes, of.size(), buffer.array)
+    rank = of.rank()
+    if sends[rank].size != receives[rank].size:
+        raise ShapeError(
+            f"{who}: rank {rank} sends {sends[rank].size} elements to itself, and has room for {receives[rank].size}: "
+            f"input_split_sizes[{rank}] and output_split_sizes[{rank}] must agree."
+        )
+
+    def task(communicator: Communicator) -> None:
+        communicator.all_to_all(sends, receives)
+        buffer.finish()
+
+    return _run(group, f"{who} of {input.dtype}", task, async_op, [output])
 
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: object = None) -> Work | None:
@@ -451,7 +585,7 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
 
     Args:
         group: a group; None is the default one.
-        async_op: give a handle, whose work is done already.
+        async_op: give a handle at once; it is done in the order of the calls.
         device_ids: not needed.
     Returns:
         A `Work` with `async_op`, else None.
@@ -460,8 +594,9 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
     >>> dynograd.distributed.barrier()
     >>> dynograd.distributed.destroy_process_group()
     """
-    group_of(group)
-    return _done(async_op)
+    if is_outside(group):
+        return None
+    return _run(group, "barrier", lambda communicator: communicator.barrier(), async_op, [])
 
 
 def monitored_barrier(
@@ -477,7 +612,11 @@ def monitored_barrier(
     >>> dynograd.distributed.monitored_barrier()
     >>> dynograd.distributed.destroy_process_group()
     """
-    group_of(group)
+    if is_outside(group):
+        return
+    of = group_of(group)
+    seconds = seconds_of(timeout, of.timeout)
+    of.run("monitored_barrier", lambda communicator: communicator.monitored_barrier(seconds))
 
 
 def all_gather_object(object_list: list[Any], obj: object, group: ProcessGroup | None = None) -> None:
@@ -495,12 +634,18 @@ def all_gather_object(object_list: list[Any], obj: object, group: ProcessGroup |
     >>> found
     [{'loss': 1.5}]
     """
-    group_of(group)
-    if len(object_list) != 1:
+    if is_outside(group):
+        return
+    of = group_of(group)
+    if len(object_list) != of.size():
+        places = "1 place" if of.size() == 1 else f"{of.size()} places"
         raise ValueError(
-            f"all_gather_object: expected object_list to have 1 place (one for each process), got {len(object_list)}."
+            f"all_gather_object: expected object_list to have {places} (one for each process), got {len(object_list)}."
         )
-    object_list[0] = obj
+    if of.size() == 1:
+        object_list[0] = obj
+        return
+    object_list[:] = of.run("all_gather_object", lambda communicator: _gathered(communicator, obj))
 
 
 def gather_object(
@@ -525,10 +670,22 @@ def gather_object(
     >>> result
     ['loss']
     """
-    check_rank("gather_object", "dst", dst if group_dst is None else group_dst)
-    if object_gather_list is None:
+    if is_outside(group):
+        return
+    of = group_of(group)
+    root = peer("gather_object", "dst", of, dst, group_dst)
+    if of.rank() == root and object_gather_list is None:
         raise ValueError("gather_object: argument object_gather_list must be given on the process dst, got None.")
-    all_gather_object(object_gather_list, obj, group)
+    if of.rank() != root and object_gather_list:
+        raise ValueError(
+            f"gather_object: object_gather_list is for the process {root}, which receives; leave it out on rank {of.rank()}."
+        )
+    if of.size() == 1:
+        all_gather_object(object_gather_list, obj, group)  # type: ignore[arg-type]
+        return
+    gathered = of.run(f"gather_object to {root}", lambda communicator: _gathered(communicator, obj))
+    if object_gather_list is not None:
+        object_gather_list[:] = gathered
 
 
 def broadcast_object_list(
@@ -553,8 +710,19 @@ def broadcast_object_list(
     >>> objects
     [1, 'a']
     """
-    group_of(group)
-    check_rank("broadcast_object_list", "src", src if group_src is None else group_src)
+    if is_outside(group):
+        return
+    of = group_of(group)
+    root = peer("broadcast_object_list", "src", of, src, group_src, None)
+    if of.size() == 1:
+        return
+
+    def task(communicator: Communicator) -> Any:
+        return _sent(communicator, list(object_list) if communicator.rank == root else None, root)
+
+    received = of.run(f"broadcast_object_list of {len(object_list)} from {root}", task)
+    if of.rank() != root:
+        object_list[:] = received
 
 
 def scatter_object_list(
@@ -579,10 +747,22 @@ def scatter_object_list(
     >>> result
     ['part']
     """
-    group_of(group)
-    check_rank("scatter_object_list", "src", src if group_src is None else group_src)
-    if not scatter_object_input_list or len(scatter_object_input_list) != 1:
+    if is_outside(group):
+        return
+    of = group_of(group)
+    root = peer("scatter_object_list", "src", of, src, group_src)
+    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError(
-            f"scatter_object_list: expected a list of 1 object (one for each process), got {scatter_object_input_list!r}."
+            f"scatter_object_list: expected scatter_object_output_list to be a list of at least 1 place, got {scatter_object_output_list!r}."
         )
-    scatter_object_output_list[0] = scatter_object_input_list[0]
+    objects = scatter_object_input_list if of.rank() == root else None
+    if of.rank() == root and (not objects or len(objects) != of.size()):
+        count = "1 object" if of.size() == 1 else f"{of.size()} objects"
+        raise ValueError(
+            f"scatter_object_list: expected a list of {count} (one for each process), got {scatter_object_input_list!r}."
+        )
+    if of.size() == 1:
+        scatter_object_output_list[0] = objects[0]  # type: ignore[index]
+        return
+    received = of.run(f"scatter_object_list from {root}", lambda communicator: _sent(communicator, objects, root))
+    scatter_object_output_list[0] = received[of.rank()]

@@ -1,13 +1,17 @@
-"""The group of processes that train together: here always this one process."""
+"""Groups of processes that train together: this process alone, or the processes that a launcher has started."""
 
 from __future__ import annotations
 
 import datetime
-import enum
+import importlib.util
 import os
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
+
+from dynograd.distributed import starting
+from dynograd.distributed.process_groups import ProcessGroup, as_rank, seconds_of, world
+from dynograd.distributed.reductions import ReduceOp
 
 __all__ = [
     "Backend",
@@ -41,26 +45,6 @@ default_pg_timeout = datetime.timedelta(minutes=30)
 _BACKENDS = ("gloo", "nccl", "mpi", "ucc", "cpu:gloo,cuda:nccl", "cpu:gloo")
 
 
-class ReduceOp(enum.Enum):
-    """How a reduction joins the numbers of the group's processes: SUM, AVG, PRODUCT, MIN, MAX and their like.
-
-    >>> dynograd.distributed.ReduceOp.SUM.name
-    'SUM'
-    """
-
-    SUM = "sum"
-    AVG = "avg"
-    PRODUCT = "product"
-    MIN = "min"
-    MAX = "max"
-    BAND = "band"
-    BOR = "bor"
-    BXOR = "bxor"
-
-
-ReduceOp.RedOpType = ReduceOp
-
-
 class Backend(str):
     """The name of a way to communicate, in small letters; there is none in a group of one.
 
@@ -81,68 +65,23 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-class ProcessGroup:
-    """One process: rank 0 of 1.
-
-    Args:
-        backend: the name that it was made with.
-
-    >>> dynograd.distributed.init_process_group()
-    >>> group = dynograd.distributed.group.WORLD
-    >>> dynograd.distributed.destroy_process_group()
-    >>> group.rank(), group.size()
-    (0, 1)
-    """
-
-    def __init__(self, backend: str) -> None:
-        self.backend = backend
-
-    def rank(self) -> int:
-        """The place of this process.
-
-        Returns:
-            0.
-        """
-        return 0
-
-    def size(self) -> int:
-        """How many processes there are.
-
-        Returns:
-            1.
-        """
-        return 1
-
-    def name(self) -> str:
-        """The name of the backend.
-
-        Returns:
-            A text.
-        """
-        return self.backend
-
-    def __repr__(self) -> str:
-        return f"<ProcessGroup {self.backend}: rank 0 of 1>"
+class _Member(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        return world.get()
 
 
-class GroupMember:
+class GroupMember(metaclass=_Member):
     """Marks processes outside a group.
 
     >>> dynograd.distributed.GroupMember.NON_GROUP_MEMBER is None
     False
     """
 
-    WORLD: ProcessGroup | None = None
     NON_GROUP_MEMBER = -100
 
 
-class _GroupNames(type):
-    @property
-    def WORLD(cls) -> ProcessGroup | None:
-        return GroupMember.WORLD
-
-
-class group(metaclass=_GroupNames):
+class group(metaclass=_Member):
     """`group.WORLD` is the default group, None before `init_process_group`.
 
     >>> dynograd.distributed.group.WORLD is None
@@ -171,7 +110,7 @@ def is_initialized() -> bool:
     >>> dynograd.distributed.is_initialized()
     False
     """
-    return GroupMember.WORLD is not None
+    return world.get() is not None
 
 
 def is_nccl_available() -> bool:
@@ -187,7 +126,7 @@ def is_nccl_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """True: what a group of one asks of Gloo is there.
+    """True: "gloo" is another name for MPI here, and a group of one needs neither.
 
     Returns:
         True.
@@ -199,15 +138,15 @@ def is_gloo_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """False: there is no MPI.
+    """Whether mpi4py is installed, by which processes find each other.
 
     Returns:
-        False.
+        True or False.
 
-    >>> dynograd.distributed.is_mpi_available()
-    False
+    >>> isinstance(dynograd.distributed.is_mpi_available(), bool)
+    True
     """
-    return False
+    return importlib.util.find_spec("mpi4py") is not None
 
 
 def is_ucc_available() -> bool:
@@ -257,42 +196,40 @@ def init_process_group(
     pg_options: object = None,
     device_id: object = None,
 ) -> None:
-    """Makes the default group, of this process alone.
+    """Makes the default group: of all processes that a launcher has started (`python -m dynograd.run -n 4 train.py`), or of this one alone.
 
     Args:
-        backend: accepted by PyTorch's names ("gloo", "nccl", "mpi"); they are the same for one process.
-        init_method, store, timeout, group_name, pg_options, device_id: accepted; nobody has to be found.
-        world_size, rank: 1 and 0; where they are left out, WORLD_SIZE and RANK of the environment.
+        backend: "mpi", "gloo" (another name for it) or "nccl"; None is "gloo".
+        init_method, store, group_name, pg_options, device_id: accepted; the launcher knows where the processes are.
+        timeout: how long processes wait for each other, in seconds or as a `timedelta`; None is 30 minutes, or what the launcher was told.
+        world_size, rank: where they are left out, those of the launcher: RANK and WORLD_SIZE, or what MPI and SLURM set; else 1 and 0.
     Raises:
         ValueError: a group is there already, or rank and size do not fit.
-        RuntimeError: a world of more than one process.
+        RuntimeError: several processes without mpi4py, or that MPI has not started.
 
     >>> dynograd.distributed.init_process_group("gloo")
     >>> dynograd.distributed.get_rank(), dynograd.distributed.get_world_size()
     (0, 1)
     >>> dynograd.distributed.destroy_process_group()
     """
-    if GroupMember.WORLD is not None:
+    if world.get() is not None:
         raise ValueError("trying to initialize the default process group twice! Call destroy_process_group() first.")
     name = "gloo" if backend is None else str(backend).lower()
     if name not in _BACKENDS:
         raise ValueError(
             f"init_process_group: Unknown c10d backend type {name!r}; known are {', '.join(_BACKENDS[:4])}."
         )
-    size = int(os.environ.get("WORLD_SIZE", 1)) if world_size == -1 else int(world_size)
-    place = int(os.environ.get("RANK", 0)) if rank == -1 else int(rank)
+    told = starting.launched()
+    size = (told.size if told else 1) if world_size == -1 else int(world_size)
+    place = (told.rank if told else 0) if rank == -1 else int(rank)
     if size < 1 or not 0 <= place < size:
         raise ValueError(f"init_process_group: rank must be in [0, world_size), got rank={place}, world_size={size}.")
-    if size > 1:
-        raise RuntimeError(
-            f"init_process_group: world_size={size}, but there is no communication between processes here: a group has one. Run one "
-            f"process (WORLD_SIZE=1 RANK=0, without torchrun); on the CPU it uses all cores (dynograd.set_num_threads)."
-        )
-    GroupMember.WORLD = ProcessGroup(name)
+    seconds = seconds_of(timeout, float(os.environ.get("DYNOGRAD_WATCH", default_pg_timeout.total_seconds())))
+    world.set(ProcessGroup(starting.communicator_of_world(place, size, seconds), range(size), name, seconds))
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Forgets a group; the default one when none is named.
+    """Forgets a group, when what it was asked is done; the default one when none is named.
 
     Args:
         group: a group; None is the default one.
@@ -303,18 +240,20 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     False
     """
     destroyed = group_of(group)
-    if destroyed is GroupMember.WORLD:
-        GroupMember.WORLD = None
+    destroyed.close()
+    if destroyed is world.get():
+        world.set(None)
 
 
 def group_of(group: ProcessGroup | None) -> ProcessGroup:
     """The group that is meant, the default one for None."""
     if group is None:
-        if GroupMember.WORLD is None:
+        default = world.get()
+        if default is None:
             raise ValueError(
                 "Default process group has not been initialized, please make sure to call init_process_group."
             )
-        return GroupMember.WORLD
+        return default
     if not isinstance(group, ProcessGroup):
         raise TypeError(f"expected a ProcessGroup from new_group(), got {type(group).__name__} ({group!r}).")
     return group
@@ -329,14 +268,15 @@ def new_group(
     group_desc: str | None = None,
     device_id: object = None,
 ) -> ProcessGroup | object:
-    """A group of some of the processes: of this one, or `GroupMember.NON_GROUP_MEMBER` when `ranks` is empty.
+    """A group of some of the processes. All processes of the world make the same groups in the same order, members or not.
 
     Args:
-        ranks: [0], [] or None: all.
+        ranks: of the members in the world, in the order of their ranks in the group; None: all.
+        timeout: how long they wait for each other; that of the default group unless given.
         backend: its name; that of the default group unless given.
-        timeout, pg_options, use_local_synchronization, group_desc, device_id: accepted; nobody has to be waited for.
+        pg_options, use_local_synchronization, group_desc, device_id: accepted.
     Returns:
-        A `ProcessGroup`.
+        A `ProcessGroup`, or `GroupMember.NON_GROUP_MEMBER` for processes outside.
 
     >>> dynograd.distributed.init_process_group()
     >>> group = dynograd.distributed.new_group([0])
@@ -344,22 +284,26 @@ def new_group(
     >>> group.size()
     1
     """
-    world = group_of(None)
-    members = [0] if ranks is None else [int(rank) for rank in ranks]
-    if any([rank != 0 for rank in members]):
+    everyone = group_of(None)
+    members = list(range(everyone.size())) if ranks is None else [int(rank) for rank in ranks]
+    if any([not 0 <= rank < everyone.size() for rank in members]) or len(set(members)) < len(members):
+        known = "rank 0 alone" if everyone.size() == 1 else f"the ranks 0 to {everyone.size() - 1}"
         raise ValueError(
-            f"new_group: the new group's rank should be within the world's, which has rank 0 alone; got {members}."
+            f"new_group: the new group's ranks should be within the world's, each once, which has {known}; got {members}."
         )
-    return ProcessGroup(backend or world.backend) if members else GroupMember.NON_GROUP_MEMBER
+    part = everyone.run(f"new_group of {members}", lambda communicator: communicator.split(members))
+    if part is None:
+        return GroupMember.NON_GROUP_MEMBER
+    return ProcessGroup(part, members, backend or everyone.backend, seconds_of(timeout, everyone.timeout))
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
-    """0: the place of this process in the group.
+    """The place of this process in the group.
 
     Args:
         group: a group; None is the default one.
     Returns:
-        0.
+        A number from 0; -1 for a process outside the group.
     Raises:
         ValueError: there is no default group: call `init_process_group`.
 
@@ -373,12 +317,12 @@ def get_rank(group: ProcessGroup | None = None) -> int:
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
-    """1: how many processes the group has.
+    """How many processes the group has.
 
     Args:
         group: a group; None is the default one.
     Returns:
-        1.
+        A number; -1 for a process outside the group.
     Raises:
         ValueError: there is no default group: call `init_process_group`.
 
@@ -411,7 +355,7 @@ def get_backend(group: ProcessGroup | None = None) -> str:
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
-    """[0]: the group's processes by their ranks in the world.
+    """The group's processes by their ranks in the world.
 
     Args:
         group: a group; None is the default one.
@@ -424,8 +368,7 @@ def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
     >>> ranks
     [0]
     """
-    group_of(group)
-    return [0]
+    return list(group_of(group).ranks)
 
 
 def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
@@ -433,9 +376,9 @@ def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
 
     Args:
         group: a group.
-        group_rank: 0.
+        group_rank: a rank in it.
     Returns:
-        0.
+        A rank.
 
     >>> dynograd.distributed.init_process_group()
     >>> rank = dynograd.distributed.get_global_rank(dynograd.distributed.group.WORLD, 0)
@@ -443,9 +386,8 @@ def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
     >>> rank
     0
     """
-    group_of(group)
-    check_rank("get_global_rank", "group_rank", group_rank)
-    return 0
+    of = group_of(group)
+    return of.ranks[as_rank("get_global_rank", "group_rank", group_rank, of.size())]
 
 
 def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
@@ -453,9 +395,11 @@ def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
 
     Args:
         group: a group.
-        global_rank: 0.
+        global_rank: a rank in the world.
     Returns:
-        0.
+        A rank.
+    Raises:
+        ValueError: that process is not in the group.
 
     >>> dynograd.distributed.init_process_group()
     >>> rank = dynograd.distributed.get_group_rank(dynograd.distributed.group.WORLD, 0)
@@ -463,12 +407,25 @@ def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
     >>> rank
     0
     """
-    group_of(group)
-    check_rank("get_group_rank", "global_rank", global_rank)
-    return 0
+    return member("get_group_rank", "global_rank", group_of(group), global_rank)
 
 
-def check_rank(who: str, name: str, rank: Any) -> None:
-    """Raises for a process that is not there."""
-    if rank is not None and rank != 0:
-        raise ValueError(f"{who}: {name}={rank} is not part of the group, which has rank 0 alone.")
+def member(who: str, name: str, group: ProcessGroup, global_rank: Any) -> int:
+    """The rank in the group of a process of the world, checked."""
+    if global_rank not in group.ranks or isinstance(global_rank, bool):
+        known = "rank 0 alone" if group.ranks == [0] else f"the ranks {group.ranks}"
+        raise ValueError(f"{who}: {name}={global_rank!r} is not part of the group, which has {known}.")
+    return group.ranks.index(global_rank)
+
+
+def peer(who: str, name: str, group: ProcessGroup, global_rank: Any, group_rank: Any, default: int | None = 0) -> int:
+    """The rank in the group of a process that is named by its rank in the world or in the group, as PyTorch's collectives take them."""
+    if global_rank is not None and group_rank is not None:
+        raise ValueError(f"{who}: give {name} or group_{name}, not both; got {global_rank!r} and {group_rank!r}.")
+    if group_rank is not None:
+        return as_rank(who, f"group_{name}", group_rank, group.size())
+    if global_rank is None:
+        if default is None:
+            raise ValueError(f"{who}: give {name}, a rank in the world, or group_{name}, one in the group.")
+        return member(who, name, group, default)
+    return member(who, name, group, global_rank)

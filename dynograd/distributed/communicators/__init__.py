@@ -1,0 +1,1 @@
+"""Engines that move arrays between processes: a group of one, MPI, threads that stand for processes."""

@@ -1,0 +1,268 @@
+"""A group of processes: its engine, its members' ranks in the world, and the order in which it does what it is asked.
+
+Collectives of a group run one after another in the order of the calls. One called with `async_op=True` is done by a thread of the group; a
+call that waits is done at once where nothing is before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from dynograd.autograd.nodes import user_line
+from dynograd.distributed.communicators.protocol import Communicator
+from dynograd.errors import RankError
+
+__all__ = ["ProcessGroup", "Work", "as_rank", "seconds_of", "world"]
+
+
+def seconds_of(timeout: timedelta | float | None, default: float) -> float:
+    """A time to wait, in seconds."""
+    if timeout is None:
+        return default
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+
+
+class Work:
+    """The handle of a collective called with `async_op=True`.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> work = dynograd.distributed.barrier(async_op=True)
+    >>> work.wait()
+    True
+    >>> dynograd.distributed.destroy_process_group()
+    """
+
+    def __init__(self, task: Callable[[], Any], call: str, line: str, results: Sequence[Any] = ()) -> None:
+        self._task, self._call, self._line = task, call, line
+        self._done, self._error = threading.Event(), None
+        self._error: BaseException | None
+        self._results, self._value = list(results), None
+
+    def _run(self) -> None:
+        try:
+            self._value = self._task()
+        except BaseException as error:
+            self._error = error
+        finally:
+            del self._task
+            self._done.set()
+
+    def is_completed(self) -> bool:
+        """Whether it is done, well or not.
+
+        Returns:
+            True or False.
+        """
+        return self._done.is_set()
+
+    def is_success(self) -> bool:
+        """Whether it is done, and went well.
+
+        Returns:
+            True or False.
+        """
+        return self._done.is_set() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """What went wrong, or None.
+
+        Returns:
+            An error.
+        """
+        return self._error
+
+    def source_rank(self) -> int:
+        """From whom a receive got what it got.
+
+        Returns:
+            A rank in the group.
+        """
+        self.wait()
+        return int(self._value)
+
+    def result(self) -> list[Any]:
+        """The tensors that it writes, when it is done.
+
+        Returns:
+            A list.
+        """
+        self.wait()
+        return self._results
+
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
+        """Waits until it is done, and raises what went wrong.
+
+        Args:
+            timeout: in seconds, or a `timedelta`; None is that of the group.
+        Returns:
+            True.
+        Raises:
+            RankError: another process ended, does not come, or called something else.
+            TimeoutError: it took longer than `timeout`.
+        """
+        limit = None if timeout is None else seconds_of(timeout, 0.0)
+        if not self._done.wait(limit):
+            raise TimeoutError(f"wait: {self._call} at {self._line} is not done after {limit:g} s.")
+        if self._error is not None:
+            raise self._error
+        return True
+
+
+class ProcessGroup:
+    """Processes that do things together.
+
+    Args:
+        communicator: moves arrays between them.
+        ranks: their ranks in the world, in order.
+        backend: the name that it was made with.
+        timeout: how long they wait for each other, in seconds.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> group = dynograd.distributed.group.WORLD
+    >>> dynograd.distributed.destroy_process_group()
+    >>> group.rank(), group.size()
+    (0, 1)
+    """
+
+    def __init__(self, communicator: Communicator, ranks: Sequence[int], backend: str, timeout: float) -> None:
+        self.communicator: Communicator | None = communicator
+        self.ranks, self.backend, self.timeout = list(ranks), backend, timeout
+        self._rank, self._size = communicator.rank, communicator.size
+        self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._last: Work | None = None
+
+    def rank(self) -> int:
+        """The place of this process.
+
+        Returns:
+            A number from 0.
+        """
+        return self._rank
+
+    def size(self) -> int:
+        """How many processes there are.
+
+        Returns:
+            A number.
+        """
+        return self._size
+
+    def name(self) -> str:
+        """The name of the backend.
+
+        Returns:
+            A text.
+        """
+        return self.backend
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup {self.backend}: rank {self._rank} of {self._size}>"
+
+    def run(
+        self,
+        call: str,
+        task: Callable[[Communicator], Any],
+        *,
+        async_op: bool = False,
+        is_collective: bool = True,
+        results: Sequence[Any] = (),
+    ) -> Any:
+        """Does `task`, in its turn. `call` says what it is, and is the same text in all processes."""
+        communicator = self.communicator
+        if communicator is None:
+            raise RuntimeError(
+                f"{call}: the group was destroyed. Make another one with init_process_group or new_group."
+            )
+        line = user_line()
+
+        def turn() -> Any:
+            if not is_collective:
+                return task(communicator)
+            communicator.begin(call, line)
+            value = task(communicator)
+            communicator.end()
+            return value
+
+        waiting = self._last is not None and not self._last.is_completed()
+        if not async_op and not waiting:
+            return turn()
+        work = Work(turn, call, line, results)
+        self._last = work
+        self._works.put(work)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=f"collectives of {self!r}", daemon=True)
+            self._thread.start()
+        if async_op:
+            return work
+        work.wait()
+        return work._value
+
+    def _work(self) -> None:
+        while (work := self._works.get()) is not None:
+            work._run()
+            if isinstance(work._error, RankError):  # what comes behind it would wait for nobody
+                break
+
+    def close(self) -> None:
+        """Waits for what is under way, and gives back what the group holds."""
+        if self._thread is not None:
+            self._works.put(None)
+            self._thread.join(self.timeout)
+            self._thread = None
+        communicator, self.communicator = self.communicator, None
+        if communicator is not None:
+            communicator.close()
+
+
+class _World(threading.local):
+    """The default group: one of the program, another one for a thread that stands for a process."""
+
+    is_simulated = False
+    group: ProcessGroup | None = None
+
+
+class _Worlds:
+    def __init__(self) -> None:
+        self._of_program: ProcessGroup | None = None
+        self._of_thread = _World()
+
+    def get(self) -> ProcessGroup | None:
+        """The default group, or None."""
+        return self._of_thread.group if self._of_thread.is_simulated else self._of_program
+
+    def set(self, group: ProcessGroup | None) -> None:
+        """Makes a group the default one."""
+        if self._of_thread.is_simulated:
+            self._of_thread.group = group
+        else:
+            self._of_program = group
+
+    @contextlib.contextmanager
+    def simulated(self, group: ProcessGroup) -> Iterator[None]:
+        """A context in which this thread is a process of its own."""
+        before = self._of_thread.is_simulated, self._of_thread.group
+        self._of_thread.is_simulated, self._of_thread.group = True, group
+        try:
+            yield
+        finally:
+            self._of_thread.is_simulated, self._of_thread.group = before
+
+
+world = _Worlds()
+
+
+def as_rank(who: str, name: str, rank: Any, size: int) -> int:
+    """A rank of a group, checked."""
+    if isinstance(rank, bool) or not hasattr(rank, "__index__"):
+        raise TypeError(f"{who}: expected {name} to be a rank (0 to {size - 1}), got {rank!r}.")
+    place = rank.__index__()
+    if not 0 <= place < size:
+        last = "which has rank 0 alone" if size == 1 else f"which has the ranks 0 to {size - 1}"
+        raise ValueError(f"{who}: {name}={place} is not part of the group, {last}.")
+    return int(place)

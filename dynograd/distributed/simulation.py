@@ -1,0 +1,69 @@
+"""Ranks in one process: a thread for each, with collectives that really move numbers. For tests, and for trying a program before it has a cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dynograd.distributed.communicators.threads import Meeting, Simulated
+from dynograd.distributed.process_groups import ProcessGroup, world
+from dynograd.errors import RankError
+
+__all__ = ["simulate"]
+
+
+def simulate(
+    program: Callable[..., Any], *args: object, ranks: int = 2, timeout: float = 60.0, **kwargs: object
+) -> list[Any]:
+    """Calls `program(*args, **kwargs)` once for each rank, in threads of their own; each is in a group of `ranks` processes.
+
+    What a program shares with the others by Python (globals, `args`) is shared; what it makes is its own.
+
+    Args:
+        program: a function. It need not call `init_process_group`.
+        args, kwargs: for it.
+        ranks: how many.
+        timeout: how long ranks wait for each other, in seconds.
+    Returns:
+        What the calls have given, by rank.
+    Raises:
+        RankError: ranks called different collectives, or one did not come; what a rank has raised is raised itself.
+
+    >>> distributed = dynograd.distributed
+    >>> def program():
+    ...     x = tensor([distributed.get_rank() + 1.0])
+    ...     distributed.all_reduce(x)
+    ...     return x.item()
+    >>> distributed.simulate(program, ranks=4)
+    [10.0, 10.0, 10.0, 10.0]
+    """
+    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+        raise ValueError(f"simulate: expected ranks to be a number from 1, got {ranks!r}.")
+    meeting = Meeting(ranks, timeout)
+    results: list[Any] = [None] * ranks
+    failures: list[tuple[int, BaseException]] = []
+
+    def run(rank: int) -> None:
+        group = ProcessGroup(Simulated(meeting, rank), range(ranks), "threads", timeout)
+        try:
+            with world.simulated(group):
+                results[rank] = program(*args, **kwargs)
+                last = world.get()
+                if last is not None:
+                    last.close()
+            meeting.leave(rank)
+        except BaseException as error:
+            failures.append((rank, error))
+            meeting.end(f"rank {rank} ended with an error ({type(error).__name__}: {error})")
+
+    threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        rank, error = next((failure for failure in failures if not isinstance(failure[1], RankError)), failures[0])
+        error.add_note(f"in rank {rank} of {ranks}")
+        raise error
+    return results
