@@ -11,7 +11,7 @@ from dynograd.autograd import no_grad
 from dynograd.autograd.writes import before_rebinding, stamp
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.tensor.tensor import Tensor
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Buffer", "as_tensor", "described", "tensors_of"]
 
@@ -42,7 +42,7 @@ class Buffer:
         """What was received becomes the tensor's."""
         if self._copied:
             with no_grad():
-                self.tensor.copy_(Tensor(self.array.reshape(tuple(self.tensor.shape))))
+                self.tensor.copy_(wrap(self.array.reshape(tuple(self.tensor.shape))))
 
 
 def as_tensor(who: str, name: str, value: Any) -> Tensor:
