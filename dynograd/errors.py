@@ -123,10 +123,13 @@ class WorkerDied(LoaderError):
 class RankError(DynogradError, RuntimeError):
     """A process of a group ended, does not come, or calls another collective than the others.
 
-    `rank` is its number in the group, None where it is not known which.
+    `rank` is its number in the group, None where it is not known which; `reason` says in few words what is the matter with it, and `place`
+    where it stands on the board of its host.
     """
 
     rank: int | None = None
+    place: int | None = None
+    reason: str = ""
 
 
 class WorkerMemoryError(WorkerDied, MemoryError):

@@ -157,18 +157,25 @@ class _Output:
 
     def _copy(self) -> None:
         target = getattr(self._target, "buffer", None)
+        held = b""
         while data := os.read(self._source.fileno(), 1 << 16):
             if self._rest:  # MPI's last words have begun
                 self._rest += data
                 continue
+            data, held = held + data, b""
             begin = _LAST_WORDS.search(data)
             if begin:
                 self._rest = data[begin.start() :]
                 data = data[: begin.start()]
+            elif part := _PERHAPS.search(data):
+                data, held = data[: part.start()], data[part.start() :]
             if target is None:
                 self._target.write(data.decode(errors="replace"))
             else:
                 target.write(data)
+            self._target.flush()
+        if held:
+            self._target.write(held.decode())
             self._target.flush()
 
     def finish(self) -> None:
@@ -184,6 +191,9 @@ class _Output:
 _LAST_WORDS = re.compile(
     rb"\n?={60,}\n=   BAD TERMINATION|^Abort\(\d+\) on node|\n?-{60,}\n(?:MPI_ABORT|prterun|mpirun|mpiexec)", re.M
 )
+
+
+_PERHAPS = re.compile(rb"\n?={8,}\n?$")  # what may be their beginning
 
 
 def _mpiexec(size: int, count: int, hosts: list[str]) -> list[str]:

@@ -33,6 +33,8 @@ _RECORD = np.dtype(
         ("call", "S512"),
         ("line", "S512"),
         ("error", "S2048"),
+        ("blamed", np.int64),  # the rank on the board that this one could not wait for, or -1
+        ("files", "S2048"),  # in shared memory, by their names: what is left of them when the job has ended is deleted
     ]
 )
 
@@ -62,8 +64,8 @@ class Board:
         record = self.records[place : place + 1]
         record["numbers"], record["groups"], record["digests"] = -1, -1, 0
         record["pid"], record["began"], record["rank"] = os.getpid(), _began(os.getpid()), rank
-        record["step"], record["waits"] = -1, 0
-        record["call"], record["line"], record["error"] = b"", b"", b""
+        record["step"], record["waits"], record["blamed"] = -1, 0, -1
+        record["call"], record["line"], record["error"], record["files"] = b"", b"", b"", b""
         record["state"] = RUNNING
         return record
 
@@ -79,6 +81,16 @@ class Board:
     def close(self) -> None:
         """Forgets the memory; the file stays."""
         self.records = self.records[:0].copy()
+
+
+def shared_files() -> list[str]:
+    """The files in shared memory that this process has mapped."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8") as file:
+            paths = [line.split(maxsplit=5)[5].strip() for line in file if "/dev/shm/" in line]
+    except OSError:
+        return []
+    return sorted({path for path in paths if path.startswith("/dev/shm/") and not path.endswith("(deleted)")})
 
 
 def shortened(text: str, name: str) -> bytes:

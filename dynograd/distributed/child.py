@@ -33,17 +33,13 @@ def main(arguments: list[str]) -> None:
         _mark_lines(f"[rank {rank}] ")
     _divide_threads(per_host)
     signal.signal(signal.SIGTERM, _terminated)
-    run = runpy.run_path
-    if arguments[0] == "-m":
-        run, arguments = runpy.run_module, arguments[1:]
+    is_module = arguments[0] == "-m"
+    arguments = arguments[int(is_module) :]
     sys.argv[:] = arguments
-    if run is runpy.run_path:
-        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
-    else:
-        sys.path[0] = os.getcwd()
+    sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(arguments[0]))
     code = 1
     try:
-        if run is runpy.run_module:
+        if is_module:
             runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(arguments[0], run_name="__main__")
@@ -56,7 +52,8 @@ def main(arguments: list[str]) -> None:
             starting.failed(error)
     except BaseException as error:
         starting.failed(error)
-        sys.excepthook(type(error), error, _behind(error.__traceback__))
+        error.__traceback__ = _behind(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
     if code:
         _end_all(code)
 

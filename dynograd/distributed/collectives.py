@@ -91,7 +91,7 @@ def _split(
         )
     width = array.size // rows if rows else 0
     ends = np.cumsum([0, *sizes]) * width
-    return [array[start:end] for start, end in zip(ends[:-1], ends[1:])]
+    return [array[end - rows_of * width : end] for end, rows_of in zip(ends[1:], sizes)]
 
 
 def packed(value: object) -> np.ndarray:

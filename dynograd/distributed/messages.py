@@ -37,8 +37,8 @@ class _MessageWork(Work):
 
     def __init__(self, message: Message, buffer: Buffer, is_received: bool) -> None:
         self._message, self._buffer, self._is_received = message, buffer, is_received
-        self._is_finished, self._failure = False, None
-        self._failure: BaseException | None
+        self._is_finished = False
+        self._failure: BaseException | None = None
 
     def _finish(self) -> None:
         if not self._is_finished:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 from pathlib import Path
 
@@ -12,7 +14,7 @@ __all__ = ["report"]
 
 
 def report(path: Path, size: int, code: int, first: int | None, host: str) -> str:
-    """A text of the job's end.
+    """A text of the job's end; what the job has left in shared memory is deleted.
 
     Args:
         path: of the board.
@@ -22,32 +24,40 @@ def report(path: Path, size: int, code: int, first: int | None, host: str) -> st
         host: the name of this machine.
     """
     board = Board(path, size)
-    records = board.records
+    _delete_files(board)
     lines = [f"dynograd.run: the job has ended with exit status {code}."]
-    places = [place for place in range(size) if records["state"][place] != boards.ABSENT]
-    # A rank that only tells of another one is none to blame, if there is one that does not.
-    failed = [place for place in places if records["state"][place] == boards.FAILED]
-    causes = [place for place in failed if not board.text(place, "error").startswith("RankError")] or failed
-    killed = [place for place in places if records["pid"][place] == first and place not in failed]
-    for place in killed or causes:
-        lines.append(_line(board, place, _end(board, place, code, place in killed), host))
-    for place in places:
-        if place not in (killed or causes):
-            state = board.text(place, "error") if place in failed else "was ended" if records["waits"][place] else "ran"
-            lines.append(_line(board, place, state, host))
+    places = [place for place in range(size) if board.records["state"][place] != boards.ABSENT]
+    ends = _ends(board, places, code, first)
+    for place in sorted(places, key=lambda place: place not in ends):
+        lines.append(_line(board, place, ends.get(place) or _other(board, place), host))
     if not places:
         lines.append("  No rank had called distributed.init_process_group: what they wrote above says why.")
     board.close()
     return "\n".join(lines)
 
 
-def _end(board: Board, place: int, code: int, is_killed: bool) -> str:
-    if not is_killed:
-        return f"ended with {board.text(place, 'error')}"
+def _ends(board: Board, places: list[int], code: int, first: int | None) -> dict[int, str]:
+    """How those have ended that the others could not wait for."""
+    records = board.records
+    failed = [place for place in places if records["state"][place] == boards.FAILED]
+    ends = {place: f"ended with {board.text(place, 'error')}" for place in failed if records["blamed"][place] < 0}
+    ends |= {place: _killed(code) for place in places if records["pid"][place] == first and place not in failed}
+    for place in failed:
+        blamed = int(records["blamed"][place])
+        if blamed >= 0:
+            ends.setdefault(blamed, board.text(place, "error"))
+    return ends
+
+
+def _killed(code: int) -> str:
     try:
         return f"was killed by {signal.Signals(code).name}"
     except ValueError:
         return f"ended with exit status {code}"
+
+
+def _other(board: Board, place: int) -> str:
+    return "waited" if board.records["waits"][place] or board.records["blamed"][place] >= 0 else "ran"
 
 
 def _line(board: Board, place: int, what: str, host: str) -> str:
@@ -58,3 +68,11 @@ def _line(board: Board, place: int, what: str, host: str) -> str:
     if call:
         where = f"in {call} at {line}" if record["waits"] else f"behind {call} at {line}"
     return f"  rank {record['rank']} (pid {record['pid']} on {host}) {what}{step}, {where}"
+
+
+def _delete_files(board: Board) -> None:
+    for place in range(board.size):
+        for path in board.text(place, "files").splitlines():
+            if path.startswith("/dev/shm/"):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)

@@ -39,8 +39,8 @@ class Work:
 
     def __init__(self, task: Callable[[], Any], call: str, line: str, results: Sequence[Any] = ()) -> None:
         self._task, self._call, self._line = task, call, line
-        self._done, self._error = threading.Event(), None
-        self._error: BaseException | None
+        self._done = threading.Event()
+        self._error: BaseException | None = None
         self._results, self._value = list(results), None
 
     def _run(self) -> None:
@@ -184,9 +184,12 @@ class ProcessGroup:
         def turn() -> Any:
             if not is_collective:
                 return task(communicator)
-            communicator.begin(call, line)
-            value = task(communicator)
-            communicator.end()
+            try:
+                communicator.begin(call, line)
+                value = task(communicator)
+                communicator.end()
+            except RankError as error:  # the traceback of the user's call says enough
+                raise error.with_traceback(None) from None
             return value
 
         waiting = self._last is not None and not self._last.is_completed()

@@ -17,6 +17,7 @@ from dynograd.distributed.board import Board
 from dynograd.distributed.communicators.alone import Alone
 from dynograd.distributed.communicators.protocol import Communicator
 from dynograd.distributed.watching import Watch
+from dynograd.errors import RankError
 
 __all__ = ["BOARD", "START", "Launched", "communicator_of_world", "launched", "note_step"]
 
@@ -72,6 +73,7 @@ def communicator_of_world(rank: int, size: int, patience: float) -> Communicator
     _check_world(comm, rank, size)
     board, place, places = _shared_board(mpi, comm, rank)
     _tell_of_the_end(board, place)
+    board.records["files"][place] = boards.shortened("\n".join(boards.shared_files()), "files")
     from dynograd.distributed.communicators.mpi import Mpi
 
     return Mpi(comm, Watch(board, place, places, 0, patience))
@@ -153,7 +155,11 @@ def failed(error: BaseException) -> None:
     """Writes on the board that this process ends with an error."""
     for board, place in _mine:
         record = board.records[place : place + 1]
-        record["error"] = boards.shortened(f"{type(error).__name__}: {error}", "error")
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, RankError):
+            text = error.reason or text
+            record["blamed"] = -1 if error.place is None else error.place
+        record["error"] = boards.shortened(text, "error")
         record["state"] = boards.FAILED
 
 

@@ -94,6 +94,8 @@ class Watch:
             rank, place = self._here[int(np.argmax(differ))]
             raise _of(
                 rank,
+                place,
+                "called another collective than the others",
                 f"{self._call(self.place)} is not what rank {rank} called as the collective {self._count} of this group: "
                 f"{self._call(place)}. All ranks must call the same collectives, with the same shapes and dtypes, in the same order.",
             )
@@ -132,12 +134,14 @@ class Watch:
         step = f" in step {record['step']}" if record["step"] >= 0 else ""
         raise _of(
             rank,
+            place,
+            what,
             f"{self._call(self.place)}: rank {rank} (pid {record['pid']}) {what}{step}; the last collective it called: "
             f"{self._call(place)}.",
         )
 
 
-def _of(rank: int, text: str) -> RankError:
+def _of(rank: int, place: int, reason: str, text: str) -> RankError:
     error = RankError(text)
-    error.rank = rank
+    error.rank, error.place, error.reason = rank, place, reason
     return error

@@ -173,9 +173,13 @@ ROWS = {
     ),
     "all_reduce.min": Row(functools.partial(_reduced, ReduceOp.MIN), functools.partial(_joined, np.minimum), "fiub"),
     "all_reduce.max": Row(functools.partial(_reduced, ReduceOp.MAX), functools.partial(_joined, np.maximum), "fiub"),
-    "all_reduce.band": Row(functools.partial(_reduced, ReduceOp.BAND), functools.partial(_joined, np.bitwise_and), "iub"),
+    "all_reduce.band": Row(
+        functools.partial(_reduced, ReduceOp.BAND), functools.partial(_joined, np.bitwise_and), "iub"
+    ),
     "all_reduce.bor": Row(functools.partial(_reduced, ReduceOp.BOR), functools.partial(_joined, np.bitwise_or), "iub"),
-    "all_reduce.bxor": Row(functools.partial(_reduced, ReduceOp.BXOR), functools.partial(_joined, np.bitwise_xor), "iub"),
+    "all_reduce.bxor": Row(
+        functools.partial(_reduced, ReduceOp.BXOR), functools.partial(_joined, np.bitwise_xor), "iub"
+    ),
     "all_reduce.many": Row(  # more than one chunk of the shared memory
         functools.partial(_reduced, ReduceOp.SUM), _sum, "f", lambda rank, size: (3, 400_001)
     ),

@@ -86,9 +86,11 @@ class Communicator(abc.ABC):
 
     def begin(self, call: str, line: str) -> None:
         """Called before a collective, by the same text in all processes; `line` is where the program calls it."""
+        return None
 
     def end(self) -> None:
         """Called behind a collective; raises if another process called something else."""
+        return None
 
     def all_reduce(self, array: np.ndarray, op: ReduceOp) -> None:
         """Joins the arrays of all processes, in place, with the same bits in each of them: each process joins a slice."""
