@@ -6,7 +6,7 @@ tape, under `create_graph`. It knows no op: a node's `apply` (or `apply_graph`) 
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from sys import getrefcount
 from typing import Any
 
@@ -22,6 +22,8 @@ from dynograd.ops.reduce.deferred_sums import DeferredSum
 __all__ = ["is_private", "run_backward"]
 
 _by_time = attrgetter("seq")
+_by_second = itemgetter(1)
+_ALWAYS, _NEVER = -1, 1 << 62  # times before and behind all nodes
 
 # References to a gradient in `_sum` and in `is_private` when the pass alone holds it, found out by `_calibrate`. 0: never write into it.
 _private = _unshared = 0
@@ -49,15 +51,25 @@ def run_backward(
         before = grads.get(edge)
         grads[edge] = g if before is None else before + g
     order: list[Any] = []
-    leaves: list[Any] = []
+    leaves: dict[Any, int] = {}  # with the time of the earliest node, which is the last one to send to them
     for edge in grads:
-        (order if edge.seq else leaves).append(edge)
+        if edge.seq:
+            order.append(edge)
+        else:
+            leaves[edge] = _NEVER
     seen = set(grads)
     for node in order:  # grows while it is read
         for edge in node.edges:
-            if edge is not None and edge not in seen:
+            if edge is None:
+                continue
+            if edge not in seen:
                 seen.add(edge)
-                (order if edge.seq else leaves).append(edge)
+                if edge.seq:
+                    order.append(edge)
+                else:
+                    leaves[edge] = node.seq
+            elif not edge.seq and node.seq < leaves[edge]:
+                leaves[edge] = node.seq
     order.sort(key=_by_time, reverse=True)
     mode, outer, outer_asked = MODES.grad, MODES.task, asked.edges
     asked.edges = None
@@ -68,21 +80,21 @@ def run_backward(
     task = MODES.task = Task(seen, targets is not None, grads)
     try:
         if targets is None:
-            _visit(order, grads, retain_graph, create_graph, notes=notes)
+            arrivals = None if notes is not None else _Arrivals(leaves, grads, task)
+            _visit(order, grads, retain_graph, create_graph, notes=notes, arrivals=arrivals)
             task.edges = frozenset(leaves)
             del seen, order
-            if grads and notes is None:
-                task.settle()  # leaves have hooks, too
-            for leaf in leaves:
-                g = grads.pop(leaf, None)
-                if g is not None:
-                    if notes is not None:
+            if arrivals is not None:
+                arrivals.before(_ALWAYS)
+            else:
+                for leaf in leaves:
+                    g = grads.pop(leaf, None)
+                    if g is not None:
                         notes.accumulate(leaf, g)
-                    else:
-                        leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
                     g = None
-            if notes is not None:
                 notes.end(roots, retain_graph)
+            while task.at_end:
+                task.at_end.pop(0)()
             return None
         results: dict[Any, Any] = {}
         needed = _leading_to(order, targets)
@@ -101,20 +113,47 @@ def run_backward(
 
 
 class Task:
-    """One running backward pass: the edges that it comes to, whether it gives gradients back instead of accumulating them, and
-    the gradients that are under way.
+    """One running backward pass: the edges that it comes to, whether it gives gradients back instead of accumulating them,
+    the gradients that are under way, and functions that are called when all leaves have theirs.
     """
 
-    __slots__ = ("edges", "gives", "grads")
+    __slots__ = ("at_end", "edges", "gives", "grads")
 
     def __init__(self, edges: Any, gives: bool, grads: dict[Any, Any]) -> None:
         self.edges, self.gives, self.grads = edges, gives, grads
+        self.at_end: list[Any] = []
 
     def settle(self) -> None:
         """Makes the sums that wait, before code of the user runs: it may write into what they are made of."""
         for g in self.grads.values():
             if type(g) is DeferredSum:
                 g.so_far()
+
+
+class _Arrivals:
+    """Gives each leaf its gradient as soon as the last node that sends to it has run: code that waits for it (a hook, an optimizer step,
+    processes that add theirs) works while the pass goes on.
+    """
+
+    __slots__ = ("_grads", "_leaves", "_task", "due")
+
+    def __init__(self, leaves: dict[Any, int], grads: dict[Any, Any], task: Task) -> None:
+        self._leaves = sorted(leaves.items(), key=_by_second)  # the last one arrives first
+        self._grads, self._task = grads, task
+        self.due = self._leaves[-1][1] if self._leaves else _ALWAYS
+
+    def before(self, time: int) -> None:
+        """All nodes behind `time` have run: their leaves are given what they sent."""
+        leaves, grads = self._leaves, self._grads
+        while leaves and leaves[-1][1] > time:
+            leaf = leaves.pop()[0]
+            g = grads.pop(leaf, None)
+            if g is not None:
+                if leaf.has_hooks():
+                    self._task.settle()
+                leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
+            g = None
+        self.due = leaves[-1][1] if leaves else _ALWAYS
 
 
 def _visit(
@@ -126,6 +165,7 @@ def _visit(
     needed: set[Any] | None = None,
     results: dict[Any, Any] | None = None,
     notes: Any = None,
+    arrivals: _Arrivals | None = None,
 ) -> None:
     """Runs the nodes in order and drops what each has saved as soon as its rule has run."""
     pop, get = grads.pop, grads.get
@@ -133,7 +173,11 @@ def _visit(
     add = _sum
     if notes is not None:
         observer, add = notes.rule, notes.add
+    due = _ALWAYS if arrivals is None else arrivals.due
     for node in order:
+        if node.seq < due:
+            arrivals.before(node.seq)  # type: ignore[union-attr]
+            due = arrivals.due  # type: ignore[union-attr]
         g = pop(node, None)
         if g is None:
             continue
@@ -321,6 +365,9 @@ class _Probe:
     edges = ()
 
     def adds_directly(self, part: Any) -> bool:
+        return False
+
+    def has_hooks(self) -> bool:
         return False
 
     def accumulate_grad(self, g: Any) -> None:

@@ -85,7 +85,7 @@ PLAIN_CLASSES.add(OverridingTensor)
 
 # What subclasses inherit as it is: the machinery, and what PyTorch does not hand over.
 _UNASKED = frozenset(
-    """accumulate_grad adds_directly array as_subclass edges gradients meta node run_hooks seq takes_deferred_sums wrap
+    """accumulate_grad adds_directly array as_subclass edges gradients has_hooks meta node run_hooks seq takes_deferred_sums wrap
     __new__ __init__ __init_subclass__ __torch_function__ __hash__ __slots__ __dict__ __weakref__ __doc__ __module__ __dir__ __copy__
     __array_namespace__ __array_priority__ __iter__ __reduce__ __getstate__ __class_getitem__ __getattribute__ __setattr__""".split()
 )

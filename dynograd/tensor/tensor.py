@@ -1053,6 +1053,12 @@ def adds_directly(self: Tensor, part: Any) -> bool:
     return True
 
 
+def has_hooks(self: Tensor) -> bool:
+    """Whether code of a program runs when this leaf gets its gradient."""
+    meta = self._meta
+    return type(meta) is Meta and bool(meta.hooks or meta.after_accumulate)
+
+
 def accumulate_grad(self: Tensor, g: Any) -> None:
     """Adds the gradient `g` (array, or tensor under create_graph) to `.grad`; the engine calls it once per backward."""
     meta = self._meta
@@ -1119,6 +1125,7 @@ Tensor.takes_deferred_sums = True
 for _member in (
     accumulate_grad,
     adds_directly,
+    has_hooks,
     meta,
     run_hooks,
     take_memory,
