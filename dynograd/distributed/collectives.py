@@ -150,7 +150,7 @@ def all_reduce(
     buffer = Buffer(tensor, True)
 
     def task(communicator: Communicator) -> None:
-        communicator.all_reduce(buffer.array, op)
+        communicator.all_reduce([buffer.array], op)
         buffer.finish()
 
     return _run(group, f"all_reduce of {described(tensor)}, {op.name}", task, async_op, [tensor])

@@ -7,6 +7,7 @@ call that waits is done at once where nothing is before it.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -163,6 +164,15 @@ class ProcessGroup:
 
     def __repr__(self) -> str:
         return f"<ProcessGroup {self.backend}: rank {self._rank} of {self._size}>"
+
+    def has_free_cores(self) -> bool:
+        """Whether the host has more cores than its processes use: a thread can then move numbers while they compute."""
+        from dynograd.kernels.build import threads
+
+        if not hasattr(os, "sched_getaffinity"):
+            return False
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", self._size))
+        return len(os.sched_getaffinity(0)) > here * threads.get_num_threads()
 
     def run(
         self,

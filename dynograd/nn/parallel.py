@@ -1,16 +1,15 @@
-"""DataParallel and DistributedDataParallel, so that programs which wrap their model run and their state_dicts load.
-
-There is one device to run on, and one process in a group (`dynograd.distributed`): the wrapped model runs as it is.
-"""
+"""DataParallel, so that programs which wrap their model run, and DistributedDataParallel, which trains one model in several processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from dynograd.distributed import ProcessGroup
 from dynograd.distributed.groups import group_of
+from dynograd.distributed.reducer import Reducer
+from dynograd.distributed.synchronizing import broadcast_tensors, count_of, synchronize
 from dynograd.nn.module import Module
 
 __path__: list[str] = []  # PyTorch has modules below it (`compat.faces`)
@@ -66,25 +65,33 @@ def data_parallel(
 
 
 class DistributedDataParallel(Module):
-    """Calls `module`; its gradients are joined over the group's processes, of which there is one.
+    """Calls `module`; each backward pass gives its parameters the gradients' average over the processes of a group.
 
-    Parameters are named `module.*`, as in PyTorch. The options say how numbers travel between processes, and change nothing.
+    Parameters are named `module.*`, as in PyTorch. All processes begin with the parameters of the first one. What a process does not use
+    counts as zeros, so that the programs of the processes may differ (trees, branches) without `find_unused_parameters`.
 
     Args:
         module: what is called.
         process_group: whose processes join their gradients; all when left out.
-        device_ids, output_device, dim, broadcast_buffers, init_sync, bucket_cap_mb: accepted.
-        find_unused_parameters, check_reduction, gradient_as_bucket_view, static_graph, options: accepted.
+        broadcast_buffers: each forward pass in training begins with the buffers of the first process.
+        init_sync: begin with the first process's parameters.
+        bucket_cap_mb: how many MiB of gradients travel at once; 25 unless given.
+        average: "ranks": the mean of the processes' gradients. "samples", "tokens": each process's gradients count as much as its loss
+            has samples or tokens (rows of ragged and packed input), so that the mean over all tokens comes of means over each process's; or
+            a function of the forward's arguments that gives such a number.
+        overlap: join gradients while backward goes on, by a thread; None: where cores are free for it.
+        device_ids, output_device, dim, find_unused_parameters, check_reduction, gradient_as_bucket_view, static_graph, options: accepted.
     Shape: whatever `module` takes and gives.
     Raises:
         ValueError: `dynograd.distributed.init_process_group` has not been called.
-        RuntimeError: no parameter of `module` requires grad.
+        RuntimeError: no parameter of `module` requires grad; or the processes' modules differ.
 
-    >>> dynograd.distributed.init_process_group("gloo")
-    >>> model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(2, 1))
-    >>> list(model.state_dict()), model(dynograd.zeros(3, 2)).shape
-    (['module.weight', 'module.bias'], dynograd.Size([3, 1]))
-    >>> dynograd.distributed.destroy_process_group()
+    >>> def program():
+    ...     model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(1, 1, bias=False))
+    ...     model(tensor([[dynograd.distributed.get_rank() + 1.0]])).sum().backward()
+    ...     return model.module.weight.grad.item()
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [1.5, 1.5]
     """
 
     def __init__(
@@ -101,6 +108,9 @@ class DistributedDataParallel(Module):
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
+        *,
+        average: str | Callable[..., float] = "ranks",
+        overlap: bool | None = None,
         **options: object,
     ) -> None:
         super().__init__()
@@ -110,18 +120,58 @@ class DistributedDataParallel(Module):
                 f"DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient "
                 f"({type(module).__name__}). Use the module itself."
             )
+        if not callable(average) and average not in ("ranks", "samples", "tokens"):
+            raise ValueError(
+                f"DistributedDataParallel: expected average to be 'ranks', 'samples', 'tokens' or a function, got {average!r}."
+            )
+        if bucket_cap_mb is not None and bucket_cap_mb <= 0:
+            raise ValueError(f"DistributedDataParallel: bucket_cap_mb must be above 0, got {bucket_cap_mb!r}.")
         self.module = module
         self.device_ids, self.output_device, self.dim = list(device_ids or ()), output_device, dim
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
         self.static_graph, self.gradient_as_bucket_view = static_graph, gradient_as_bucket_view
+        self.average = average
         self.require_backward_grad_sync = True
+        self._weight = 1.0
+        self._joining: bool = False
+        self.reducer: Reducer | None = None
+        if self.process_group.size() > 1:
+            if init_sync:
+                synchronize(module, self.process_group)
+            self.reducer = Reducer(
+                [parameter for parameter in module.parameters() if parameter.requires_grad],
+                self.process_group,
+                int((bucket_cap_mb or 25) * 2**20),
+                self.process_group.has_free_cores() if overlap is None else overlap,
+                None if average == "ranks" else lambda: self._weight,
+            )
 
     def forward(self, *inputs: object, **kwargs: object) -> Any:
+        reducer = self.reducer
+        if reducer is not None:
+            if self.training and self.broadcast_buffers and self.require_backward_grad_sync:
+                broadcast_tensors([*self.module.buffers()], self.process_group)
+            if self.average != "ranks":
+                self._weight = self._count(inputs, kwargs)
+            reducer.is_on = self.require_backward_grad_sync
         return self.module(*inputs, **kwargs)
+
+    def _count(self, inputs: tuple[object, ...], kwargs: dict[str, object]) -> float:
+        """How many samples or tokens a call has."""
+        if callable(self.average):
+            return float(self.average(*inputs, **kwargs))
+        for value in (*inputs, *kwargs.values()):
+            count = count_of(value, self.average)
+            if count is not None:
+                return float(count)
+        raise TypeError(
+            f"DistributedDataParallel: average={self.average!r} needs a tensor among the forward's arguments, got "
+            f"{', '.join([type(value).__name__ for value in (*inputs, *kwargs.values())])}. Give average=a function of these arguments."
+        )
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A context in which gradients are added up without being joined over the group.
+        """A context in which gradients are added up without being joined over the group: for all micro-batches of a step but the last one.
 
         >>> dynograd.distributed.init_process_group("gloo")
         >>> model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(2, 1))
@@ -135,31 +185,30 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    @contextmanager
-    def join(
-        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
-    ) -> Iterator[None]:
-        """A context in which processes may have different numbers of batches.
+    def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> None:
+        """Lets `hook(state, bucket)` join gradients: compressed, in another dtype, only now and then.
 
         Args:
-            divide_by_initial_world_size, enable, throw_on_early_termination: accepted; there is one process.
+            state: what the hook is given.
+            hook: gives the joined gradients, a tensor of the size of `bucket.buffer()`, or what has a `wait()` that gives it.
 
-        >>> dynograd.distributed.init_process_group("gloo")
-        >>> model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(2, 1))
-        >>> with model.join():
-        ...     model(dynograd.zeros(3, 2)).sum().backward()
-        >>> dynograd.distributed.destroy_process_group()
+        >>> def halved(group, bucket):  # bfloat16 on the way
+        ...     joined = bucket.buffer().bfloat16()
+        ...     dynograd.distributed.all_reduce(joined, dynograd.distributed.ReduceOp.AVG, group)
+        ...     return joined.float()
+        >>> def program():
+        ...     model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(1, 1, bias=False))
+        ...     model.register_comm_hook(None, halved)
+        ...     model(tensor([[dynograd.distributed.get_rank() + 1.0]])).sum().backward()
+        ...     return model.module.weight.grad.item()
+        >>> dynograd.distributed.simulate(program, ranks=2)
+        [1.5, 1.5]
         """
-        yield
-
-    def register_comm_hook(self, state: object, hook: object) -> None:
-        """Accepted: what a hook does to numbers on their way between processes is never asked for.
-
-        Args:
-            state, hook: ignored.
-
-        >>> dynograd.distributed.init_process_group("gloo")
-        >>> model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(2, 1))
-        >>> model.register_comm_hook(None, lambda state, bucket: bucket)
-        >>> dynograd.distributed.destroy_process_group()
-        """
+        if not callable(hook):
+            raise TypeError(f"register_comm_hook: Communication hook must be callable, got {hook!r}.")
+        if self.reducer is not None:
+            if self.reducer.hook is not None:
+                raise RuntimeError(
+                    "register_comm_hook: register_comm_hook or register_builtin_comm_hook can only be called once."
+                )
+            self.reducer.hook = (state, hook)

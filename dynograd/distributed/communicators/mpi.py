@@ -180,13 +180,13 @@ class Mpi(Communicator):
     def monitored_barrier(self, seconds: float) -> None:
         self.watch.wait(self.comm.Ibarrier().Test, seconds)
 
-    def all_reduce(self, array: np.ndarray, op: ReduceOp) -> None:
+    def all_reduce(self, arrays: Sequence[np.ndarray], op: ReduceOp) -> None:
         if not self._is_one_host:
-            super().all_reduce(array, op)
+            super().all_reduce(arrays, op)
             return
         if self._windows is None:
             self._windows = self._make_windows()
-        self._windows.all_reduce(array, op)
+        self._windows.all_reduce(arrays, op)
 
     def _make_windows(self) -> Windows:
         from mpi4py import MPI

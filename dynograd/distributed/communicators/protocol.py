@@ -92,16 +92,22 @@ class Communicator(abc.ABC):
         """Called behind a collective; raises if another process called something else."""
         return None
 
-    def all_reduce(self, array: np.ndarray, op: ReduceOp) -> None:
-        """Joins the arrays of all processes, in place, with the same bits in each of them: each process joins a slice."""
+    def all_reduce(self, arrays: Sequence[np.ndarray], op: ReduceOp) -> None:
+        """Joins arrays of one dtype, in place, with the same bits in each process: each joins a slice of all of them."""
         if self.size == 1:
             return
+        array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         parts = [array[part] for part in parts_of(array.size, self.size)]
         terms = [np.empty_like(parts[self.rank]) for _ in parts]
         self.all_to_all(parts, terms)
         joined = terms[self.rank]
         join(op, terms, joined)
         self.all_gather(joined, parts)
+        if len(arrays) > 1:
+            start = 0
+            for result in arrays:
+                result[...] = array[start : start + result.size]
+                start += result.size
 
     def reduce_scatter(self, arrays: Sequence[np.ndarray], result: np.ndarray, op: ReduceOp) -> None:
         """Joins `arrays[rank]` of all processes into `result`."""

@@ -5,7 +5,7 @@ Each process has one window of two halves, used in turns, so that two meetings a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,25 +56,45 @@ class Windows:
                 self._wait(lambda other=other: other[0] >= met)  # type: ignore[misc]
         self._sync()
 
-    def all_reduce(self, array: np.ndarray, op: ReduceOp) -> None:
-        """Joins `array` in place; the same bits come of it everywhere, whatever the chunks are."""
+    def all_reduce(self, arrays: Sequence[np.ndarray], op: ReduceOp) -> None:
+        """Joins arrays of one dtype in place; the same bits come of it everywhere, whatever the chunks are."""
         rank, size = self.rank, self.size
-        step = CHUNK // array.itemsize
-        for start in range(0, array.size, step):
-            chunk = array[start : start + step]
-            parts = parts_of(chunk.size, size)
+        for pieces, count in _chunks(arrays, CHUNK // arrays[0].itemsize):
+            parts = parts_of(count, size)
             own = parts[rank]
-            windows = [half[: chunk.nbytes].view(array.dtype) for half in self._halves[self._turn]]
+            windows = [half[: count * arrays[0].itemsize].view(arrays[0].dtype) for half in self._halves[self._turn]]
             self._turn = 1 - self._turn
             mine = windows[rank]
-            mine[: own.start] = chunk[: own.start]
-            mine[own.stop :] = chunk[own.stop :]
+            at = 0
+            for piece in pieces:
+                mine[at : at + piece.size] = piece
+                at += piece.size
             self._meet()
-            terms = [chunk[own] if place == rank else window[own] for place, window in enumerate(windows)]
-            joined = mine[own]
-            join(op, terms, joined)
-            chunk[own] = joined
+            join(op, [window[own] for window in windows], mine[own])
             self._meet()
-            for place, part in enumerate(parts):
-                if place != rank:
-                    chunk[part] = windows[place][part]
+            at = 0
+            for piece in pieces:
+                end = at + piece.size
+                for window, part in zip(windows, parts):
+                    first, last = max(at, part.start), min(end, part.stop)
+                    if first < last:
+                        piece[first - at : last - at] = window[first:last]
+                at = end
+
+
+def _chunks(arrays: Sequence[np.ndarray], most: int) -> Iterator[tuple[list[np.ndarray], int]]:
+    """The elements of all arrays behind each other, `most` at a time: pieces of the arrays, and how many elements they have."""
+    pieces: list[np.ndarray] = []
+    count = 0
+    for array in arrays:
+        start = 0
+        while start < array.size:
+            piece = array[start : start + most - count]
+            pieces.append(piece)
+            count += piece.size
+            start += piece.size
+            if count == most:
+                yield pieces, count
+                pieces, count = [], 0
+    if count:
+        yield pieces, count
