@@ -6,16 +6,18 @@ that place (`kernels/random/random_cpu.py` defines them), so a value depends on 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import os
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from dynograd.base import devices
 from dynograd.base.hints import DeviceLike
 
-__all__ = ["Generator", "default_generator", "drawn", "initial_seed", "manual_seed", "seed", "takers"]
+__all__ = ["Generator", "apart", "default_generator", "drawn", "initial_seed", "manual_seed", "seed", "takers"]
 
 DEFAULT_SEED = 67280421310721
 _SPAN = 1 << 64
@@ -143,6 +145,72 @@ class Generator:
 
 
 default_generator = Generator()
+
+
+class _Places(threading.local):
+    """The place in the default stream of a thread that has one of its own."""
+
+    place: tuple[int, int] | None = None
+
+
+_places = _Places()
+_seed_slot: Any = Generator.__dict__["_seed"]
+_offset_slot: Any = Generator.__dict__["_offset"]
+
+
+class _GeneratorOfThreads(Generator):
+    """What the default generator is while some threads have places of their own: in these it is one of theirs."""
+
+    __slots__ = ()
+
+    @property
+    def _seed(self) -> int:
+        place = _places.place
+        return _seed_slot.__get__(self) if place is None else place[0]
+
+    @_seed.setter
+    def _seed(self, seed: int) -> None:
+        if _places.place is None:
+            _seed_slot.__set__(self, seed)
+        else:
+            _places.place = (seed, _places.place[1])
+
+    @property
+    def _offset(self) -> int:
+        place = _places.place
+        return _offset_slot.__get__(self) if place is None else place[1]
+
+    @_offset.setter
+    def _offset(self, offset: int) -> None:
+        if _places.place is None:
+            _offset_slot.__set__(self, offset)
+        else:
+            _places.place = (_places.place[0], offset)
+
+
+_apart: list[object] = []  # one for each thread that has a place of its own
+
+
+@contextlib.contextmanager
+def apart(place: tuple[int, int]) -> Iterator[None]:
+    """A context in which this thread has its own place in the default stream: other threads' draws and seeds do not move it.
+
+    Args:
+        place: (seed, offset) to begin with.
+    """
+    mark = object()
+    with default_generator._lock:
+        _apart.append(mark)
+        default_generator.__class__ = _GeneratorOfThreads
+    before, _places.place = _places.place, place
+    try:
+        yield
+    finally:
+        _places.place = before
+        with default_generator._lock:
+            _apart.remove(mark)
+            if not _apart:
+                default_generator.__class__ = Generator
 
 
 def manual_seed(seed: int) -> Generator:

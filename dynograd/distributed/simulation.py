@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.base import random_streams
 from dynograd.distributed.communicators.threads import Meeting, Simulated
 from dynograd.distributed.process_groups import ProcessGroup, world
 from dynograd.errors import RankError
@@ -18,7 +19,8 @@ def simulate(
 ) -> list[Any]:
     """Calls `program(*args, **kwargs)` once for each rank, in threads of their own; each is in a group of `ranks` processes.
 
-    What a program shares with the others by Python (globals, `args`) is shared; what it makes is its own.
+    What a program shares with the others by Python (globals, `args`) is shared; what it makes is its own, and so are its random numbers: each
+    rank begins where the caller is.
 
     Args:
         program: a function. It need not call `init_process_group`.
@@ -42,12 +44,13 @@ def simulate(
         raise ValueError(f"simulate: expected ranks to be a number from 1, got {ranks!r}.")
     meeting = Meeting(ranks, timeout)
     results: list[Any] = [None] * ranks
+    place = random_streams.default_generator.state()
     failures: list[tuple[int, BaseException]] = []
 
     def run(rank: int) -> None:
         group = ProcessGroup(Simulated(meeting, rank), range(ranks), "threads", timeout)
         try:
-            with world.simulated(group):
+            with world.simulated(group), random_streams.apart(place):
                 results[rank] = program(*args, **kwargs)
                 last = world.get()
                 if last is not None:
