@@ -353,7 +353,7 @@ def of_scalar(value: Any) -> dtype:
     if kind is complex:
         return default_complex()
     if isinstance(value, numpy.generic):
-        return BY_NUM[value.dtype.num]
+        return of_scalar(value.item())  # a number, as Python's are: it has no precision of its own
     if isinstance(value, builtins.bool):
         return bool
     if isinstance(value, builtins.int):

@@ -108,13 +108,13 @@ def _operand(op: Op, name: str, value: Any, has_tensor: bool) -> Any:
         if type(value) not in TENSORS:
             TENSORS.add(type(value))
         return value
+    if op.kind == "elementwise" and has_tensor and isinstance(value, numpy.generic):
+        value = value.item()  # a number, as Python's are: it has no precision of its own
     if op.kind == "elementwise" and isinstance(value, _NUMERIC) and not isinstance(value, numpy.generic):
         is_condition = op.promote == "select" and name == op.array_names[0]
         if not is_condition and len(op.array_names) > 1:
             return _number_tensor(value) if has_tensor and type(value) not in NUMBERS else value
     if arrays.is_array(value):
-        if has_tensor and isinstance(value, numpy.generic):
-            return _number_tensor(value.item()) if op.kind == "elementwise" else cls.wrap(as_result(value))
         return cls.wrap(value) if has_tensor else as_result(value)
     if isinstance(value, _NUMERIC):
         raise TypeError(f"{op.name}(): argument '{name}' must be Tensor, not {type(value).__name__} ({value!r}).")

@@ -262,3 +262,18 @@ def test_alpha_multiplies_in_the_dtype_of_the_sum():
     half.requires_grad_()
     dynograd.add(wide, half, alpha=3).sum().backward()
     assert half.grad.dtype is dynograd.bfloat16 and half.grad.tolist() == [3.0]
+
+
+@pytest.mark.parametrize("number", [numpy.float64(1 / 3), numpy.float32(0.7), numpy.float16(0.3), numpy.int64(3)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_numbers_of_numpy_are_as_those_of_python(number, dtype):
+    x = dynograd.tensor([1, 2, 3]).to(getattr(dynograd, dtype)) / (1 if dtype == "int64" else 7)
+    for function in (
+        lambda number: x * number,
+        lambda number: number + x,
+        lambda number: x / number,
+        lambda number: dynograd.where(x > 0, x, number),
+        lambda number: dynograd.full((1,), number),
+    ):
+        result, expected = function(number), function(number.item())
+        assert result.dtype == expected.dtype and result.tolist() == expected.tolist()
