@@ -19,7 +19,7 @@ class Branching(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(5)])
 
     def forward(self, x, which):
-        return sum(self.layers[int(number)](row) for row, number in zip(x, which)).square().sum() / len(x)
+        return sum(self.layers[int(number)](row).square().sum() for row, number in zip(x, which)) / len(x)
 
 
 class Tied(nn.Module):
@@ -91,12 +91,19 @@ ROWS = {
     "uneven": (lambda: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), _of_numbers, "samples"),
     "branches": (
         Branching,
-        lambda step, count, part: (numbers(step, count, 4)[part], np.random.default_rng(step).integers(0, 4, count)[part]),
+        lambda step, count, part: (
+            numbers(step, count, 4)[part],
+            np.random.default_rng(step).integers(0, 4, count)[part],
+        ),
         "ranks",
     ),
-    "tied": (Tied, lambda step, count, part: (dynograd.tensor(np.random.default_rng(step).integers(0, 7, count)[part]),), "ranks"),
+    "tied": (
+        Tied,
+        lambda step, count, part: (dynograd.tensor(np.random.default_rng(step).integers(0, 7, count)[part]),),
+        "ranks",
+    ),
     "frozen": (lambda: _frozen(), _of_numbers, "ranks"),
-    "words": (Words, lambda step, count, part: (dynograd.ragged(words(step, count)[part]),), "tokens"),
+    "words": (Words, lambda step, count, part: (dynograd.ragged_tensor(words(step, count)[part]),), "tokens"),
     "trees": (Trees, lambda step, count, part: (trees(step, count)[part],), lambda trees: len(trees)),
 }
 
@@ -133,7 +140,9 @@ def _trained(name, rank, size, wrap, **options):
 def test_ranks_train_as_one_process(name, ranks):
     expected, without = _trained(name, 0, 1, False)
     for options in ({}, {"overlap": True, "bucket_cap_mb": 1e-4}):
-        results = distributed.simulate(lambda: _trained(name, distributed.get_rank(), ranks, True, **options), ranks=ranks)
+        results = distributed.simulate(
+            lambda: _trained(name, distributed.get_rank(), ranks, True, **options), ranks=ranks
+        )
         for parameters, is_none in results:
             assert is_none == without
             for parameter, other, of_first in zip(parameters, expected, results[0][0]):
