@@ -1,0 +1,127 @@
+"""Processes started by `python -m dynograd.run` over MPI: what they get, how many threads they have, and what is said of jobs that end badly."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("mpi4py") is None or not (Path(sys.executable).parent / "mpiexec").exists(),
+        reason="the extra mpi is not installed",
+    ),
+]
+
+PROGRAM = '''
+import os, signal, sys, time
+import dynograd
+from dynograd import distributed
+
+distributed.init_process_group()
+rank, how = distributed.get_rank(), sys.argv[1]
+x = dynograd.ones(1000)
+for step in range(6):
+    distributed.starting.note_step(step)
+    if step == 3 and rank == 1:
+        if how == "raise":
+            raise ValueError("bad sample")
+        if how == "exit":
+            sys.exit(3)
+        if how == "end":
+            break
+        if how == "hang":
+            time.sleep(600)
+        if how in ("SIGKILL", "SIGSTOP", "SIGSEGV"):
+            os.kill(os.getpid(), getattr(signal, how))
+        if how == "call":
+            distributed.barrier()
+        if how == "shape":
+            x = dynograd.ones(1001)
+        if how == "dtype":
+            x = x.int()
+    distributed.all_reduce(x)
+print("done", x[0].item(), os.environ["RANK"], os.environ["LOCAL_RANK"], dynograd.get_num_threads())
+'''
+
+
+def run(*arguments, ranks=2, watch=2):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "dynograd.run", "-n", str(ranks), "--watch", str(watch), *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_collectives_over_mpi(ranks):
+    done = run(ROOT / "tests/distributed/mpi_program.py", ranks=ranks, watch=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.fullmatch(r"\d+ cases\n", done.stdout)
+
+
+def test_ranks_know_who_they_are_and_their_lines_are_marked(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    done = run(tmp_path / "train.py", "well", watch=60)
+    assert done.returncode == 0, done.stderr
+    threads = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert sorted(done.stdout.splitlines()) == [f"[rank 1] done 64.0 1 1 {threads}", f"done 64.0 0 0 {threads}"]
+
+
+# what rank 1 does in step 3: what the launcher says of it
+ENDS = {
+    "raise": "ended with ValueError: bad sample in step 3",
+    "exit": "ended with SystemExit: 3 in step 3",
+    "end": "has ended in step 3",
+    "hang": "has not come for 2 s in step 3",
+    "SIGSTOP": "has not come for 2 s in step 3",
+    "SIGKILL": "was killed by SIGKILL in step 3",
+    "SIGSEGV": "was killed by SIGSEGV in step 3",
+    "call": "called another collective than the others in step 3, in barrier",
+    "shape": "called another collective than the others in step 3",
+    "dtype": "called another collective than the others in step 3",
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_who_ended_how_is_said(tmp_path, how):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    begun = time.monotonic()
+    done = run(tmp_path / "train.py", how)
+    assert done.returncode != 0
+    assert time.monotonic() - begun < 60
+    told = done.stderr[done.stderr.index("dynograd.run: the job has ended with exit status") :]
+    assert re.search(rf"rank 1 \(pid \d+ on \S+\) {re.escape(ENDS[how])}", told), done.stderr
+    assert "all_reduce of float32(1000,), SUM at" in told
+    pids = [int(pid) for pid in re.findall(r"\(pid (\d+) on", told)]
+    assert len(pids) == 2 and not any([Path(f"/proc/{pid}").exists() for pid in pids])
+    files = Path("/dev/shm")
+    assert not [path for path in files.glob("mpich_shm_*") if path.stat().st_mtime > begun + time.time() - time.monotonic()]
+
+
+def test_a_job_is_started_again(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import os, sys\nfrom dynograd import distributed\ndistributed.init_process_group()\n"
+        "sys.exit(0 if os.environ['TORCHELASTIC_RESTART_COUNT'] == '2' else 'not yet')\n"
+    )
+    done = run("--restarts", 3, tmp_path / "train.py", watch=60)
+    assert done.returncode == 0 and "starts again (2 of 3 times)" in done.stderr and "(3 of 3" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-n", "none", "train.py"], "expected -n to be a number of processes from 1, or auto; got 'none'"),
+        (["--nnodes", "2", "train.py"], "--nnodes 2 needs their names: --hosts a,b"),
+        (["--nnodes", "3", "--hosts", "a,b", "train.py"], "--nnodes 3, but --hosts names 2: a,b"),
+    ],
+)
+def test_the_launcher_says_what_it_does_not_understand(arguments, words):
+    from dynograd import run
+
+    with pytest.raises(SystemExit, match=re.escape(words)):
+        run.main(arguments)
