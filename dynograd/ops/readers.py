@@ -264,6 +264,8 @@ class Entry:
                 self._set_plain(code)
 
     def _set_plain(self, code: types.CodeType) -> None:
+        if self.plain is self.function and any([reader.sees(self) for reader in _on[0]]):
+            self.apart()  # or another thread would call it meanwhile, and ask no reader
         self.plain.__code__ = code
         self.show(also_unwritten=True)
 
