@@ -224,13 +224,13 @@ class Entry:
                 code = self.codes[_on[0]] = self._code_for(_on[0])
             self.function.__code__ = self.plain.__code__ if code is None else code
 
-    def apart(self) -> types.FunctionType:
-        """The function as it is without readers, as one that no reader sees."""
+    def apart(self, code: types.CodeType | None = None) -> types.FunctionType:
+        """The function as it is without readers (or is to be, with this code), as one that no reader sees."""
         if self.plain is self.function:
             _versions[0] += 1
             if not hasattr(self.function, "__signature__") and not hasattr(self.function, "__wrapped__"):
                 self.function.__signature__ = inspect.signature(self.function)  # type: ignore[attr-defined]
-            self.plain = self._with_code(self.function.__code__)
+            self.plain = self._with_code(code or self.function.__code__)
         return self.plain
 
     def give(self, written: Any) -> None:
@@ -264,6 +264,8 @@ class Entry:
                 self._set_plain(code)
 
     def _set_plain(self, code: types.CodeType) -> None:
+        if self.plain is self.function and any([reader.sees(self) for reader in _on[0]]):
+            self.apart(code)  # or another thread would call it meanwhile, and ask no reader
         self.plain.__code__ = code
         self.show(also_unwritten=True)
 

@@ -11,6 +11,7 @@ Gradients are those of the packed elements. What ops do with ragged tensors is t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -421,15 +422,30 @@ def from_values(who: str, values: Any, lengths: Any, offsets: Any, dim: int) -> 
 
 def make(packed: Any, partition: Partition, place: int = 1) -> RaggedTensor:
     """A ragged tensor, unchecked."""
-    while when_first:
-        when_first.pop()()
+    if when_first:
+        _begin()
     x: Any = object.__new__(RaggedTensor)
     x._meta = None
     x.packed, x.partition, x.place = packed, partition, place
     return x
 
 
-when_first: list[Callable[[], None]] = []  # called before the first ragged tensor is made
+when_first: list[
+    Callable[[], None]
+] = []  # called before the first ragged tensor is made, by one thread while others wait
+_beginning = threading.RLock()
+_begins = [False]
+
+
+def _begin() -> None:
+    with _beginning:
+        while when_first and not _begins[0]:  # what is called may make ragged tensors itself
+            _begins[0] = True
+            try:
+                when_first[-1]()
+                when_first.pop()
+            finally:
+                _begins[0] = False
 
 
 def is_ragged(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 
 import numpy
 import pytest
@@ -10,6 +11,7 @@ import dynograd
 from dynograd import RaggedTensor, ragged_from_padded, ragged_tensor, tensor
 from dynograd.errors import DeviceError, DtypeError, IndexRangeError, RaggedSizeError, ShapeError
 from dynograd.ragged import Refusal
+from dynograd.ragged import tensor as ragged_module
 
 nested = dynograd.nested
 rnn = dynograd.nn.utils.rnn
@@ -489,3 +491,29 @@ def test_optimizers_step_the_elements(name):
     before = loss()
     optimizer.step(loss)
     assert loss() < before and x.shape == (2, x.shape[1], x.shape[2])
+
+
+def test_threads_wait_until_the_first_has_read_the_rules(monkeypatch):
+    """Ops look for ragged tensors from the first one on; a thread that makes another one meanwhile must not run ahead."""
+    order, reads, goes_on = [], threading.Event(), threading.Event()
+
+    def read():
+        words()  # what is read may make some itself
+        reads.set()
+        goes_on.wait(10)
+        order.append("read")
+
+    def make():
+        words()
+        order.append("made")
+
+    monkeypatch.setattr(ragged_module, "when_first", [read])
+    threads = [threading.Thread(target=make) for _ in range(2)]
+    threads[0].start()
+    reads.wait(10)
+    threads[1].start()
+    threads[1].join(0.05)
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    assert order == ["read", "made", "made"]
