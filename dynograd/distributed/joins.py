@@ -1,10 +1,14 @@
-"""`torch.distributed.algorithms.join` for a group of one process, which has nobody to wait for."""
+"""`torch.distributed.algorithms.join`: processes with different numbers of inputs."""
 
 from __future__ import annotations
 
 import abc
 from types import TracebackType
 from typing import Any
+
+import numpy as np
+
+from dynograd.distributed.reductions import ReduceOp
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 
@@ -17,7 +21,7 @@ class JoinHook:
     """
 
     def main_hook(self) -> None:
-        """Called in each step of the others; there are none."""
+        """Called in each step of the others."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
         """Called when all processes have run out of input.
@@ -57,12 +61,12 @@ class Joinable(abc.ABC):
 
 
 class Join:
-    """Lets processes with different numbers of inputs train together; in a group of one, the block runs, and the hooks after it.
+    """Lets processes with different numbers of inputs train together: those that have run out take part in the others' collectives.
 
     Args:
-        joinables: what takes part.
+        joinables: what takes part, all of one group.
         enable: False does nothing.
-        throw_on_early_termination: kept for compatibility.
+        throw_on_early_termination: as soon as one process has run out, all raise.
         kwargs: for the hooks.
 
     >>> from dynograd.distributed.joins import Join
@@ -74,22 +78,61 @@ class Join:
     def __init__(
         self, joinables: list[Joinable], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: object
     ) -> None:
-        self._hooks = [joinable.join_hook(**kwargs) for joinable in joinables] if enable else []
+        groups = {id(joinable.join_process_group): joinable.join_process_group for joinable in joinables}
+        if len(groups) > 1:
+            raise ValueError(f"Join: expected joinables of one group, got {len(groups)} groups.")
+        self._joinables = joinables if enable else []
+        self._group = next(iter(groups.values()), None)
+        self._throws = throw_on_early_termination
+        self._hooks = [joinable.join_hook(**kwargs) for joinable in self._joinables]
 
     def __enter__(self) -> Join:
+        for joinable in self._joinables:
+            joinable._join = self  # type: ignore[attr-defined]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is None:
-            for hook in self._hooks:
-                hook.post_hook(True)
+        for joinable in self._joinables:
+            joinable._join = None  # type: ignore[attr-defined]
+        if kind is not None or not self._joinables:
+            return
+        is_last = True
+        while (active := self._active(0)).any():
+            if self._throws:
+                raise RuntimeError("Join: this process exhausted all inputs before others.")
+            is_last = False
+            for joinable, hook in zip(self._joinables, self._hooks):
+                joinable._active = active  # type: ignore[attr-defined]
+                hook.main_hook()
+        for hook in self._hooks:
+            hook.post_hook(is_last)
+
+    def _active(self, own: int) -> np.ndarray:
+        """What each process says of its step; 0 of one that has run out."""
+        flags = np.zeros(self._group.size(), np.int64)  # type: ignore[union-attr]
+        flags[self._group.rank()] = own  # type: ignore[union-attr]
+        self._group.run(  # type: ignore[union-attr]
+            "who has inputs", lambda communicator: communicator.all_reduce([flags], ReduceOp.SUM)
+        )
+        return flags
 
     @staticmethod
-    def notify_join_context(joinable: Joinable) -> None:
-        """Tells the others that this process goes on; there are none.
+    def notify_join_context(joinable: Joinable, step: int = 1) -> None:
+        """Tells the others that this process goes on; called by each joinable before its collectives of a step.
 
         Args:
             joinable: what takes part.
+            step: a number above 0 that the others are told.
         """
+        join = getattr(joinable, "_join", None)
+        if join is None or join._joinables[0] is not joinable:
+            return
+        active = join._active(step)
+        if join._throws and not active.all():
+            raise RuntimeError(
+                f"Join: detected at least one rank that exhausted inputs: {np.flatnonzero(active == 0).tolist()}."
+            )
+        for other in join._joinables:
+            other._active = active

@@ -129,6 +129,8 @@ class Reducer:
         self._next = 0
         self._task: Any = None
         self._scale: float | None = None
+        self._is_shadow = False  # it takes part in the others' pass
+        self.divisor: int | None = None  # by what sums are divided; None: the number of processes
         self._zeros: set[Tensor] = set()  # whose gradient was made here, for the others' sake
         self._handles = [parameter.register_post_accumulate_grad_hook(self._ready) for parameter in self.parameters]
 
@@ -183,7 +185,7 @@ class Reducer:
             self._find_scale()
 
     def _find_scale(self) -> None:
-        own = float(self.weight())  # type: ignore[misc]
+        own = 0.0 if self._is_shadow else float(self.weight())  # type: ignore[misc]
         total = np.array([own])
         self.group.run(
             "weights of the ranks' gradients", lambda communicator: communicator.all_reduce([total], ReduceOp.SUM)
@@ -215,13 +217,20 @@ class Reducer:
 
     def join_without_gradients(self) -> None:
         """Takes part in a pass of the others, with nothing to give."""
-        self._begin(_NoTask())
-        self._end()
+        self._is_shadow = True
+        try:
+            self._begin(_NoTask())
+            self._end()
+        finally:
+            self._is_shadow = False
 
     def _start(self, index: int, async_op: bool) -> None:
         bucket = self._buckets[index]
         gradients = []
         for parameter in bucket.parameters:
+            if self._is_shadow:
+                gradients.append(wrap(np.zeros(tuple(parameter.shape), parameter.array.dtype)))
+                continue
             if parameter.grad is None:
                 parameter.grad = wrap(np.zeros(tuple(parameter.shape), parameter.array.dtype))
                 self._zeros.add(parameter)
@@ -231,12 +240,14 @@ class Reducer:
         if self.hook is not None:
             self._by_hook(index, bucket, gradients)
             return
-        op = ReduceOp.AVG
-        if self._scale is not None:
+        op, scale = ReduceOp.AVG, self._scale
+        if scale is None and self.divisor is not None:
+            scale = 1 / self.divisor
+        if scale is not None:
             op = ReduceOp.SUM
             with no_grad():
                 for gradient in gradients:
-                    gradient *= self._scale
+                    gradient *= scale
         buffers = [Buffer(gradient, True) for gradient in gradients]
 
         def task(communicator: Communicator) -> None:

@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from dynograd.autograd import is_grad_enabled
 from dynograd.distributed import ProcessGroup
 from dynograd.distributed.groups import group_of
+from dynograd.distributed.joins import Join, Joinable, JoinHook
 from dynograd.distributed.reducer import Reducer
+from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.synchronizing import broadcast_tensors, count_of, synchronize
 from dynograd.nn.module import Module
 
@@ -64,7 +69,21 @@ def data_parallel(
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 
 
-class DistributedDataParallel(Module):
+class _Shadow(JoinHook):
+    """What a process without inputs does in the steps of the others."""
+
+    def __init__(self, model: DistributedDataParallel, divides_by_all: bool) -> None:
+        self._model, self._divides_by_all = model, divides_by_all
+        model._divides_by_all = divides_by_all
+
+    def main_hook(self) -> None:
+        self._model._shadow()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        self._model._end_join(is_last_joiner)
+
+
+class DistributedDataParallel(Module, Joinable):
     """Calls `module`; each backward pass gives its parameters the gradients' average over the processes of a group.
 
     Parameters are named `module.*`, as in PyTorch. All processes begin with the parameters of the first one. What a process does not use
@@ -133,7 +152,10 @@ class DistributedDataParallel(Module):
         self.average = average
         self.require_backward_grad_sync = True
         self._weight = 1.0
-        self._joining: bool = False
+        self._join: Join | None = None
+        self._active: Any = None
+        self._divides_by_all = True
+        self._root = 0
         self.reducer: Reducer | None = None
         if self.process_group.size() > 1:
             if init_sync:
@@ -149,8 +171,14 @@ class DistributedDataParallel(Module):
     def forward(self, *inputs: object, **kwargs: object) -> Any:
         reducer = self.reducer
         if reducer is not None:
-            if self.training and self.broadcast_buffers and self.require_backward_grad_sync:
-                broadcast_tensors([*self.module.buffers()], self.process_group)
+            sends_buffers = self.training and self.broadcast_buffers and self.require_backward_grad_sync
+            if self._join is not None:
+                Join.notify_join_context(
+                    self, 1 + 2 * self.require_backward_grad_sync * is_grad_enabled() + 4 * sends_buffers
+                )
+                self._note_active()
+            if sends_buffers:
+                broadcast_tensors([*self.module.buffers()], self.process_group, self._root)
             if self.average != "ranks":
                 self._weight = self._count(inputs, kwargs)
             reducer.is_on = self.require_backward_grad_sync
@@ -184,6 +212,77 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    @contextmanager
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Iterator[None]:
+        """A context in which processes may have different numbers of batches; behind it all have the parameters of one that had the most.
+
+        Args:
+            divide_by_initial_world_size: gradients are divided by the number of all processes, also when some have run out.
+            enable: False does nothing.
+            throw_on_early_termination: as soon as one process has run out, all raise.
+
+        >>> def program():
+        ...     model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(1, 1, bias=False))
+        ...     with model.join(divide_by_initial_world_size=False):
+        ...         for _ in range(1 + dynograd.distributed.get_rank()):
+        ...             model(tensor([[1.0]])).sum().backward()
+        ...     return model.module.weight.grad.item()
+        >>> dynograd.distributed.simulate(program, ranks=2)
+        [1.0, 2.0]
+        """
+        with Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        ):
+            yield
+
+    def join_hook(self, **kwargs: object) -> JoinHook:
+        """What this module does in the steps of the others when this process has run out of inputs.
+
+        Args:
+            kwargs: `divide_by_initial_world_size`.
+        Returns:
+            A `JoinHook`.
+        """
+        return _Shadow(self, bool(kwargs.get("divide_by_initial_world_size", True)))
+
+    @property
+    def join_device(self) -> Any:
+        """Where its parameters are."""
+        return next(self.module.parameters()).device
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """The group."""
+        return self.process_group
+
+    def _note_active(self) -> None:
+        """Who takes part in this step: by what gradients are divided, and whose buffers count."""
+        active = np.flatnonzero(self._active)
+        self._root = int(active[0])
+        if self.reducer is not None:
+            self.reducer.divisor = None if self._divides_by_all else len(active)
+
+    def _shadow(self) -> None:
+        self._note_active()
+        step = int(self._active[self._root])
+        if step & 4:
+            broadcast_tensors([*self.module.buffers()], self.process_group, self._root)
+        if step & 2 and self.reducer is not None:
+            self.reducer.join_without_gradients()
+
+    def _end_join(self, is_last_joiner: bool) -> None:
+        group = self.process_group
+        last = np.zeros(group.size(), np.int64)
+        last[group.rank()] = is_last_joiner
+        group.run("who came last", lambda communicator: communicator.all_reduce([last], ReduceOp.SUM))
+        root = int(np.flatnonzero(last)[-1])
+        broadcast_tensors([*self.module.parameters(), *self.module.buffers()], group, root)
+        self._root = 0
+        if self.reducer is not None:
+            self.reducer.divisor = None
 
     def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> None:
         """Lets `hook(state, bucket)` join gradients: compressed, in another dtype, only now and then.

@@ -6,7 +6,6 @@ import pytest
 import dynograd
 from dynograd import distributed, nn
 from dynograd.nn.parallel import DistributedDataParallel
-from tests.support.cases import fresh
 
 STEPS = 3
 
@@ -141,7 +140,7 @@ def test_ranks_train_as_one_process(name, ranks):
     expected, without = _trained(name, 0, 1, False)
     for options in ({}, {"overlap": True, "bucket_cap_mb": 1e-4}):
         results = distributed.simulate(
-            lambda: _trained(name, distributed.get_rank(), ranks, True, **options), ranks=ranks
+            lambda options=options: _trained(name, distributed.get_rank(), ranks, True, **options), ranks=ranks
         )
         for parameters, is_none in results:
             assert is_none == without
@@ -220,3 +219,52 @@ def test_a_hook_joins_gradients_its_own_way():
         return model.module.weight.grad.tolist(), calls
 
     assert distributed.simulate(program, ranks=2) == [([[1.5, 1.5]], [[(1,), (1, 2)]])] * 2
+
+
+@pytest.mark.parametrize("divides_by_all", [True, False])
+def test_ranks_with_different_numbers_of_batches(divides_by_all):
+    counts = [2, 4, 1]
+
+    def program():
+        rank = distributed.get_rank()
+        dynograd.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)).double()
+        wrapped = DistributedDataParallel(model)
+        optimizer = dynograd.optim.SGD(model.parameters(), lr=0.1)
+        with wrapped.join(divide_by_initial_world_size=divides_by_all):
+            for step in range(counts[rank]):
+                optimizer.zero_grad()
+                wrapped(numbers(10 * step + rank, 5, 4)).square().mean().backward()
+                optimizer.step()
+        return [tensor.tolist() for tensor in model.state_dict().values()]
+
+    dynograd.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)).double()
+    optimizer = dynograd.optim.SGD(model.parameters(), lr=0.1)
+    own = [[buffer.clone() for buffer in model.buffers()] for _ in counts]
+    for step in range(max(counts)):
+        optimizer.zero_grad()
+        active = [rank for rank, count in enumerate(counts) if step < count]
+        before = own[active[0]]  # the first process that goes on hands its buffers round
+        for rank in active:
+            for buffer, value in zip(model.buffers(), before):
+                buffer.copy_(value)
+            loss = model(numbers(10 * step + rank, 5, 4)).square().mean()
+            (loss / (len(counts) if divides_by_all else len(active))).backward()
+            own[rank] = [buffer.clone() for buffer in model.buffers()]
+        optimizer.step()
+    results = distributed.simulate(program, ranks=3)
+    for result in results:
+        for value, expected in zip(result, model.state_dict().values()):
+            np.testing.assert_allclose(value, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_all_raise_when_one_has_run_out():
+    def program():
+        model = DistributedDataParallel(nn.Linear(1, 1))
+        with model.join(throw_on_early_termination=True):
+            for _ in range(1 + distributed.get_rank()):
+                model(dynograd.ones(1, 1)).sum().backward()
+
+    with pytest.raises(RuntimeError, match="exhausted inputs: \\[0\\]|exhausted all inputs before others"):
+        distributed.simulate(program, ranks=2)

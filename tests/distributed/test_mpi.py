@@ -19,7 +19,7 @@ pytestmark = [
     ),
 ]
 
-PROGRAM = '''
+PROGRAM = """
 import os, signal, sys, time
 import dynograd
 from dynograd import distributed
@@ -48,11 +48,13 @@ for step in range(6):
             x = x.int()
     distributed.all_reduce(x)
 print("done", x[0].item(), os.environ["RANK"], os.environ["LOCAL_RANK"], dynograd.get_num_threads())
-'''
+"""
 
 
 def run(*arguments, ranks=2, watch=2):
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {"PYTHONPATH": str(ROOT)}
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {
+        "PYTHONPATH": str(ROOT)
+    }
     command = [sys.executable, "-m", "dynograd.run", "-n", str(ranks), "--watch", str(watch), *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
@@ -100,7 +102,9 @@ def test_who_ended_how_is_said(tmp_path, how):
     pids = [int(pid) for pid in re.findall(r"\(pid (\d+) on", told)]
     assert len(pids) == 2 and not any([Path(f"/proc/{pid}").exists() for pid in pids])
     files = Path("/dev/shm")
-    assert not [path for path in files.glob("mpich_shm_*") if path.stat().st_mtime > begun + time.time() - time.monotonic()]
+    assert not [
+        path for path in files.glob("mpich_shm_*") if path.stat().st_mtime > begun + time.time() - time.monotonic()
+    ]
 
 
 def test_a_job_is_started_again(tmp_path):
