@@ -28,6 +28,8 @@ cuda.amp.grad_scaler              cuda.amp           GradScaler
 distributed.distributed_c10d      distributed        *
 distributed.algorithms.join       distributed.joins  Join Joinable JoinHook
 distributed.constants             distributed.groups default_pg_timeout
+distributed.nn.functional         distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
+distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
 distributions.beta                distributions      Beta
 distributions.binomial            distributions      Binomial
 distributions.cauchy              distributions      Cauchy

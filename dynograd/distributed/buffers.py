@@ -65,9 +65,7 @@ def tensors_of(who: str, name: str, values: Any, size: int, dtype: Any = None) -
     result = [as_tensor(who, f"{name}[{place}]", value) for place, value in enumerate(values)]
     for place, tensor in enumerate(result):
         if dtype is not None and tensor.dtype != dtype:
-            raise DtypeError(
-                f"{who}: {name}[{place}] has {tensor.dtype}, the others {dtype}; they must be of one dtype."
-            )
+            raise DtypeError(f"{who}: {name}[{place}] has {tensor.dtype}, beside {dtype}; all must be of one dtype.")
     return result
 
 

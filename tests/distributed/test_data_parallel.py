@@ -268,3 +268,39 @@ def test_all_raise_when_one_has_run_out():
 
     with pytest.raises(RuntimeError, match="exhausted inputs: \\[0\\]|exhausted all inputs before others"):
         distributed.simulate(program, ranks=2)
+
+
+@pytest.mark.parametrize("dims", [0, 1, 2])
+def test_batches_of_all_ranks_are_normed_as_one(dims):
+    counts = [3, 1, 4]
+    batch = numbers(0, sum(counts), 2, *[3] * dims)
+
+    def trained(layer, x):
+        for _ in range(2):
+            layer(x).pow(3).sum().backward()
+        return [layer.weight.grad, layer.bias.grad], [tensor.tolist() for tensor in layer.state_dict().values()]
+
+    def program():
+        start = sum(counts[: distributed.get_rank()])
+        x = batch[start : start + counts[distributed.get_rank()]].clone().requires_grad_()
+        layer = nn.SyncBatchNorm(2).double()
+        gradients, state = trained(layer, x)
+        for gradient in gradients:
+            distributed.all_reduce(gradient)
+        return [x.grad.tolist(), [gradient.tolist() for gradient in gradients], state, layer.eval()(x).tolist()]
+
+    x = batch.clone().requires_grad_()
+    layer = (
+        nn.BatchNorm3d(2).double() if dims == 3 else [nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d][dims](2).double()
+    )
+    gradients, state = trained(layer, x)
+    results = distributed.simulate(program, ranks=3)
+    np.testing.assert_allclose(np.concatenate([result[0] for result in results]), x.grad.numpy(), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(
+        np.concatenate([result[3] for result in results]), layer.eval()(x).detach().numpy(), rtol=1e-9, atol=1e-11
+    )
+    for result in results:
+        for gradient, expected in zip(result[1], gradients):
+            np.testing.assert_allclose(gradient, expected.numpy(), rtol=1e-9, atol=1e-11)
+        for value, expected in zip(result[2], state):
+            np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-11)

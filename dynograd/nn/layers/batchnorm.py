@@ -6,12 +6,15 @@ from typing import Any
 
 from dynograd.base.dtypes import int64
 from dynograd.base.hints import DeviceLike, DtypeLike
+from dynograd.distributed import groups
+from dynograd.distributed.differentiable import all_gather
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.checks import check_number, check_positive, check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
+from dynograd.ops.layout.joins import cat, stack
 from dynograd.tensor.creation import ones, tensor, zeros
 from dynograd.tensor.tensor import Tensor
 
@@ -233,7 +236,9 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes of a group. A program of one process has one group of one: plain batch norm.
+    """Batch normalization over all processes of a group: in training their batches count as one, of which sizes may differ.
+
+    A program of one process, or without a group: plain batch norm.
 
     Args:
         num_features: C, the channels (dim 1).
@@ -263,7 +268,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group: object = None,
+        process_group: Any = None,
         device: DeviceLike = None,
         dtype: DtypeLike = None,
         *,
@@ -272,8 +277,42 @@ class SyncBatchNorm(_BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
+    def forward(self, input: Tensor) -> Tensor:
+        batch_counts = self.training or self.running_mean is None
+        if not batch_counts or not groups.is_initialized() or groups.get_world_size(self.process_group) < 2:
+            return super().forward(input)
+        self._check_input_dim(input)
+        self._check_channels(input, 1)
+        dims = [dim for dim in range(input.dim()) if dim != 1]
+        shape = [1, -1, *[1] * (input.dim() - 2)]
+        x = input.float() if input.dtype.itemsize < 4 else input
+        own = x.numel() // self.num_features
+        mean = x.sum(dims) / max(own, 1)
+        squares = (x - mean.reshape(shape)).square().sum(dims)
+        everyone = stack(all_gather(cat([mean, squares, mean.new_tensor([float(own)])]), self.process_group))
+        means, squares, counts = everyone.split([self.num_features, self.num_features, 1], 1)
+        total = counts.sum()
+        mean = (means * counts).sum(0) / total
+        variance = (squares + counts * (means - mean).square()).sum(0) / total
+        if self.training and self.track_running_stats:
+            self._follow(mean.detach(), variance.detach(), float(total))
+        normed = (x - mean.reshape(shape)) * (variance + self.eps).rsqrt().reshape(shape)
+        if self.weight is not None:
+            normed = normed * self.weight.reshape(shape)
+        if self.bias is not None:
+            normed = normed + self.bias.reshape(shape)
+        return normed.to(input.dtype)
+
+    def _follow(self, mean: Tensor, variance: Tensor, total: float) -> None:
+        """Moves the running statistics towards those of the batch of all processes."""
+        self.num_batches_tracked.add_(1)
+        factor = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.mul_(1 - factor).add_(mean.to(self.running_mean.dtype), alpha=factor)
+        unbiased = variance * (total / max(total - 1, 1))
+        self.running_var.mul_(1 - factor).add_(unbiased.to(self.running_var.dtype), alpha=factor)
+
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """`module` with each BatchNorm in it replaced by a SyncBatchNorm that shares its parameters and statistics.
 
         Args:
