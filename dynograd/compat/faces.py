@@ -29,6 +29,7 @@ distributed.distributed_c10d      distributed        *
 distributed.algorithms.join       distributed.joins  Join Joinable JoinHook
 distributed.constants             distributed.groups default_pg_timeout
 distributed.nn.functional         distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
+distributed.optim                 optim              ZeroRedundancyOptimizer
 distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
 distributions.beta                distributions      Beta
 distributions.binomial            distributions      Binomial

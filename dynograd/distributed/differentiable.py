@@ -99,7 +99,7 @@ def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> tuple[Tenso
     (tensor([1.5000]), tensor([1.5000]))
     """
     size = group_of(group).size()
-    return _AllToAll.apply(group, [tensor.shape] * size, *[tensor] * size)
+    return tuple(_AllToAll.apply(group, [tensor.shape] * size, *[tensor] * size))
 
 
 def reduce_scatter(tensors: Sequence[Tensor], group: ProcessGroup | None = None) -> Tensor:
@@ -142,7 +142,7 @@ def all_to_all(
     >>> dynograd.distributed.simulate(program, ranks=2)
     [[0.0, 1.0], [10.0, 11.0]]
     """
-    return _AllToAll.apply(group, [tensor.shape for tensor in output_tensor_list], *input_tensor_list)
+    return tuple(_AllToAll.apply(group, [tensor.shape for tensor in output_tensor_list], *input_tensor_list))
 
 
 def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Tensor:

@@ -228,10 +228,7 @@ class Reducer:
         bucket = self._buckets[index]
         gradients = []
         for parameter in bucket.parameters:
-            if self._is_shadow:
-                gradients.append(wrap(np.zeros(tuple(parameter.shape), parameter.array.dtype)))
-                continue
-            if parameter.grad is None:
+            if parameter.grad is None or self._is_shadow:
                 parameter.grad = wrap(np.zeros(tuple(parameter.shape), parameter.array.dtype))
                 self._zeros.add(parameter)
             elif parameter.grad.is_sparse:

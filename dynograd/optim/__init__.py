@@ -18,6 +18,7 @@ from dynograd.optim.radam import RAdam
 from dynograd.optim.rmsprop import RMSprop
 from dynograd.optim.rprop import Rprop
 from dynograd.optim.sgd import SGD
+from dynograd.optim.sharded import ZeroRedundancyOptimizer
 from dynograd.optim.sparse_adam import SparseAdam
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "SparseAdam",
+    "ZeroRedundancyOptimizer",
     "lr_scheduler",
     "swa_utils",
 ]
