@@ -51,7 +51,7 @@ print("done", x[0].item(), os.environ["RANK"], os.environ["LOCAL_RANK"], dynogra
 """
 
 
-def run(*arguments, ranks=2, watch=2):
+def run(*arguments, ranks=2, watch=5):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {
         "PYTHONPATH": str(ROOT)
     }
@@ -79,8 +79,8 @@ ENDS = {
     "raise": "ended with ValueError: bad sample in step 3",
     "exit": "ended with SystemExit: 3 in step 3",
     "end": "has ended in step 3",
-    "hang": "has not come for 2 s in step 3",
-    "SIGSTOP": "has not come for 2 s in step 3",
+    "hang": "has not come for 5 s in step 3",
+    "SIGSTOP": "has not come for 5 s in step 3",
     "SIGKILL": "was killed by SIGKILL in step 3",
     "SIGSEGV": "was killed by SIGSEGV in step 3",
     "call": "called another collective than the others in step 3, in barrier",
