@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.plans.replaying.arguments import NotReplayed
 from dynograd.plans.replaying.learning import modes
-from dynograd.plans.replaying.replays import Replay
+from dynograd.plans.replaying.replays import FAILS, Replay
 from dynograd.plans.replaying.traces import Trace
 from dynograd.plans.walks import Walk
 
@@ -41,16 +41,14 @@ class Replays:
         reason = ""
         for replay in known.replays:
             tensors: list[Any] = []
-            failed = replay.failed(args, kwargs, tensors)
-            if failed:
-                reason = reason or failed
-                continue
-            box = replay.run(tensors)
-            if box is None:
-                reason = "an op fails"
+            outcome = replay.failed(args, kwargs, tensors) or replay.run(tensors)
+            if isinstance(outcome, list):
+                self.times += 1
+                return outcome
+            reason = reason or outcome
+            if outcome is FAILS:
+                reason = FAILS
                 break
-            self.times += 1
-            return box
         self.owner.note_left(f"not replayed, since this is another one now: {reason}")
         return None
 
