@@ -91,7 +91,7 @@ class OptimizerStep:
                 batch.run()
         else:
             for batch in self.batches:
-                batch.bound.set_numbers(batch.batch.table, *batch.numbers)
+                batch.write_numbers()
             self.table.run()
         for batch in self.batches:
             stamp_marks(batch.batch.marks, batch.gradients, self.line)
@@ -107,6 +107,7 @@ class _Batch:
         self.numbers: tuple[Any, ...] = ()
         self.kernel: Any = None
         self.bound: Any = None  # what a compiled loop runs instead
+        self.values: Any = None  # what the table has of the numbers, once they are written
 
     def bind(self) -> bool:
         """Whether the kernel's step can be bound to the gradients."""
@@ -125,8 +126,16 @@ class _Batch:
             if rule is None or rule.names != self.plan.names or self.group.get("differentiable"):
                 return False
             self.kernel, self.numbers = kernel("optimizers", rule.kernel, self.gradients[0]), rule.numbers
+            self.values = None
             self.options = options if all(map(_is_plain, self.group.items())) else []
         return plans.get(id(self.group)) is self.plan and not self.batch.new
+
+    def write_numbers(self) -> None:
+        """The table has these numbers: steps outside the plan may have written others."""
+        table = self.batch.table
+        if self.values is None or table.values is not self.values:
+            self.bound.set_numbers(table, *self.numbers)
+            self.values = table.values
 
     def run(self) -> None:
         if self.kernel(self.batch.table, self.gradients, *self.numbers) >= 0:

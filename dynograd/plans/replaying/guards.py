@@ -18,16 +18,18 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Guards"]
 
 _GONE = object()
+_MOST_MOVES = 8
 _DICTS = (dict, OrderedDict, defaultdict)
 
 
 class _Look:
     """A place, how Python reads it, and what stood there when it was read last."""
 
-    __slots__ = ("content", "key", "name", "owner", "read")
+    __slots__ = ("content", "key", "moves", "name", "owner", "read")
 
     def __init__(self, read: Callable[[Any, Any], Any], owner: Any, key: Any, content: Any, name: str) -> None:
         self.read, self.owner, self.key, self.content, self.name = read, owner, key, content, name
+        self.moves = 0  # how often it stood elsewhere: dicts that grow move what they hold
 
     def is_other(self) -> bool:
         """Whether something else stands there now."""
@@ -35,7 +37,7 @@ class _Look:
         if now is not self.content:
             if not alike(now, self.content):
                 return True
-            self.content = now
+            self.content, self.moves = now, _MOST_MOVES + 1  # Python compares it from now on
         return False
 
     def put_into(self, watch: Watch) -> None:
@@ -45,8 +47,8 @@ class _Look:
             LookupError: nobody knows where the content lies, or it is another object now.
         """
         owner, key = self.owner, self.key
-        if self.read(owner, key) is not self.content:
-            raise LookupError("an equal object")
+        if self.read(owner, key) is not self.content or self.moves > _MOST_MOVES:
+            raise LookupError("an equal object, or one that is put there in each step")
         if self.read is _length:
             watch.length(owner)
         elif self.read is _attribute:
@@ -126,15 +128,12 @@ class Guards:
         return ""
 
     def _look_otherwise(self) -> None:
-        """All is as it was, but some stands elsewhere, or is an equal object: Python looks there from now on."""
+        """All is as it was, but some stands elsewhere, or is an equal object, which Python compares from now on."""
         row, count = self.watch.first_other(), self.watch.count
-        others = set()
         while row < count:
             place = next(place for place, end in enumerate(self.ends) if row < end)
-            others.add(place)
+            self.watched[place].moves += 1
             row = self.watch.first_other(self.ends[place])
-        self.by_python += [self.watched[place] for place in sorted(others)]
-        self.watched = [look for place, look in enumerate(self.watched) if place not in others]
         self._watch()
 
 
