@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynograd.arrays import ndarray
 from dynograd.autograd.writes import stamp_marks
@@ -12,6 +12,9 @@ from dynograd.optim import hooks
 from dynograd.optim.optimizer import Optimizer
 from dynograd.plans.handed import Handed
 from dynograd.plans.watches import Watch
+
+if TYPE_CHECKING:
+    from dynograd.kernels.build.bound_calls_numba import Table
 
 __all__ = ["OptimizerStep"]
 
@@ -44,9 +47,9 @@ class OptimizerStep:
         except LookupError:  # what is not updated together, or has no gradient
             self.usual = False
         self.watch.close()
-        self.table = self._bound_table() if self.usual else None
+        self.table: Any = self._bound_table() if self.usual else None
 
-    def _bound_table(self) -> Any:
+    def _bound_table(self) -> Table | None:
         """The launches of all batches in one table; None: Python calls the kernel of each."""
         if not all([batch.bind() for batch in self.batches]):
             return None

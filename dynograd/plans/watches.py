@@ -94,7 +94,10 @@ class Watch:
         Raises:
             LookupError: it keeps it where nobody expects it.
         """
-        content, place = getattr(owner, name), id(owner) + _field_of(type(owner), name)
+        content, place = (
+            getattr(owner, name),
+            id(owner) + _field_of(FunctionType if isinstance(owner, FunctionType) else CellType, name),
+        )
         word = _word(place)
         if word != id(content) and not (word == 0 and content is None):
             raise LookupError("no field has this content")
@@ -182,7 +185,7 @@ def _place_among(values: int, mapping: dict[Any, Any], key: Any) -> int:
 
 
 @functools.cache
-def _field_of(kind: type, name: str) -> int:
+def _field_of(kind: Any, name: str) -> int:
     """How far behind the beginning of a function or a cell it has an attribute."""
 
     def probe(x: object = kind, *, y: object = kind) -> tuple[object, object]:

@@ -111,7 +111,7 @@ PLACES = {
     "item": (lambda: [1, 2], lambda w, x: w.item(x, 1), lambda x: x.__setitem__(1, 3)),
     "item that goes": (lambda: [1, 2], lambda w, x: w.item(x, 1), lambda x: x.pop()),
     "length of a list": (lambda: [1], lambda w, x: w.length(x), lambda x: x.append(1)),
-    "length of a dict": (lambda: {}, lambda w, x: w.length(x), lambda x: x.update(x=1)),
+    "length of a dict": (dict, lambda w, x: w.length(x), lambda x: x.update(x=1)),
     "length of a set": (lambda: {1}, lambda w, x: w.length(x), lambda x: x.add(2)),
     "length of a set that shrinks": (lambda: {1, 2}, lambda w, x: w.length(x), lambda x: x.discard(2)),
     "cell": (

@@ -58,7 +58,7 @@ def _counting(table: StepTable, rows: Any) -> Launch:
 
 
 # How a kernel takes its numbers, and its passes by how many states a parameter has.
-_STEPS = {
+_STEPS: dict[str, tuple[Callable[..., None], dict[int, str]]] = {
     "sgd_table_step": (set_sgd, {0: "plain", 1: "momentum"}),
     "adam_table_step": (set_adam, {2: "adam", 3: "amsgrad"}),
 }

@@ -137,15 +137,17 @@ class Guards:
         self._watch()
 
 
-def _item(container: Any, key: Any) -> Any:
+def _item(container: Any, key: Any) -> object:
     try:
-        return getitem(container, key)
+        content: object = getitem(container, key)
+        return content
     except LookupError:
         return _GONE
 
 
-def _attribute(owner: Any, name: str) -> Any:
-    return getattr(owner, name, _GONE)
+def _attribute(owner: Any, name: str) -> object:
+    content: object = getattr(owner, name, _GONE)
+    return content
 
 
 def _length(container: Any, _: Any) -> int:
