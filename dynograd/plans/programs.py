@@ -455,17 +455,7 @@ def _close(array: Any, expected: Any, read: int) -> bool:
     bound *= min(max(read / max(array.size, 1) / _FEW, 1.0) ** 0.5, _MOST_ROUNDING)
     if layouts.is_half(array.dtype):  # the last bit
         bound = 2.0**-10 if array.dtype.kind == "f" else 2.0**-7
-        array, expected = array.astype(numpy.float32), expected.astype(numpy.float32)
-    if array.dtype.kind not in "fc" or not array.size:
-        return False
-    finite = numpy.isfinite(expected)
-    if not (finite == numpy.isfinite(array)).all():
-        return False
-    largest = numpy.abs(numpy.where(finite, expected, 0)).max()
-    difference = numpy.abs(numpy.where(finite, array - expected, 0)).max()
-    return bool(difference <= bound * largest) and bool(
-        numpy.array_equal(array[~finite], expected[~finite], equal_nan=True)
-    )
+    return _are_within(array, expected, bound)
 
 
 def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool:
@@ -475,23 +465,33 @@ def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool
     """
     if getattr(form, "exact", True) or call.kind not in ("op", "rule"):
         return False
-    largest = max(
-        [numpy.abs(array).max(initial=0, where=numpy.isfinite(array)) for array in _floats(call.inputs)] + [0]
-    )
+    largest = max([_largest(array) for array in _floats(call.inputs)] + [0.0])
     for array, other in zip((*call.outputs, *call.saved), (*expected, *saved)):
         if array is not None and not _same(array, other):
-            if array.dtype.kind not in "fc":
-                return False
-            finite = numpy.isfinite(other)
-            bound = max(largest, numpy.abs(other).max(initial=0, where=finite)) * max(1e-4, 1e-6 * read / array.size)
-            if not numpy.array_equal(array[~finite], other[~finite], equal_nan=True):
-                return False
-            if not (numpy.abs(numpy.where(finite, array - other, 0)) <= bound).all():
+            if not _are_within(array, other, max(1e-4, 1e-6 * read / max(array.size, 1)), largest):
                 return False
     try:
         return computes_apart(call, form, False)
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):  # the op refuses such numbers
         return False
+
+
+def _are_within(array: Any, expected: Any, part: float, least: float = 0.0) -> bool:
+    """Whether floating numbers differ by a part of the largest one, or of `least` if that is more; what is not finite is the same."""
+    if layouts.is_half(array.dtype):
+        array, expected = array.astype(numpy.float32), expected.astype(numpy.float32)
+    if array.dtype.kind not in "fc" or not array.size:
+        return False
+    finite = numpy.isfinite(expected)
+    if not numpy.array_equal(array[~finite], expected[~finite], equal_nan=True):
+        return False
+    differences = numpy.abs(numpy.where(finite, array - expected, 0))
+    return bool((differences <= part * max(_largest(expected), least)).all())
+
+
+def _largest(array: Any) -> float:
+    """Of all finite numbers."""
+    return float(numpy.abs(array).max(initial=0, where=numpy.isfinite(array)))
 
 
 def _floats(arrays: Any) -> list[Any]:

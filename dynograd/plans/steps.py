@@ -96,6 +96,7 @@ class Path:
         self.result = recording.result
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
+        self.not_replayed = ""  # why there are none
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""

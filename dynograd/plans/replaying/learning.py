@@ -15,9 +15,12 @@ from dynograd.kernels.build.batch_invariance import USES
 from dynograd.kernels.build.determinism import are_deterministic_algorithms_enabled
 from dynograd.nn.hooks import any_global
 from dynograd.plans.handed import Handed
+from dynograd.plans.programs import nobody
 from dynograd.plans.replaying.arguments import ArgumentGuard, NotReplayed
+from dynograd.plans.replaying.gradients import ReplayedGradients
+from dynograd.plans.replaying.guards import Guards
 from dynograd.plans.replaying.notes import Call, Write
-from dynograd.plans.replaying.places import PLAIN, Guards
+from dynograd.plans.replaying.places import PLAIN
 from dynograd.plans.replaying.traces import Trace
 from dynograd.plans.steps import Step
 from dynograd.tensor.tensor import Tensor
@@ -67,6 +70,8 @@ class Learned:
         self.end = Step(None, len(path.events), path)
         self.given = sorted(_count_values(self.result, {}))
         self.own_numbers = {place for place, number in enumerate(path.numbers) if number in self.given}
+        self.gradients = ReplayedGradients(self.walk, path, self.without, self.with_gradient)
+        self.arguments.copies({place for _, place in self.arguments_of})
         self.take_program()
         self.arguments.tensors = []
 
@@ -76,6 +81,8 @@ class Learned:
         self.program = path.program
         # Values that are given, and whose memory is used again: (after so many calls, number).
         self.ends = [(end, number) for end, number in path.ends if number in self.given]
+        grouped = [number for group in self.program.groups for number in group.gone]
+        self.is_held = nobody if self.own_numbers.isdisjoint(grouped) else self.own_numbers.__contains__
 
     # --- what a trace says ------------------------------------------------------------------------------------------------------
 
