@@ -197,7 +197,7 @@ class Program:
             memory.touch(array, 0, end)
         for number, tensor in enumerate(recording.values):
             if (
-                number in self.keeps or tensor.array.nbytes <= _SMALL
+                number in self.keeps or number in recording.checked or tensor.array.nbytes <= _SMALL
             ):  # else it would be copied in time if somebody has it
                 memory.touch(tensor.array, end, end)
         # After so many calls a value's memory is used for something else.
@@ -206,7 +206,7 @@ class Program:
 
     @staticmethod
     def _kept_by(recording: Recording, keeps: list[int]) -> list[int]:
-        return [*keeps, *_gradients(recording)]
+        return [*keeps, *recording.checked, *_gradients(recording)]
 
     def _relocate(self, call: Call) -> None:
         at = self.memory.at

@@ -135,6 +135,7 @@ class Recording(RecordedVersions, RecordedGradients):
         self.snapshots: list[tuple[int, int, Any]] = []
         self.current: set[int] = set()  # those whose latest values are there
         self.lent, self.renewed, self.apart = [], [], {}
+        self.checked: set[int] = set()  # values of which the program checks the numbers
         self.begin_gradients()
 
     def end(self) -> None:
@@ -344,6 +345,11 @@ class Recording(RecordedVersions, RecordedGradients):
         if number is not None:
             self.numbers[id(other)] = number
             self.values[number] = other
+
+    def note_checked(self, array: Any) -> None:
+        """The program checks the values of an array."""
+        if not self.inside and not self.reason:
+            self.checked.update(self.by_array.get(id(array), ()))
 
     def node_of(self, root: Any) -> int | None:
         for number, tensor in enumerate(self.values):

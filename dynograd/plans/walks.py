@@ -17,6 +17,7 @@ from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.handed import Handed, Read, become, new_handed
@@ -38,7 +39,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -63,6 +64,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
+        self.forget_checks()
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
@@ -201,7 +203,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
         settle(self.pointed)
-        if self.written or self.boundary >= 0:
+        if self.written or self.boundary >= 0 or (self.waiting and not self.may_go_over(choice.path)):
             return False
         path = choice.path
         inputs = [
@@ -326,6 +328,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             ):  # the op that fails says so when it is run anew
                 self.done = start
                 self.leave("an op fails")
+                return
+        if self.waiting:
+            self.make_checks()
 
     def _run(self, program: Any, start: int, stop: int) -> None:
         """Computes calls; what someone has and the plan does not keep is copied in time."""
