@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import sys
 from collections.abc import Callable
 from types import CodeType
@@ -16,7 +17,6 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
-from dynograd.plans.handed import Handed
 from dynograd.plans.recording import Recording
 
 __all__ = ["WalkedChecks"]
@@ -70,33 +70,35 @@ class WalkedChecks:
 
     def make_checks(self) -> None:
         """Makes those that wait: all that they look at has been computed."""
-        while self.waiting:
-            number, value, check, line = self.waiting.pop(0)
+        waiting, self.waiting = self.waiting, []  # what a failing one says may ask for more of the step
+        for number, value, check, line in waiting:
             self._make(check, self.where(value), number, line)
 
     def make_checks_before(self, number: int) -> None:
-        """The step is run anew, and what comes before this number has been: what it has checked before is checked now."""
-        while self.waiting and self.waiting[0][0] <= number:
-            place, value, check, line = self.waiting.pop(0)
+        """The step is run anew, and what comes before this number has been: what was checked before it is checked now."""
+        waiting, self.waiting = self.waiting, []
+        while waiting and waiting[0][0] <= number:
+            place, value, check, line = waiting.pop(0)
             self._make(check, self.handed[value].array, place, line)
+        self.waiting = waiting
 
     def _make(self, check: Callable[[Any], Any], array: Any, number: int, line: Any) -> None:
         try:
             check(array)
         except Exception as error:
-            self.waiting.clear()
             self._take_back(number)
-            error.add_note(f"compile: this was checked when the step had been computed; the check belongs to {line_text(line)}")
+            error.add_note(
+                f"compile: this was checked when the step had been computed; the check belongs to {line_text(line)}"
+            )
             raise
 
     def _take_back(self: Any, number: int) -> None:
-        """Gradients that leaves have got since are none that the program has as it is written: the error comes before."""
+        """Leaves have no gradients of backward passes behind the check: the program as it is written does not come there."""
         for step in self.path.steps[number : self.at.number]:
             if step.event.kind == "backward":
-                for place, value, had in step.subject:
-                    leaf = self._outside_now(step.path, place)
-                    if not had and type(leaf._grad) is Handed and leaf._grad is self.handed[value]:
-                        leaf._grad = None
+                for place, _, had in step.subject:
+                    if not had:
+                        self._outside_now(step.path, place)._grad = None
 
     def keep_checked(self, recording: Recording) -> None:
         """The step was run anew: the new record knows what is checked."""
@@ -111,7 +113,7 @@ def _is_caught() -> bool:
         module = frame.f_globals.get("__name__", "")
         if module == "dynograd.plans.compiling":
             break
-        if not module.startswith("dynograd.") and _catches(frame.f_code, frame.f_lasti):
+        if not module.startswith("dynograd") and _catches(frame.f_code, frame.f_lasti):
             return True
         frame = frame.f_back
     return False
@@ -125,7 +127,7 @@ def _catches(code: CodeType, place: int) -> bool:
     if not entries:
         return False
     instructions = list(bytecode)
-    behind = {before.offset: after.opname for before, after in zip(instructions, instructions[1:])}
+    behind = {before.offset: after.opname for before, after in itertools.pairwise(instructions)}
     names = {instruction.offset: instruction.opname for instruction in instructions}
     return any(
         [

@@ -343,7 +343,11 @@ class Program:
             buffer[...] = 0xFF
         for place, values in self.seeds:
             write(place, values)
-        latest = {number: self.outside[number].copy(order="K") for _, number, _ in recording.snapshots}
+        latest = {
+            number: self.outside[number].copy(order="K")
+            for _, number, _ in recording.snapshots
+            if not recording.outside[number].fresh
+        }
         snapshots = list(recording.snapshots)
         changed = False
         ends = {group.last + 1: group for group in self.groups}
