@@ -29,6 +29,8 @@ class Leaving:
 
     _is_nowhere: Any
     keep_checked: Any
+    opened: list[int]
+    parts: list[Any]
     make_checks_before: Any
     waiting: list[Any]
     at: Any
@@ -69,6 +71,7 @@ class Leaving:
         self.reader.turn_off()
         recording = owner.begin_recording()
         recording.bound = tuple(self.bound.values())
+        recording.take_parts(self)
         if boundary >= 0 or self.written:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
         steps = self._steps_to(number)

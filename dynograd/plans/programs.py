@@ -138,6 +138,7 @@ class Program:
             if not memory.has(tensor.array)
             and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
         ]
+        self.again = _twins_of(self.calls)
         self.names = tuple([(call.kind, call.name, call.in_place) for call in self.calls])
         self.layout: Any = None  # see `sized.choosing`
         self.regions = [memory.region_of(tensor.array) for tensor in recording.values]
@@ -230,7 +231,10 @@ class Program:
 
     def set_key(self, event: Any, key: Any) -> None:
         """The place in the random stream where an op draws in this step."""
-        number = event.calls - 1
+        for number in (event.calls - 1, *self.again.get(event.calls - 1, ())):
+            self._set_key_of(number, key)
+
+    def _set_key_of(self, number: int, key: Any) -> None:
         self.calls[number].compute.set_key(key)  # type: ignore[attr-defined]
         place = getattr(self.forms[number], "draw", None)
         if place is not None:
@@ -404,6 +408,19 @@ class Program:
             group.form = None
         for output, array in zip(outputs, expected):
             write(output, array)
+
+
+def _twins_of(calls: list[Call]) -> dict[int, list[int]]:
+    """Of calls that stand more than once the numbers of the others, by that of the first."""
+    numbers = {id(call): number for number, call in enumerate(calls)}
+    twins: dict[int, list[int]] = {}
+    for number, call in enumerate(calls):
+        if call.first is not None:
+            first = call.first
+            while first.first is not None:
+                first = first.first
+            twins.setdefault(numbers[id(first)], []).append(number)
+    return twins
 
 
 def nobody(number: int) -> bool:

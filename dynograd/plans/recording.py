@@ -24,6 +24,7 @@ from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
+from dynograd.plans.checkpoints import Parts
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
@@ -99,7 +100,7 @@ def _is_mask(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.name == "bool"
 
 
-class Recording(RecordedVersions, RecordedGradients):
+class Recording(RecordedVersions, RecordedGradients, Parts):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(
@@ -136,6 +137,8 @@ class Recording(RecordedVersions, RecordedGradients):
         self.current: set[int] = set()  # those whose latest values are there
         self.lent, self.renewed, self.apart = [], [], {}
         self.checked: set[int] = set()  # values of which the program checks the numbers
+        self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
+        self.begin_parts()
         self.begin_gradients()
 
     def end(self) -> None:
@@ -375,14 +378,32 @@ class Recording(RecordedVersions, RecordedGradients):
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
+        self.before_write_in_part(tensor)
         if self.inside or self.reason:
             return
         if id(tensor) in self.numbers or any([may_share(value.array, tensor.array) for value in self.values]):
             self.refuse("a write in place into a tensor that the step has made")
             return
+        self.writes.append((len(self.calls), tensor.array))
         for place in list(self.current):
             if may_share(self.outside[place].tensor.array, tensor.array):
                 self.current.discard(place)
+
+    # --- checkpointed parts -----------------------------------------------------------------------------------------------------
+
+    def takes_parts(self) -> bool:
+        return not (self.inside or self.reason or self.differentiating)
+
+    def next_event(self) -> int:
+        return len(self.events)
+
+    def is_made_since(self, tensor: Any, event: int) -> bool:
+        """Whether the step has made a tensor from this event on."""
+        number = self.numbers.get(id(tensor))
+        return number is not None and any([number in other.results for other in self.events[event:]])
+
+    def end_for(self, reason: str) -> None:
+        self.refuse(reason)
 
     def detach(self, tensor: Any) -> Tensor:
         """`tensor.detach()`, which is no op: the same memory."""
@@ -403,6 +424,7 @@ class Recording(RecordedVersions, RecordedGradients):
         finally:
             MODES.plan = plan
         self.current.clear()
+        self.writes.append((len(self.calls), None))
         event = Event("step", None, (), 0, caller(2))
         event.subject = optimizer
         self._over(event)

@@ -17,6 +17,7 @@ from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.checkpoints import Parts
 from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
@@ -39,7 +40,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -65,6 +66,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Leaving):
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
         self.forget_checks()
+        self.begin_parts()
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
@@ -444,6 +446,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Leaving):
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
+        self.before_write_in_part(tensor)
         if isinstance(tensor, Handed):
             self.leave("a recorded tensor is written in place", tensor)
             return
@@ -459,6 +462,24 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Leaving):
     def has_made(self, tensor: Any) -> bool:
         """Whether a tensor that is plain now is one of the record that was read in this step."""
         return self.running and any([self.handed[number] is tensor for number in self.read_numbers])
+
+    def takes_parts(self) -> bool:
+        """Whether a checkpointed part can begin."""
+        return self.running
+
+    def next_event(self) -> int:
+        return self.at.number
+
+    def is_made_since(self, tensor: Any, event: int) -> bool:
+        """Whether the step has made a tensor from this event on."""
+        if isinstance(tensor, Handed):
+            return self.first[tensor.value.number] >= event
+        return any([self.handed[number] is tensor and self.first[number] >= event for number in self.read_numbers])
+
+    def end_for(self, reason: str) -> None:
+        if self.running:
+            self.leave(reason)
+            self.owner.recording.refuse(reason)
 
     def before_own_kernel(self, tensor: Any) -> None:
         self.leave("a kernel of the program's own", tensor)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from dynograd.plans.memory import Arena
 from dynograd.plans.programs import Program
+from dynograd.plans.recomputing import compute_parts_again
 from dynograd.plans.recording import Recording
 
 __all__ = ["program_of"]
@@ -24,6 +25,7 @@ def program_of(
         if outside.fresh:
             outside.is_part_of(staying)
     if not recording.on_gpu:
+        compute_parts_again(recording, keeps)
         return Program(recording, arena, keeps, seeds, gradients)
     from dynograd.plans.gpu.programs import GpuProgram
 
