@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
 import itertools
-import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -108,7 +108,7 @@ class WalkedChecks:
 
 def _is_caught() -> bool:
     """Whether the program catches errors between the compiled function and here: then it expects this one here."""
-    frame: Any = sys._getframe(2)
+    frame = inspect.currentframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module == "dynograd.plans.compiling":

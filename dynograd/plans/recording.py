@@ -24,7 +24,7 @@ from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
-from dynograd.plans.checkpoints import Parts
+from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays

@@ -17,7 +17,7 @@ from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
-from dynograd.plans.checkpoints import Parts
+from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part

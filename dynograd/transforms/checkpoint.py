@@ -383,9 +383,14 @@ def detach_variable(inputs: tuple) -> tuple:
     return tuple(results)
 
 
-def _once(function: Callable[..., Any], args: tuple) -> Any:
+def _warn_of_no_gradient() -> None:
+    warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
+
+
+def _once(function: Callable[..., Any], args: tuple) -> object:
     """The same function where a compiled step sees to what is computed again."""
     if not any([isinstance(argument, Tensor) and argument.requires_grad for argument in args]):
+        _warn_of_no_gradient()
         with no_grad():
             return function(*args)
     result = function(*args)
@@ -420,7 +425,7 @@ class CheckpointFunction(Function):
             What it returns.
         """
         if MODES.grad == 0 and not any(isinstance(argument, Tensor) and argument.requires_grad for argument in args):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
+            _warn_of_no_gradient()
         ctx.run_function = run_function
         ctx.surroundings = _Surroundings(preserve_rng_state)
         ctx.others = [None if isinstance(argument, Tensor) else argument for argument in args]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from dynograd.plans.checkpointed.recomputing import compute_parts_again
 from dynograd.plans.memory import Arena
 from dynograd.plans.programs import Program
-from dynograd.plans.recomputing import compute_parts_again
 from dynograd.plans.recording import Recording
 
 __all__ = ["program_of"]

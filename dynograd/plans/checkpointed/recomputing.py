@@ -58,12 +58,13 @@ class _Again:
         behind = calls[self.start + len(part) :]
         self.regions = regions_of([array for call in part for array in _made_by(call)])
         self.starts = [start for start, _ in self.regions]
-        self.free = set(range(len(self.regions))).difference(self._places_in(kept))  # parts of memory for backward alone
+        self.free = set(range(len(self.regions))).difference(
+            self._places_in(kept)
+        )  # parts of memory for backward alone
         self.first: int | None = None
-        for number, call in enumerate(behind, self.start + len(part)):
-            read = self._places_in(_all_of(call))
+        for call in behind:
             if call.kind in ("op", "optimizer") or call.in_place:
-                self.free -= read
+                self.free -= self._places_in(_all_of(call))
         for number, call in enumerate(behind, self.start + len(part)):
             if not self.free.isdisjoint(self._places_in(_all_of(call))):
                 self.first = number
@@ -101,17 +102,17 @@ class _Again:
 
     def _needed(self) -> list[Call]:
         """The calls of the part that have to run again, in order."""
-        wanted: set[int] = set()
+        needed: set[int] = set()
         for call in self.recording.calls[self.first :]:
-            wanted |= self._places_in(_all_of(call)) & self.free
+            needed |= self._places_in(_all_of(call)) & self.free
         again: list[Call] = []
         for call in reversed(self.part):
-            made = self._places_in(_made_by(call))
+            written = self._places_in(_made_by(call))
             if call.node is not None and not _has_arrays_alone(call):
-                made |= self._places_in(saved_of(call.node))
-            if not made.isdisjoint(wanted):
+                written |= self._places_in(saved_of(call.node))
+            if not written.isdisjoint(needed):
                 again.append(call)
-                wanted |= self._places_in(_all_of(call)) & self.free
+                needed |= self._places_in(_all_of(call)) & self.free
         return again[::-1]
 
     def _is_written_before(self, stop: int) -> bool:
@@ -128,7 +129,7 @@ class _Again:
         """Memory for the second time, which holds what that of the first holds."""
         if place not in self.memory:
             start, stop = self.regions[place]
-            self.memory[place] = numpy.empty(stop - start + 64, numpy.uint8)
+            self.memory[place] = numpy.empty(stop - start, numpy.uint8)
 
     def at(self, array: Any) -> Array:
         """Where it is when it is computed again."""
@@ -137,10 +138,8 @@ class _Again:
         place = self._place_of(array)
         if place is None or place not in self.memory:
             return array
-        whole = self.memory[place]
-        by = (self.regions[place][0] - whole.__array_interface__["data"][0]) % 64
         offset = array.__array_interface__["data"][0] - self.regions[place][0]
-        result = numpy.ndarray(array.shape, array.dtype, whole, by + offset, array.strides)
+        result = numpy.ndarray(array.shape, array.dtype, self.memory[place], offset, array.strides)
         if not array.flags.writeable:
             result.flags.writeable = False
         return result
@@ -174,7 +173,7 @@ class _Again:
                 write(array, values)
         return twin
 
-    def _node_of(self, call: Call) -> Any:
+    def _node_of(self, call: Call) -> object:
         """The node of a call, with what it has saved where that is computed again."""
         node = copy.copy(call.node)
         for name in node.saved_names:
@@ -196,7 +195,8 @@ class _Again:
             call.node = nodes.get(id(call.node), call.node)
             assert type(call.compute) is RuleForm
             call.compute = RuleForm(call.node, call.compute.g)
-        call.compute.relocated(at)  # type: ignore[attr-defined]
+        form: Any = call.compute
+        form.relocated(at)
 
 
 def _has_arrays_alone(call: Call) -> bool:
