@@ -520,6 +520,18 @@ def _floats(arrays: Any) -> list[Any]:
 
 
 def _same(array: Any, expected: Any) -> bool:
+    if _has_same_bits(array, expected):
+        return True
     if array.dtype.kind in "fc":
         return bool(numpy.array_equal(array, expected, equal_nan=True))
     return array.tobytes() == expected.tobytes()
+
+
+def _has_same_bits(array: Any, expected: Any) -> bool:
+    """Whether they are known to be equal by one look at their words; where not, NaN and zeros have to be told from one another."""
+    if not (array.flags.c_contiguous and expected.flags.c_contiguous) or array.itemsize not in (4, 8):
+        return False
+    if array.dtype != expected.dtype or array.shape != expected.shape:
+        return False
+    words = numpy.dtype(f"u{array.itemsize}")
+    return bool(numpy.array_equal(array.view(words), expected.view(words)))
