@@ -14,21 +14,11 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from dynograd import arrays
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller, line_text
 from dynograd.plans.recording import Recording
 
 __all__ = ["WalkedChecks"]
-
-
-def _note_checked(array: Any) -> None:
-    """While a step is recorded: its plan has to keep the array, of which a walk will check the values when all is computed."""
-    if type(MODES.plan) is Recording:
-        MODES.plan.note_checked(array)
-
-
-arrays.hear_of_checks.append(_note_checked)
 
 
 class WalkedChecks:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
-from dynograd.arrays import address_of, ndarray
+from dynograd.arrays import address_of, hear_of_checks, ndarray
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
@@ -141,11 +141,19 @@ class Recording(RecordedVersions, RecordedGradients, Parts):
         self.begin_parts()
         self.begin_gradients()
 
+    def begin(self) -> None:
+        """The step begins, in this thread."""
+        RECORDER.turn_on()
+        hear_of_checks.append(_hear_of_check)
+        self.noting.__enter__()
+        MODES.plan = self
+
     def end(self) -> None:
         """The step is over."""
         self.take_apart()
         MODES.plan = None
         RECORDER.turn_off()
+        hear_of_checks.remove(_hear_of_check)
         self.noting.__exit__()
 
     def scopes(self) -> Scopes | None:
@@ -434,6 +442,12 @@ class Recording(RecordedVersions, RecordedGradients, Parts):
 def _is_its_own(tensor: Any) -> bool:
     """Whether the memory is the tensor's alone, so that NumPy cannot write into it behind its back."""
     return type(tensor.array) is not ndarray or tensor.array.base is None or tensor._requires_grad
+
+
+def _hear_of_check(array: Any) -> None:
+    """The plan has to keep an array whose values are checked: a walk checks them when all is computed."""
+    if type(MODES.plan) is Recording:
+        MODES.plan.note_checked(array)
 
 
 def names_down_to(frame: Any) -> set[str]:
