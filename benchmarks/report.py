@@ -14,6 +14,7 @@ TITLES = {
     "kernels": "Kernels beside the machine's limits",
     "fresh": "Fresh processes: import, memory",
     "cold": "From starting Python to the end of a first training step, with an empty cache of compiled kernels",
+    "plans": "What `compile` adds to the first three steps of a process",
     "warm": "From starting Python to the end of a first training step, with a cache that an earlier process has filled",
 }
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

@@ -135,6 +135,19 @@ def test_the_parts_of_a_start_are_a_table():
     assert report.starts_of([compare.Result("r", "warm")], False) == ""
 
 
+def test_every_plan_has_a_cold_and_a_warm_row():
+    cold, warm = (
+        [row for row in fresh.FRESH.values() if row.group == "plans" and row.cold is cold] for cold in (True, False)
+    )
+    assert [row.name for row in cold] == [f"{row.name}.cold" for row in warm] and {row.row for row in warm} <= set(ROWS)
+
+
+def test_a_plan_is_timed_apart_from_its_steps(monkeypatch):
+    ticks = iter([0.0, 0.5, 1.0, 1.1, 2.0, 4.1, *[5.0, 5.1] * 5])
+    monkeypatch.setattr(fresh.time, "perf_counter", lambda: next(ticks))
+    assert fresh.time_of_plan(lambda: None) == pytest.approx(0.5 + 0.1 + 2.1 - 0.3)
+
+
 def test_import_time_is_measured():
     assert fresh.measure(fresh.FRESH["import"], "dynograd", threads=1, steps=1)["value"] > 0
 

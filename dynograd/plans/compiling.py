@@ -20,7 +20,7 @@ from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
-from dynograd.plans.recording import RECORDER, Recording
+from dynograd.plans.recording import Recording
 from dynograd.plans.replaying.functions import Replays
 from dynograd.plans.reporting.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.reporting.naming import names_of_arguments
@@ -257,9 +257,7 @@ class Compiled:
             self.scopes,
             self.on_gpu,
         )
-        RECORDER.turn_on()
-        recording.noting.__enter__()
-        MODES.plan = recording
+        recording.begin()
         return recording
 
     def _record(self, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -28,6 +28,11 @@ class Leaving:
     """The part of a walk that ends it."""
 
     _is_nowhere: Any
+    keep_checked: Any
+    opened: list[int]
+    parts: list[Any]
+    make_checks_before: Any
+    waiting: list[Any]
     at: Any
     bound: dict[int, Any]
     boundary: int
@@ -66,6 +71,7 @@ class Leaving:
         self.reader.turn_off()
         recording = owner.begin_recording()
         recording.bound = tuple(self.bound.values())
+        recording.take_parts(self)
         if boundary >= 0 or self.written:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
         steps = self._steps_to(number)
@@ -74,12 +80,16 @@ class Leaving:
         inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already
         try:
             for step in steps:
+                if self.waiting:
+                    self.make_checks_before(step.number)
                 if step.number > boundary:
                     self._run_anew(step, recording, done)
+            self.make_checks_before(number)
         finally:
             STATE.inside_op = inside
         for leaf, current in grads:
             leaf._grad = current
+        self.keep_checked(recording)
         self._show_mates()
         for n in range(len(self.handed)):  # the record has others from now on
             if type(self.handed[n]) is not Handed:

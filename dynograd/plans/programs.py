@@ -138,6 +138,7 @@ class Program:
             if not memory.has(tensor.array)
             and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
         ]
+        self.again = _twins_of(self.calls)
         self.names = tuple([(call.kind, call.name, call.in_place) for call in self.calls])
         self.layout: Any = None  # see `sized.choosing`
         self.regions = [memory.region_of(tensor.array) for tensor in recording.values]
@@ -197,7 +198,7 @@ class Program:
             memory.touch(array, 0, end)
         for number, tensor in enumerate(recording.values):
             if (
-                number in self.keeps or tensor.array.nbytes <= _SMALL
+                number in self.keeps or number in recording.checked or tensor.array.nbytes <= _SMALL
             ):  # else it would be copied in time if somebody has it
                 memory.touch(tensor.array, end, end)
         # After so many calls a value's memory is used for something else.
@@ -206,7 +207,7 @@ class Program:
 
     @staticmethod
     def _kept_by(recording: Recording, keeps: list[int]) -> list[int]:
-        return [*keeps, *_gradients(recording)]
+        return [*keeps, *recording.checked, *_gradients(recording)]
 
     def _relocate(self, call: Call) -> None:
         at = self.memory.at
@@ -230,7 +231,10 @@ class Program:
 
     def set_key(self, event: Any, key: Any) -> None:
         """The place in the random stream where an op draws in this step."""
-        number = event.calls - 1
+        for number in (event.calls - 1, *self.again.get(event.calls - 1, ())):
+            self._set_key_of(number, key)
+
+    def _set_key_of(self, number: int, key: Any) -> None:
         self.calls[number].compute.set_key(key)  # type: ignore[attr-defined]
         place = getattr(self.forms[number], "draw", None)
         if place is not None:
@@ -343,7 +347,11 @@ class Program:
             buffer[...] = 0xFF
         for place, values in self.seeds:
             write(place, values)
-        latest = {number: self.outside[number].copy(order="K") for _, number, _ in recording.snapshots}
+        latest = {
+            number: self.outside[number].copy(order="K")
+            for _, number, _ in recording.snapshots
+            if not recording.outside[number].fresh
+        }
         snapshots = list(recording.snapshots)
         changed = False
         ends = {group.last + 1: group for group in self.groups}
@@ -400,6 +408,19 @@ class Program:
             group.form = None
         for output, array in zip(outputs, expected):
             write(output, array)
+
+
+def _twins_of(calls: list[Call]) -> dict[int, list[int]]:
+    """Of calls that stand more than once the numbers of the others, by that of the first."""
+    numbers = {id(call): number for number, call in enumerate(calls)}
+    twins: dict[int, list[int]] = {}
+    for number, call in enumerate(calls):
+        if call.first is not None:
+            first = call.first
+            while first.first is not None:
+                first = first.first
+            twins.setdefault(numbers[id(first)], []).append(number)
+    return twins
 
 
 def nobody(number: int) -> bool:
@@ -499,6 +520,18 @@ def _floats(arrays: Any) -> list[Any]:
 
 
 def _same(array: Any, expected: Any) -> bool:
+    if _has_same_bits(array, expected):
+        return True
     if array.dtype.kind in "fc":
         return bool(numpy.array_equal(array, expected, equal_nan=True))
     return array.tobytes() == expected.tobytes()
+
+
+def _has_same_bits(array: Any, expected: Any) -> bool:
+    """Whether they are known to be equal by one look at their words; where not, NaN and zeros have to be told from one another."""
+    if not (array.flags.c_contiguous and expected.flags.c_contiguous) or array.itemsize not in (4, 8):
+        return False
+    if array.dtype != expected.dtype or array.shape != expected.shape:
+        return False
+    words = numpy.dtype(f"u{array.itemsize}")
+    return bool(numpy.array_equal(array.view(words), expected.view(words)))

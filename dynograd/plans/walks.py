@@ -17,6 +17,8 @@ from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.checkpointed.parts import Parts
+from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.handed import Handed, Read, become, new_handed
@@ -38,7 +40,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -63,6 +65,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
+        self.forget_checks()
+        self.begin_parts()
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
@@ -201,7 +205,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
         settle(self.pointed)
-        if self.written or self.boundary >= 0:
+        if self.written or self.boundary >= 0 or (self.waiting and not self.may_go_over(choice.path)):
             return False
         path = choice.path
         inputs = [
@@ -326,6 +330,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             ):  # the op that fails says so when it is run anew
                 self.done = start
                 self.leave("an op fails")
+                return
+        if self.waiting:
+            self.make_checks()
 
     def _run(self, program: Any, start: int, stop: int) -> None:
         """Computes calls; what someone has and the plan does not keep is copied in time."""
@@ -439,6 +446,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
+        self.before_write_in_part(tensor)
         if isinstance(tensor, Handed):
             self.leave("a recorded tensor is written in place", tensor)
             return
@@ -454,6 +462,24 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def has_made(self, tensor: Any) -> bool:
         """Whether a tensor that is plain now is one of the record that was read in this step."""
         return self.running and any([self.handed[number] is tensor for number in self.read_numbers])
+
+    def takes_parts(self) -> bool:
+        """Whether a checkpointed part can begin."""
+        return self.running
+
+    def next_event(self) -> int:
+        return self.at.number
+
+    def is_made_since(self, tensor: Any, event: int) -> bool:
+        """Whether the step has made a tensor from this event on."""
+        if isinstance(tensor, Handed):
+            return self.first[tensor.value.number] >= event
+        return any([self.handed[number] is tensor and self.first[number] >= event for number in self.read_numbers])
+
+    def end_for(self, reason: str) -> None:
+        if self.running:
+            self.leave(reason)
+            self.owner.recording.refuse(reason)
 
     def before_own_kernel(self, tensor: Any) -> None:
         self.leave("a kernel of the program's own", tensor)

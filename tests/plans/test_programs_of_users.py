@@ -55,7 +55,6 @@ def compile_all(made: list[Compiled]) -> Any:
 LEFT = {
     "hooks": "a hook on a gradient",
     "functional_transforms": "SharedProduct was not recorded",
-    "checkpointed": "nodes are watched",
 }
 
 

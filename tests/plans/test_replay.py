@@ -83,7 +83,6 @@ LEFT = {
     "language_model": "it changes schedule",
     "policy_gradients": "a value is read",
     "gradient_penalty": "",
-    "checkpointed": "",
     "packed_sequences": "a value is read",
     "functional_transforms": "",
     "epochs_of_a_loader": "a value is read",

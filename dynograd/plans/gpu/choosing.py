@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from dynograd.plans.checkpointed.recomputing import compute_parts_again
 from dynograd.plans.memory import Arena
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Recording
@@ -24,6 +25,7 @@ def program_of(
         if outside.fresh:
             outside.is_part_of(staying)
     if not recording.on_gpu:
+        compute_parts_again(recording, keeps)
         return Program(recording, arena, keeps, seeds, gradients)
     from dynograd.plans.gpu.programs import GpuProgram
 

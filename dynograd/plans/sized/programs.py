@@ -43,7 +43,7 @@ class SizedProgram(Program):
         first = programs[0]
         self.sizes, self.memory = sizes, SizedMemory(programs, sizes)
         self.common = common = Common(self.memory)
-        self.names = first.names
+        self.names, self.again = first.names, first.again
         self.calls, self.forms = list(first.calls), first.forms
         self._bounds_of(programs)
         self.apart = [
@@ -150,9 +150,9 @@ class SizedProgram(Program):
         gained = _SAVED * (sum([form is not None for form in self.forms]) - len(self.apart))
         return gained > _LOST * len(self.apart) + _SET * self.plain.rows[-1] + _LOST_AT_LEAST
 
-    def set_key(self, event: Any, key: Any) -> None:
-        super().set_key(event, key)
-        place = self.draws.get(event.calls - 1)
+    def _set_key_of(self, number: int, key: Any) -> None:
+        super()._set_key_of(number, key)
+        place = self.draws.get(number)
         if place is not None:
             place[...] = key
 
