@@ -32,6 +32,7 @@ from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.versions import WalkedVersions
+from dynograd.plans.waiting import is_apart
 from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.tensor.tensor import Tensor
 
@@ -442,7 +443,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         if isinstance(tensor, Handed):
             self.leave("a recorded tensor is written in place", tensor)
             return
-        self.catch_up()
+        if not is_apart(tensor.array, self.path, self.done, self.at.number, self.arena.whole):
+            self.catch_up()
         self.holds = False
         settle(self.pointed)
         if self.running:
