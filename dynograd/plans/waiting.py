@@ -14,7 +14,8 @@ __all__ = ["is_apart"]
 def is_apart(array: Any, path: Any, done: int, number: int, memory: Any) -> bool:
     """Whether what is still to be computed reads nothing of an array that is about to be written, and cannot raise an error.
 
-    Counters that a layer has (`num_batches_tracked`) are written so in the middle of a step.
+    Counters that a layer has (`num_batches_tracked`) are written so in the middle of a step. Tensors that are others in each step are the caller's
+    business: those that share memory have one place in the plan.
 
     Args:
         array: of a tensor from outside.

@@ -443,15 +443,14 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         if isinstance(tensor, Handed):
             self.leave("a recorded tensor is written in place", tensor)
             return
-        if not is_apart(tensor.array, self.path, self.done, self.at.number, self.arena.whole):
+        stale = [number for number, value in self.bound.items() if may_share(value.array, tensor.array)]
+        if stale or not is_apart(tensor.array, self.path, self.done, self.at.number, self.arena.whole):
             self.catch_up()
         self.holds = False
         settle(self.pointed)
         if self.running:
             self.written.append((self.at.number, tensor, own_copy(tensor.array)))
-            for number, value in self.bound.items():
-                if may_share(value.array, tensor.array):
-                    self.stale.add(number)
+            self.stale.update(stale)
 
     def has_made(self, tensor: Any) -> bool:
         """Whether a tensor that is plain now is one of the record that was read in this step."""

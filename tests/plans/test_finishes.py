@@ -9,8 +9,8 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
-from dynograd.nn import functional as F
 from dynograd.kernels.matmul import matmuls_numba as ends
+from dynograd.nn import functional as F
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.lowering.bound import run_launches
 from dynograd.plans.lowering.products import finished, product
