@@ -82,7 +82,7 @@ def batch_norms(factor: Any, count: Any) -> Program:
 
     def step(x: Any) -> Any:
         optimizer.zero_grad()
-        loss = model(x).square().mean() + model[1].running_mean.sum().item()
+        loss = model(x).square().mean() + model[1].running_mean.sum()
         loss.backward()
         optimizer.step()
         return loss
