@@ -88,6 +88,7 @@ class Path:
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
         self.keyed: list[Step] = []  # those that draw random numbers
+        self.read: Any = None  # the bounds of the memory from outside that calls read where it is: see `waiting`
         self.used = recording.consumed()
         self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
         self.needed: Any = lambda: None  # gives what a backward pass from outside still needs the steps for

@@ -34,6 +34,7 @@ from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.versions import WalkedVersions
+from dynograd.plans.waiting import is_apart
 from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.tensor.tensor import Tensor
 
@@ -450,14 +451,14 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
         if isinstance(tensor, Handed):
             self.leave("a recorded tensor is written in place", tensor)
             return
-        self.catch_up()
+        stale = [number for number, value in self.bound.items() if may_share(value.array, tensor.array)]
+        if stale or not is_apart(tensor.array, self.path, self.done, self.at.number, self.arena.whole):
+            self.catch_up()
         self.holds = False
         settle(self.pointed)
         if self.running:
             self.written.append((self.at.number, tensor, own_copy(tensor.array)))
-            for number, value in self.bound.items():
-                if may_share(value.array, tensor.array):
-                    self.stale.add(number)
+            self.stale.update(stale)
 
     def has_made(self, tensor: Any) -> bool:
         """Whether a tensor that is plain now is one of the record that was read in this step."""

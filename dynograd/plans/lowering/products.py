@@ -80,19 +80,20 @@ def is_product(launch: Launch) -> bool:
     return any([launch.kernel is kernel for kernel in matmuls_numba.products.values()])
 
 
-def finished(launch: Launch, out: Any, gate: Any = None) -> Launch:
-    """A launch of one product that writes relu of its result into `out`; with `gate` the result where that is above 0 or NaN, else 0.
+def finished(launch: Launch, end: int, out: Any, other: Any = None) -> Launch:
+    """A launch of a product that does something with its result while this is in the cache.
 
     Args:
-        launch: of one product.
-        out: laid out as the result of the launch is.
-        gate: likewise.
+        launch: of one product of matrices.
+        end: what, of `matmuls_numba.NOTHING` and the others.
+        out: where the result goes, laid out as that of the launch is.
+        other: the matrix beside it, likewise.
     """
     *arguments, _, outer, inner, row, _, _, _ = launch.arguments
-    end = (matmuls_numba.RELU, 0, 0) if gate is None else (matmuls_numba.GATE, matmuls_numba.handle(gate), row)
-    kept = (*launch.kept[:-1], out, *([] if gate is None else [gate]))
-    arguments = [*arguments, matmuls_numba.handle(out), outer, inner, row, *end]
-    return Launch(launch.kernel, tuple(arguments), launch.count, launch.parts, kept)
+    beside = (0, 0) if other is None else (matmuls_numba.handle(other), row)
+    kept = (*launch.kept[:-1], out, *([] if other is None else [other]))
+    arguments = [*arguments, matmuls_numba.handle(out), outer, inner, row, end, *beside]
+    return Launch(matmuls_numba.products_with_ends[out.dtype], tuple(arguments), launch.count, launch.parts, kept)
 
 
 def _has_rows(array: Any) -> bool:
