@@ -7,7 +7,6 @@ import pytest
 
 import dynograd
 from dynograd.ops.op import registry, rows_with
-from dynograd.plans.lowering import lower
 from dynograd.plans.lowering.bound import lower_bound
 from dynograd.plans.lowering.forms import FORMS
 from tests.plans.lowering_rows import Made, Row, check, tensor
@@ -59,6 +58,7 @@ ROWS = [
     Row("moved_statistics", _of((16,), (16,), numbers=(0.1,)), dtypes=F, rule=False),
     Row("adaptive_avg_pool", _of((8, 16, 20, 20), numbers=((1, 1),)), dtypes=F),
     Row("scaled_dot_product_attention", _of(*[(2, 4, 64, 32)] * 3, numbers=(None, True, 0.2, 0.0, (0, 0))), dtypes=F),
+    Row("scaled_dot_product_attention", _of(*[(2, 4, 64, 32)] * 3, numbers=(None, True, 0.2, 0.5, (1, 2))), "dropout", dtypes=F),
     Row("varlen_attention", _sequences(), dtypes=F, rule=False),
     Row("varlen_attention", _sequences([7, 0, 3, 20, 10]), "same lengths", F),
     Row("lstm_layer", _of((20, 5, 32), *STATES, (256, 32), (256, 64), (256,), (256,)), dtypes=F),
@@ -80,11 +80,6 @@ def test_noted_launches_are_the_call(row, kind):
 
 def test_each_op_that_says_bound_has_a_row():
     assert set(rows_with("bound")) <= {row.name for row in ROWS}
-
-
-def test_draws_stay_in_python():
-    make = _of(*[(2, 4, 64, 32)] * 3, numbers=(None, True, 0.2, 0.5, (1, 2)))
-    assert lower(Made(Row("scaled_dot_product_attention", make), "float32", 1).call) is None
 
 
 def test_what_python_reads_from_an_array_is_not_bound():
