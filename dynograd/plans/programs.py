@@ -347,7 +347,10 @@ class Program:
             buffer[...] = 0xFF
         for place, values in self.seeds:
             write(place, values)
-        latest = {number: self.outside[number].copy(order="K") for _, number, _ in recording.snapshots}
+        latest = {  # what inputs held in that step, and all else now
+            number: values if recording.outside[number].fresh else self.outside[number].copy(order="K")
+            for _, number, values in recording.snapshots
+        }
         snapshots = list(recording.snapshots)
         changed = False
         ends = {group.last + 1: group for group in self.groups}

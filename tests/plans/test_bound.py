@@ -66,6 +66,9 @@ ROWS = [
     Row("lstm_layer", lambda r, d: (_of((20, 8, 32))(r, d)[0][:, :5], *_of(*STATES, (256, 32), (256, 64))(r, d)), "part of a batch", F),
     Row("lstm_layer", lambda r, d: (_of((5, 20, 32))(r, d)[0].transpose(0, 1), *_of(*STATES, (256, 32), (256, 64))(r, d)), "batch first", F),
     Row("gru_layer", _of((20, 5, 32), (5, 64), (192, 32), (192, 64), (192,), (192,)), dtypes=F),
+    Row("lstm_step", _of((5, 64), (5, 16)), dtypes=F),
+    Row("lstm_step", lambda r, d: (_of((64, 5))(r, d)[0].transpose(0, 1), *_of((5, 16))(r, d)), "turned", dtypes=F),
+    Row("gru_step", _of((5, 48), (5, 48), (5, 16)), dtypes=F),
     Row("cumsum", _of((40, 900), numbers=(1,)), dtypes=F),
 ]  # fmt: skip
 CASES = [
@@ -101,8 +104,8 @@ def test_arrays_that_kernels_take_by_address_are_kept():
 TRAINING = """add basic_index batch_norm cat clone convolution cross_entropy div embedding exp gelu index index_put_at layer_norm linear lstm_layer
 gru_layer matmul max_pool_values mean moved_statistics mul neg permute relu scaled_dot_product_attention sigmoid split_with_sizes stack sub sum
 tanh to_copy unbind view where dropout dropout_add varlen_attention adaptive_avg_pool binary_cross_entropy_with_logits_in_one_pass softmax expand
-lt gt eq clamp sqrt""".split()
-IN_PYTHON = "chain_likelihoods lstm_step gru_step".split()
+lt gt eq clamp sqrt lstm_step gru_step""".split()
+IN_PYTHON = "chain_likelihoods".split()
 
 
 def test_ops_of_training_rows_have_a_form():

@@ -142,6 +142,19 @@ def test_launches_are_the_call(row, dtype, kind):
     check(row, dtype, kind)
 
 
+PICKED = [
+    *[Row("sort", _of((4, 6), numbers=(dim, dim == 0)), f"{dim}") for dim in (0, 1)],
+    *[Row("topk", _of((4, 6), numbers=(2, dim, True, True)), f"{dim}") for dim in (0, 1)],
+    *[Row("kthvalue", _of((4, 6), numbers=(2, 1, keep)), f"{keep}") for keep in (False, True)],
+    *[Row("median", _of((4, 6), numbers=(1, keep, False)), f"{keep}") for keep in (False, True)],
+]
+
+
+@pytest.mark.parametrize("row", PICKED, ids=lambda row: row.id)
+def test_gradients_of_what_sorting_has_picked(row):
+    check(row, F, "rule")
+
+
 def test_sum_of_gradients_goes_into_its_own_memory():
     first, second = numpy.arange(6.0).reshape(2, 3), numpy.ones((2, 3))
     total = numpy.full((2, 3), numpy.nan)
