@@ -32,6 +32,21 @@ def _norm(x, training=True):
     return lambda r, d: (x(r, d), tensor(r, d, 16), tensor(r, d, 16), None, None, training, 1e-5)
 
 
+def _evaluated(x, bias):
+    def make(random, dtype):
+        statistics = tensor(random, dtype, 16, grad=False), tensor(random, dtype, 16, grad=False).abs()
+        return (
+            x(random, dtype),
+            tensor(random, dtype, 16),
+            tensor(random, dtype, 16) if bias else None,
+            *statistics,
+            False,
+            1e-5,
+        )
+
+    return make
+
+
 def _sequences(lengths=None):
     """Queries, keys and values of sequences behind one another; the lengths are others in each call unless they are given."""
 
@@ -55,6 +70,8 @@ ROWS = [
     Row("max_pool_values", _of((8, 16, 20, 20), numbers=(((2, 2), (2, 2), (0, 0), (1, 1), False),)), dtypes=F),
     Row("batch_norm", _norm(PLAIN), dtypes=F),
     Row("batch_norm", _norm(TURNED), "channels last", F),
+    *[Row("batch_norm", _evaluated(x, bias), f"running {name} {bias}", F)
+      for x, name in ((PLAIN, "plain"), (TURNED, "channels last")) for bias in (True, False)],
     Row("moved_statistics", _of((16,), (16,), numbers=(0.1,)), dtypes=F, rule=False),
     Row("adaptive_avg_pool", _of((8, 16, 20, 20), numbers=((1, 1),)), dtypes=F),
     Row("scaled_dot_product_attention", _of(*[(2, 4, 64, 32)] * 3, numbers=(None, True, 0.2, 0.0, (0, 0))), dtypes=F),
