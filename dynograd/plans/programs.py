@@ -347,8 +347,11 @@ class Program:
             buffer[...] = 0xFF
         for place, values in self.seeds:
             write(place, values)
-        latest = {  # what inputs held in that step, and all else now
-            number: values if recording.outside[number].fresh else self.outside[number].copy(order="K")
+        latest = {  # what inputs in the plan's memory held in that step, and all else now
+            number: self.outside[number].copy(order="K")
+            if numpy.may_share_memory(self.outside[number], recording.outside[number].array)
+            or not recording.outside[number].fresh
+            else values
             for _, number, values in recording.snapshots
         }
         snapshots = list(recording.snapshots)
