@@ -18,6 +18,7 @@ from dynograd.plans.finishes import finishes_of
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import layouts, lower
 from dynograd.plans.lowering.bound import arrays_of, computes_apart, moved
+from dynograd.plans.lowering.draws import drawing_of
 from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.recording import Recording
@@ -236,13 +237,13 @@ class Program:
 
     def _set_key_of(self, number: int, key: Any) -> None:
         self.calls[number].compute.set_key(key)  # type: ignore[attr-defined]
-        place = getattr(self.forms[number], "draw", None)
-        if place is not None:
-            place[...] = key
+        for other in self.drawing.get(number, ()):
+            self.forms[other].draw[...] = key
 
     def _bind(self, forms: list[Any]) -> None:
         """Binds launches, by call; None: its Python form."""
         self.forms = forms
+        self.drawing = drawing_of(self.calls, forms)
         self.plain = Bound(forms)
         self.mixed = self.plain
         if self.groups:
@@ -331,6 +332,9 @@ class Program:
         """
         with layouts.scratches() as taken:
             forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
+        for number in drawing_of(self.calls, forms):
+            if self.calls[number].kind == "rule":  # nobody says where it draws
+                forms[number] = None
         self.scratches += taken
         for group in self.groups:
             group.take(forms)
@@ -347,10 +351,12 @@ class Program:
             buffer[...] = 0xFF
         for place, values in self.seeds:
             write(place, values)
-        latest = {
+        latest = {  # what inputs in the plan's memory held in that step, and all else now
             number: self.outside[number].copy(order="K")
-            for _, number, _ in recording.snapshots
-            if not recording.outside[number].fresh
+            if numpy.may_share_memory(self.outside[number], recording.outside[number].array)
+            or not recording.outside[number].fresh
+            else values
+            for _, number, values in recording.snapshots
         }
         snapshots = list(recording.snapshots)
         changed = False

@@ -180,3 +180,15 @@ def _layer_rule(call: Call) -> list[Launch] | None:
             behind.append(layouts.copy(second[split:], rest))
     launches = _joined(*before, call.launches, *behind)
     return Lowered(launches, places=()) if launches is not None and layout.kind in ("packed", "ragged") else launches
+
+
+# --- cells ----------------------------------------------------------------------------------------------------------------------
+
+
+@assistance("op", "lstm_step", "gru_step")
+def _cell(call: Call) -> Lowered | None:
+    """The kernel activates gates where they lie, in a copy."""
+    if len(call.launches) != 1:
+        return None
+    copied = layouts.copy(call.launches[0].arguments[0], call.inputs[0])
+    return None if copied is None else Lowered([*copied, *call.launches])

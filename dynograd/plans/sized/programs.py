@@ -44,7 +44,7 @@ class SizedProgram(Program):
         self.sizes, self.memory = sizes, SizedMemory(programs, sizes)
         self.common = common = Common(self.memory)
         self.names, self.again = first.names, first.again
-        self.calls, self.forms = list(first.calls), first.forms
+        self.calls, self.forms, self.drawing = list(first.calls), first.forms, first.drawing
         self._bounds_of(programs)
         self.apart = [
             SizedCall([program.calls[number] for program in programs], number, common, first.forms[number] is not None)
@@ -152,9 +152,10 @@ class SizedProgram(Program):
 
     def _set_key_of(self, number: int, key: Any) -> None:
         super()._set_key_of(number, key)
-        place = self.draws.get(number)
-        if place is not None:
-            place[...] = key
+        for other in self.drawing.get(number, ()):
+            place = self.draws.get(other)
+            if place is not None:
+                place[...] = key
 
     def resize(self, sizes: tuple[int, ...]) -> bool:
         """Sets the sizes. False: they are none that it can have."""
@@ -265,6 +266,7 @@ class SizedProgram(Program):
         bound.launch(0, 1)
         if gives(places, expected, form.exact):
             self.kernels[id(call)] = bound, 0, form.check
+            self.draws[next(number for number, other in enumerate(self.calls) if other is call)] = form.draw
         else:
             self.replaced.append(f"{call.kind} {call.name}")
             for place, values in zip(places, expected):
