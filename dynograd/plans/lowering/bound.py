@@ -82,7 +82,8 @@ def noted_form(call: Call) -> Lowered | None:
     if is_lowered and places is None:
         exact = launches.exact
     whole = [*_copies_in_order(call), *launches]
-    return Lowered(whole, exact, getattr(launches, "check", None), places=places)
+    scratch = getattr(launches, "scratch", ())
+    return Lowered(whole, exact, getattr(launches, "check", None), places=places, scratch=scratch)
 
 
 def _copies_in_order(call: Call) -> list[Launch]:

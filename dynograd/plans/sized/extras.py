@@ -53,9 +53,10 @@ class Extras:
         if any([type(array) is not ndarray or not array.size for array in arrays]):
             return None
         wholes = [layouts.whole_of(array) for array in arrays]
-        ramp, real = self._ramp(arrays), self._real(wholes)
-        table = self._table(arrays) if ramp is None and real is None else None
-        if ramp is None and real is None and table is None:
+        is_own = self._is_whole_numbers(arrays, time)
+        ramp, real = (None, None) if is_own else (self._ramp(arrays), self._real(wholes))
+        table = self._table(arrays) if not is_own and ramp is None and real is None else None
+        if not is_own and ramp is None and real is None and table is None:
             if wholes[0] is not arrays[0] and wholes[0].dtype.kind in "fc":
                 return self._part_of(wholes, spans, time)
             if not self._is_scratch(arrays[0], time):
@@ -125,6 +126,11 @@ class Extras:
             return [self.sizes.number(column) for column in zip(*[array.reshape(-1).tolist() for array in arrays])]
         except NoFormula:
             return None
+
+    def _is_whole_numbers(self, arrays: Sequence[Any], time: int) -> bool:
+        """Whether they are those that the call's kernels write before they read them."""
+        scratches = [getattr(form, "scratch", ()) for program in self.programs for form in program.forms[time : time + 1]]
+        return bool(scratches) and all([any([array is own for own in scratch]) for array, scratch in zip(arrays, scratches)])
 
     def _is_scratch(self, array: Any, time: int) -> bool:
         """Whether the call's kernels give the same whatever the array has held."""
