@@ -59,11 +59,13 @@ class Extras:
         if not is_own and ramp is None and real is None and table is None:
             if wholes[0] is not arrays[0] and wholes[0].dtype.kind in "fc":
                 return self._part_of(wholes, spans, time)
-            if not self._is_scratch(arrays[0], time):
+            if not _is_uniform(arrays) and not self._is_scratch(arrays[0], time):
                 return None
         room = self.sizes.largest(self.sizes.number([high - low for low, high in spans]))
         array = layouts.aligned((room,), numpy.uint8)
         self.known.append((spans, array, list(arrays)))
+        if _is_uniform(arrays):
+            array.view(arrays[0].dtype)[...] = arrays[0].flat[0]
         if ramp is not None:
             self.ramps.append((array.view(arrays[0].dtype), ramp))
         if table is not None:
@@ -129,8 +131,12 @@ class Extras:
 
     def _is_whole_numbers(self, arrays: Sequence[Any], time: int) -> bool:
         """Whether they are those that the call's kernels write before they read them."""
-        scratches = [getattr(form, "scratch", ()) for program in self.programs for form in program.forms[time : time + 1]]
-        return bool(scratches) and all([any([array is own for own in scratch]) for array, scratch in zip(arrays, scratches)])
+        scratches = [
+            getattr(form, "scratch", ()) for program in self.programs for form in program.forms[time : time + 1]
+        ]
+        return bool(scratches) and all(
+            [any([array is own for own in scratch]) for array, scratch in zip(arrays, scratches)]
+        )
 
     def _is_scratch(self, array: Any, time: int) -> bool:
         """Whether the call's kernels give the same whatever the array has held."""
@@ -161,3 +167,9 @@ class Extras:
                 array[places] = known[which]
         for array, real in self.reals:
             array[...] = real.at(numbers)
+
+
+def _is_uniform(arrays: Sequence[Any]) -> bool:
+    """Whether they hold one number throughout, as zeros do in the place of a gradient that nobody sent."""
+    first = arrays[0].reshape(-1)[:1]
+    return first.dtype.kind in "fc" and all([array.dtype == first.dtype and (array == first).all() for array in arrays])
