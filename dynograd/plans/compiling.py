@@ -27,14 +27,14 @@ from dynograd.plans.reporting.naming import names_of_arguments
 from dynograd.plans.reporting.reports import Report, report_of
 from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
+from dynograd.plans.sized.arguments import idle_places, sizes_of
 from dynograd.plans.sized.families import Families
-from dynograd.plans.sized.marks import any_dynamic, shape_of
+from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
-from dynograd.tensor.tensor import Tensor
 
 __all__ = ["STANCES", "Compiled", "forget_all", "set_stance_to"]
 
@@ -310,6 +310,8 @@ class Compiled:
                     self.walk.add(recording, program)
                 else:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)
+                if self.walk.paths:
+                    self.walk.paths[-1].idle = idle_places(self.arguments, recording.outside)
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
 
@@ -406,19 +408,3 @@ class Compiled:
     def graphs(self) -> tuple[Graph, ...]:
         """The record of each way."""
         return graphs_of(self)
-
-
-def sizes_of(values: Any) -> tuple:
-    """The shapes of all tensors among the values; of a ragged one those of its elements, and how many rows it has, and the longest."""
-    sizes: list[Any] = []
-    for value in values.values() if isinstance(values, dict) else values:
-        if type(value) is Tensor:
-            sizes.append(shape_of(value))
-        elif isinstance(value, (tuple, list, dict)):
-            if value:
-                sizes.append(sizes_of(value))
-        elif (partition := getattr(value, "partition", None)) is not None:
-            sizes.append((*value.packed.shape, partition.count, partition.longest))
-        elif isinstance(value, Tensor):
-            sizes.append(tuple(value.shape))
-    return tuple(sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.autograd.nodes import FREED, Node
@@ -95,6 +96,7 @@ class Path:
         self.forward = len(recording.calls)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
         self.result = recording.result
+        self.idle: Sequence[int] = ()  # places among the sizes of the arguments of those that no op gets
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
         self.not_replayed = ""  # why there are none

@@ -84,7 +84,9 @@ def noted_form(call: Call) -> Lowered | None:
     if is_lowered and places is None:
         exact = launches.exact
     whole = [*_copies_in_order(call), *launches]
-    return Lowered(whole, exact, getattr(launches, "check", None), draw if _draws(call) else None, places)
+    drawn = draw if _draws(call) else None
+    scratch = getattr(launches, "scratch", ())
+    return Lowered(whole, exact, getattr(launches, "check", None), drawn, places, scratch=scratch)
 
 
 def _copies_in_order(call: Call) -> list[Launch]:

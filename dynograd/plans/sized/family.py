@@ -39,6 +39,7 @@ class Family:
     def complete(self, numbers: tuple[int, ...]) -> tuple[int, ...] | None:
         """The sizes with those of the arguments, which are known before the step begins, and for others what they may be; None: there are none."""
         program, count = self.program, len(numbers)
+        numbers = program.sizes.without_idle(numbers)
         for known in (program.at, *program.sizes.samples):
             whole = (*numbers, *known[count:])
             if whole in program.states or program.sizes.fits(whole):

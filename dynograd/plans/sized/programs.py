@@ -11,7 +11,7 @@ from dynograd.arrays import ndarray
 from dynograd.kernels.build.launches import noting
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, lower, moved, noted_form
-from dynograd.plans.lowering.forms import IndexCheck
+from dynograd.plans.lowering.forms import Check
 from dynograd.plans.memory import Arena, bounds, write
 from dynograd.plans.programs import Bound, Program, gives
 from dynograd.plans.python_forms import Forward
@@ -277,7 +277,7 @@ class SizedProgram(Program):
 def _is_sizable(form: Any) -> bool:
     """Whether a call may stand in a table for several sizes: what it checks first, too, must be known for them."""
     check = getattr(form, "check", None)
-    return form is not None and (check is None or type(check) is IndexCheck)
+    return form is not None and (check is None or isinstance(check, Check))
 
 
 class _Moves:
