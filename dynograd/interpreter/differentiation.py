@@ -131,13 +131,17 @@ def grad(
 def differentiated(
     who: str, outputs: Any, inputs: list[Any], seeds: Any, retain: bool | None, create_graph: bool
 ) -> list[Any]:
-    """A tensor for each input, or None where no path leads."""
-    own = _copied if who == "backward" else _own
+    """A tensor for each input, or None where no path leads.
+
+    Args:
+        who: asks: "grad", "backward", or "leaves", a backward pass of all leaves whose hooks run when they get what is given here.
+    """
+    own = _own if who == "grad" else _copied
 
     def run(outputs: Any, inputs: Any, seeds: Any, own: Any) -> list[Any]:
         _settle(outputs)
         through_ops = create_graph or _others(outputs, seeds)
-        roots = _roots(who, outputs, seeds, through_ops)
+        roots = _roots("backward" if who == "leaves" else who, outputs, seeds, through_ops)
         edges = [_target(who, x) for x in inputs]
         return [
             None
@@ -145,9 +149,9 @@ def differentiated(
             else _wrap(own(g))
             if not is_tensor(g)
             else g
-            if create_graph or who == "backward"
+            if create_graph or who != "grad"
             else _without_history(g)
-            for g in _gradients(roots, edges, _keeps(retain, through_ops), through_ops)
+            for g in _gradients(roots, edges, _keeps(retain, through_ops), through_ops, who != "leaves")
         ]
 
     if MODES.plan is None:
@@ -242,10 +246,21 @@ def _settle(outputs: Any) -> None:
             settle(operand)
 
 
-def _gradients(roots: Any, edges: list[Any], retain_graph: bool, create_graph: bool) -> list[Any]:
+def _gradients(
+    roots: Any, edges: list[Any], retain_graph: bool, create_graph: bool, hooks_of_leaves: bool
+) -> list[Any]:
     """Gradients along `edges`; an edge that is a part of another (`whole`) gets its part of that one's."""
     wholes = [edge.whole() if hasattr(edge, "whole") else edge for edge in edges]
-    result = run_backward(roots, retain_graph=retain_graph, create_graph=create_graph, targets=wholes) or []
+    result = (
+        run_backward(
+            roots,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            targets=wholes,
+            hooks_of_leaves=hooks_of_leaves,
+        )
+        or []
+    )
     return [
         g if whole is edge or g is None else edge.part_of(g)
         for edge, whole, g in zip(edges, wholes, result, strict=True)
