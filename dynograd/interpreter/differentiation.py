@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.autograd.engine import run_backward
-from dynograd.autograd.modes import MODES
+from dynograd.autograd.modes import MODES, recording
 from dynograd.autograd.nodes import Node
 from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
@@ -134,7 +134,7 @@ def differentiated(
     """A tensor for each input, or None where no path leads.
 
     Args:
-        who: asks: "grad", "backward", or "leaves", a backward pass of all leaves whose hooks run when they get what is given here.
+        who: asks: "grad", "backward", or (a plan) "leaves": a backward pass of all of them, whose hooks run when they get what is given here.
     """
     own = _own if who == "grad" else _copied
 
@@ -151,13 +151,31 @@ def differentiated(
             else g
             if create_graph or who != "grad"
             else _without_history(g)
-            for g in _gradients(roots, edges, _keeps(retain, through_ops), through_ops, who != "leaves")
+            for g in _gradients(roots, edges, _keeps(retain, through_ops), through_ops, not recorded)
         ]
 
-    if MODES.plan is None:
+    recorded = MODES.plan is not None
+
+    if not recorded:
         return run(outputs, inputs, seeds, own)
     listed = tuple(_listed(outputs)), tuple(inputs), None if seeds is None else tuple(_listed(seeds))
-    return MODES.plan.gradients(run, *listed, own, (_keeps(retain, create_graph), bool(create_graph), who))
+    gradients = MODES.plan.gradients(run, *listed, own, (_keeps(retain, create_graph), bool(create_graph), who))
+    return gradients if who == "leaves" else _with_hooks(inputs, gradients, create_graph)
+
+
+def _with_hooks(inputs: list[Any], gradients: list[Any], create_graph: bool) -> list[Any]:
+    """Gradients of a recorded pass, of which hooks of the leaves among `inputs` make what they like."""
+    hooked: dict[int, Any] = {}
+    for x, g in zip(inputs, gradients, strict=True):
+        hooks = getattr(getattr(x, "_meta", None), "hooks", None)
+        if g is None or hooks is None or id(x) in hooked:
+            continue
+        before, MODES.grad = MODES.grad, recording() if create_graph else 0
+        try:
+            hooked[id(x)] = x.run_hooks(g)
+        finally:
+            MODES.grad = before
+    return [hooked.get(id(x), g) for x, g in zip(inputs, gradients, strict=True)] if hooked else gradients
 
 
 def _keeps(retain_graph: bool | None, create_graph: bool) -> bool:

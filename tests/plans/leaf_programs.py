@@ -65,7 +65,7 @@ def twice_into_one_gradient(compile: Any) -> Any:
     return on_batches(step, (4, 3)), []
 
 
-@program(6)
+@program(9)
 def ways_behind_all_gradients(compile: Any) -> Any:
     model = network(3, 4, 1)
     parameters = list(model.parameters())
@@ -106,12 +106,13 @@ def hooks_that_are_differentiated(compile: Any) -> Any:
     return on_batches(step, (4, 3)), model
 
 
-@program(0)
+@program(10)
 def hooks_of_values(compile: Any) -> Any:
     """`autograd.grad` runs hooks of the leaves that it is asked for."""
     weight = nn.Parameter(batch(0, 3))
     told: list[int] = []
-    weight.register_hook(lambda g: told.append(len(told)) or g * len(told))
+    weight.register_hook(lambda g: told.append(len(told)) or g * 0.5)
+    weight.register_hook(lambda g: told.append(2))
 
     @compile
     def step(n: int, x: Any) -> Any:
@@ -178,7 +179,7 @@ def penalties_of_examples(compile: Any) -> Any:
     return on_batches(step, (4, 3)), [critic, optimizer]
 
 
-@program(0)  # it keeps a leaf beyond the step
+@program(10)
 def leaves_that_are_kept(compile: Any) -> Any:
     weight = nn.Parameter(batch(0, 3))
     kept: list[Any] = []
@@ -191,3 +192,112 @@ def leaves_that_are_kept(compile: Any) -> Any:
         return x.grad.sum()
 
     return on_batches(step, (4, 3)), [weight, kept]
+
+
+@program(10)
+def gradients_of_each_example(compile: Any) -> Any:
+    """Clipped one by one, as in differentially private training."""
+    model = network(3, 4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def loss(parameters: Any, x: Any, y: Any) -> Any:
+        return F.mse_loss(torch.func.functional_call(model, parameters, (x,)).tanh(), y)
+
+    slopes = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+
+    @compile
+    def step(n: int, x: Any, y: Any) -> Any:
+        parameters = dict(model.named_parameters())
+        per_example = slopes({name: parameter.detach() for name, parameter in parameters.items()}, x, y)
+        for name, parameter in parameters.items():
+            each = per_example[name].flatten(1)
+            parameter.grad = (each / each.norm(dim=1, keepdim=True).clamp(min=1)).mean(0).view_as(parameter)
+        optimizer.step()
+        return per_example
+
+    return on_batches(step, (5, 3), (5, 2)), [model, optimizer]
+
+
+@program(10)
+def gradients_of_each_example_as_they_are(compile: Any) -> Any:
+    model = network(3, 4, 2)
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+    def loss(parameters: Any, x: Any, y: Any) -> Any:
+        return F.mse_loss(torch.func.functional_call(model, parameters, (x,)), y)
+
+    step = compile(torch.func.vmap(torch.func.grad_and_value(loss), in_dims=(None, 0, 0)))
+    return lambda n: step(parameters, batch(n, 5, 3), batch(n, 5, 2, seed=1)), model
+
+
+@program(10)
+def models_side_by_side(compile: Any) -> Any:
+    models = [network(3, 4, 2) for _ in range(3)]
+    parameters, buffers = torch.func.stack_module_state(models)
+
+    def one(parameters: Any, buffers: Any, x: Any) -> Any:
+        return torch.func.functional_call(models[0], (parameters, buffers), (x,))
+
+    @compile
+    def step(n: int, x: Any) -> Any:
+        return torch.func.vmap(one, in_dims=(0, 0, None))(parameters, buffers, x).detach()
+
+    return on_batches(step, (4, 3)), []
+
+
+@program(10)
+def tangents(compile: Any) -> Any:
+    model = network(3, 4, 2)
+
+    @compile
+    def step(n: int, x: Any, way: Any) -> Any:
+        with torch.no_grad():
+            return torch.func.jvp(lambda x: model(x).tanh().logsumexp(1), (x,), (way,))
+
+    return on_batches(step, (4, 3), (4, 3)), model
+
+
+@program(10)
+def tangents_that_are_learnt(compile: Any) -> Any:
+    model = network(3, 4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @compile
+    def step(n: int, x: Any, way: Any) -> Any:
+        optimizer.zero_grad()
+        out, moved = torch.func.jvp(lambda x: model(x).tanh(), (x,), (way,))
+        loss = out.pow(2).mean() + moved.pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return on_batches(step, (4, 3), (4, 3)), [model, optimizer]
+
+
+@program(8)
+def columns_of_a_jacobian(compile: Any) -> Any:
+    model = network(3, 4, 2)
+
+    @compile
+    def step(n: int, x: Any) -> Any:
+        return torch.func.jacfwd(lambda x: model(x).tanh())(x).detach()
+
+    return on_batches(step, (3,)), model
+
+
+@program(0)
+def a_way_out_amid_tangents(compile: Any) -> Any:
+    """Where the walk ends within `jvp`, backward passes in it still see what moves."""
+    weight = nn.Parameter(batch(0, 3))
+
+    @compile
+    def step(n: int, x: Any, way: Any) -> Any:
+        def slope(x: Any) -> Any:
+            out = (x * weight).sin()
+            if n % 4 == 3:
+                out = out.abs() + x
+            return torch.func.grad(lambda y: (y.exp() * out).sum())(x)
+
+        return [value.detach() for value in torch.func.jvp(slope, (x,), (way,))]
+
+    return on_batches(step, (4, 3), (4, 3)), []
