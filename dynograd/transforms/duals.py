@@ -223,15 +223,21 @@ def _remember(level: Level, op: Op, arguments: dict[str, Any], result: Any, outp
         if not primal.requires_grad:
             continue
         awaited = type(primal) not in TENSORS
-        node = None if awaited else primal.node
+        node = None if awaited else _node_of(primal)
         if awaited or node is not None:
             forms = {name: _snapshot(arguments[name]) for name in op.array_names}
             forms["output"] = _snapshot(result)
-            if awaited:
+            if node is None:
                 level.awaited.append((primal, forms))
             else:
-                level.forms[node.edges[0] if isinstance(node, OutputNode) else node] = forms
+                level.forms[node] = forms
             return
+
+
+def _node_of(primal: Tensor) -> Node | None:
+    """The node of the op that has given it."""
+    node: Any = primal.node
+    return node.edges[0] if isinstance(node, OutputNode) else node
 
 
 def _settle(level: Level) -> None:
@@ -240,9 +246,8 @@ def _settle(level: Level) -> None:
     for primal, forms in awaited:
         if type(primal) not in TENSORS:
             level.awaited.append((primal, forms))
-        elif primal.node is not None:
-            node = primal.node
-            level.forms[node.edges[0] if isinstance(node, OutputNode) else node] = forms
+        elif (node := _node_of(primal)) is not None:
+            level.forms[node] = forms
 
 
 def _snapshot(value: Any) -> Any:
