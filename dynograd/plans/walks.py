@@ -62,6 +62,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
         self.stale: set[int] = set()  # of those, the ones that were written since they were copied
         # Parts of the plan's memory that were copied whole, and how many calls were computed then.
         self.released: dict[int, Any] = {}
+        self.with_gradient: list[int] = []  # leaves that the step has made and that got a gradient
         self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
@@ -97,6 +98,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
             return
         if self.read_numbers:
             self._show_mates()
+        for number in self.with_gradient:
+            if not self.references_to(number):
+                self.handed[number]._grad = None
         watch = self.watch
         row = watch.first_other()
         while row < watch.count:  # two rows for each of `results`
@@ -556,8 +560,10 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
         """A backward pass is to come. Gives whether that is done: the record has it here."""
         if not self.running or not any([isinstance(output, Handed) for output in outputs]):
             return False
+        if self.to_leaves(outputs, seeds, keeps, through_ops):
+            return True
         step = self.at
-        for choice in (step, *step.others):
+        for choice in (step, *step.others) if self.running else ():
             event = choice.event
             if event is None or event.kind != "backward" or through_ops:
                 continue
@@ -589,7 +595,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
                     self._add(added, choice.number)
                 return True
         self.leave("a backward pass that the record does not have here")
-        return False
+        return MODES.plan is not None and MODES.plan.backward(outputs, seeds, keeps, through_ops)
 
     def _outside_now(self, path: Path, place: int) -> Tensor:
         outside = path.outside[place]

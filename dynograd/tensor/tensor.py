@@ -1090,19 +1090,26 @@ def accumulate_grad(self: Tensor, g: Any) -> None:
 
 def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:
     """Gradients of `outputs` with respect to `inputs`, None where no path leads."""
-    roots = [
-        (edge_of(out), seed if create_graph else seed.array)
-        for out, seed in zip(outputs, seeds, strict=True)
-        if out.requires_grad
-    ]
-    result = run_backward(
-        roots,
-        retain_graph=create_graph,
-        create_graph=create_graph,
-        targets=[x if (edge := edge_of(x)) is None else edge for x in inputs],
-    )
-    assert result is not None
-    return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in result]
+
+    def run(outputs: Any, inputs: Any, seeds: Any, own: Any) -> list:
+        roots = [
+            (edge_of(out), seed if create_graph else seed.array)
+            for out, seed in zip(outputs, seeds, strict=True)
+            if out.requires_grad
+        ]
+        result = run_backward(
+            roots,
+            retain_graph=create_graph,
+            create_graph=create_graph,
+            targets=[x if (edge := edge_of(x)) is None else edge for x in inputs],
+        )
+        assert result is not None
+        return [g if g is None or isinstance(g, Tensor) else wrap(own(g)) for g in result]
+
+    if MODES.plan is None:
+        return run(outputs, inputs, seeds, arrays.as_result)
+    flags = (create_graph, create_graph, "transform")
+    return MODES.plan.gradients(run, tuple(outputs), tuple(inputs), tuple(seeds), arrays.as_result, flags)
 
 
 def take_memory(self: Tensor, source: Tensor) -> None:

@@ -54,7 +54,6 @@ def compile_all(made: list[Compiled]) -> Any:
 # Programs of which no step goes along a record, and why.
 LEFT = {
     "hooks": "a hook on a gradient",
-    "functional_transforms": "SharedProduct was not recorded",
 }
 
 

@@ -168,12 +168,24 @@ def _with_two_dims(x: Any, y: Any, out: Any) -> tuple[Any, Any, Any]:
 
 
 def _of_matrices(x: Any, y: Any, out: Any) -> list[Launch] | None:
-    """A batch on the left of one matrix is one matrix of all its rows."""
+    """A batch on the left of one matrix, also of one that is stretched over the batch, is one matrix of all its rows."""
     if y.ndim == 2 and x.ndim > 2:
         rows, target = _flattened(x), _flattened(out)
         if rows is not None and target is not None:
             return product(rows, y, target)
+    if x.ndim == 3 and len(x) == len(y) and matmuls_cpu.is_one_matrix(y) and not matmuls_cpu.is_one_matrix(x):
+        return _of_one_matrix(x, y[0], out)
     return product(x, y, out)
+
+
+def _of_one_matrix(x: Any, y: Any, out: Any) -> list[Launch] | None:
+    """A batch times one matrix: one product of all rows."""
+    before: list[Launch] = []
+    rows, target = _rows(x, before), _flattened(out)
+    if rows is None or target is None:
+        return None
+    put = product(rows, y, target)
+    return None if put is None else [*before, *put]
 
 
 @form("rule", "matmul")
