@@ -291,7 +291,7 @@ class Compiled:
                 )
         elif met_before and recording.events:
             self.shared.make_room(None, None)
-            program = program_of(recording, self.walk.arena, recording.kept())
+            program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
             if program.check(recording, self.exact):
                 gain = program.gain()
                 if gain < 0 and not self.always:

@@ -145,7 +145,8 @@ class PlanNode(Node):
             forward = recording.events[-1].calls
             kept = [None if array is None else own_copy(array) for array in gradients]
             self.walk.shared.make_room(None, None)
-            program = program_of(recording, self.walk.arena, list(range(len(recording.values))), seeds, list(gradients))
+            every = list(range(len(recording.values)))
+            program = program_of(recording, self.walk.arena, every, seeds, list(gradients), owner.exact)
             if forward == path.forward and program.check(recording, owner.exact):
                 path.take(program)
                 path.parts = numbers

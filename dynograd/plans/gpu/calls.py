@@ -10,12 +10,12 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import OutputNode, Partial
 from dynograd.kernels import kernel
 from dynograd.plans.calls import Call
-from dynograd.plans.gpu.places import Bindings, Place, Regions
+from dynograd.plans.gpu.places import Bindings, Place, Regions, new_array
 from dynograd.plans.passes import saved_of
 from dynograd.plans.python_forms import CopyForm, Forward, RuleForm, SumForm, call_with, results_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["GpuCall", "Unknown"]
+__all__ = ["GpuCall", "Unknown", "stamped"]
 
 _PLACED_KEYS = {"dropout", "dropout_add"}  # ops whose kernels read their place in the random stream from the device
 
@@ -73,11 +73,7 @@ class GpuCall:
         form: Any = call.compute
         if type(form) is Forward:
             self._take_op(form, regions)
-            if call.node is not None:
-                kept = [
-                    array for array in saved_of(call.node) if id(getattr(array, "storage", None)) in regions.staying
-                ]
-                self.node = _Stamped(kept)
+            self.node = stamped(call, regions)
         elif type(form) is RuleForm:
             self.uses = id(form.shadow)
             self.g = {0: form.g} if type(form.g) is not Partial else form.g.parts
@@ -166,12 +162,16 @@ class GpuCall:
     def _copy(self, source: CudaArray) -> CudaArray:
         place = self.outputs[0]
         assert place is not None
-        strides, shape = place.strides, place.shape
-        order = sorted(range(len(shape)), key=lambda dim: -strides[dim])
-        dense = cuda_arrays.empty(tuple([shape[dim] for dim in order]), place.dtype, source.device_index)
-        result = dense.transpose(tuple(sorted(range(len(order)), key=order.__getitem__)))
+        result = new_array(place, source.device_index)
         result[...] = source
         return result
+
+
+def stamped(call: Call, regions: Regions) -> _Stamped | None:
+    """What stands for the node of an op."""
+    if call.node is None:
+        return None
+    return _Stamped([array for array in saved_of(call.node) if id(getattr(array, "storage", None)) in regions.staying])
 
 
 def actual(value: Any, bindings: Bindings) -> object:
