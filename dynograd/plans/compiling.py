@@ -380,6 +380,7 @@ class Compiled:
             if walk.running:
                 walk.running = False
                 walk.reader.rest()
+            walk.show_stored(False)
             if walk.pointed:
                 let_go(walk.pointed)
             MODES.plan = None

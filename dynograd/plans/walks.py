@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from sys import getrefcount
+from threading import get_ident
 from typing import Any
 
 from dynograd.arrays import Array, ndarray
@@ -29,7 +30,9 @@ from dynograd.plans.programs import nobody
 from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
+from dynograd.plans.stores import WalkedStores
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
+from dynograd.plans.stores import WalkedStores
 from dynograd.plans.trees import Tree
 from dynograd.plans.versions import WalkedVersions
 from dynograd.plans.walked_gradients import WalkedGradients
@@ -38,7 +41,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -62,6 +65,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
+        self.awaited: list[tuple[int, Tensor]] = []
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
@@ -81,7 +85,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def begin_along(self, path: Path) -> None:
         """A call begins that goes along this way as far as is known."""
         self.shared.walk = self
-        self.path = path
+        self.path, self.thread = path, get_ident()
         self.done, self.boundary = 0, -1  # calls computed; the last step that cannot be run anew
         self.holds = True  # tensors from outside are the recorded ones
         self._forget_step()
@@ -185,7 +189,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             elif content != number and other is not path.outside[content].tensor:
                 return False
         array = value.array
-        if type(array) is not ndarray:
+        if type(array) is not ndarray or path.program.on_gpu:
             return False
         pointer = path.program.pointers.get(number)
         if pointer is not None and not path.open and is_alone(array):
@@ -201,7 +205,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
         settle(self.pointed)
-        if self.written or self.boundary >= 0:
+        if self.written or self.boundary >= 0 or (self.done and self.path.stored):
             return False
         path = choice.path
         inputs = [
@@ -317,6 +321,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                     program.set_key(step.event, step.key)
             try:
                 self._run(program, start, stop)
+                if self.awaited:
+                    self.show_stored()
             except (
                 ArithmeticError,
                 LookupError,

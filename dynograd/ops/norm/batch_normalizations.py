@@ -225,4 +225,5 @@ def _move(running: Any, batch: Any, momentum: float, per_example: Any = None) ->
     batch = batch.detach()
     if per_example is not None:
         batch = mean_dims(reshaped(batch, per_example), (0,), False)
-    running.copy_(moved_statistics(running.detach(), batch, momentum))
+    before = running.detach() if running.requires_grad else running
+    running.copy_(moved_statistics(before, batch, momentum))

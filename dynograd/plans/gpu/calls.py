@@ -13,6 +13,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.gpu.places import Bindings, Place, Regions, new_array
 from dynograd.plans.passes import saved_of
 from dynograd.plans.python_forms import CopyForm, Forward, RuleForm, SumForm, call_with, results_of
+from dynograd.plans.stores import StoreForm
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["GpuCall", "Unknown", "stamped"]
@@ -83,6 +84,8 @@ class GpuCall:
             self.operands = [self._read(regions, array) for array in (form.total, form.part)]
         elif type(form) is CopyForm:
             self.operands = [self._read(regions, form.source)]
+        elif type(form) is StoreForm:
+            self.operands = [self._read(regions, form.source), self._read(regions, form.target)]
         else:
             raise Unknown(f"{call.kind} {call.name} at {call.line}")
 
@@ -133,6 +136,8 @@ class GpuCall:
             operands = [bindings.at(place) for place in self.operands]
             if self.kind == "sum":
                 results = [kernel("gradients", "add", operands[0])(*operands)]
+            elif self.kind == "store":
+                results = StoreForm(*operands)()
             else:
                 results = [self._copy(operands[0])]
         for place, result in zip(self.outputs, results):

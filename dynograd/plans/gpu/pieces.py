@@ -113,11 +113,20 @@ class Pieces:
                     self._let_go(number, ends, bindings, nodes, before)
                 number = numbers.stop
         except Exception as error:
+            if not lasting:
+                self.undo_stores(before.stop, number, bindings)
             self.failed = number, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise
         finally:
             MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
         return Piece(stop, bindings, nodes, lasting)
+
+    def undo_stores(self, start: int, stop: int, bindings: Bindings) -> None:
+        """What calls have written into tensors from outside is again what it was before them."""
+        for call in reversed(self.calls[start:stop]):
+            if call.kind == "store":
+                old, target = call.outputs
+                bindings.at(target)[...] = bindings.at(old)
 
     def _let_go(
         self, number: int, ends: dict[int, list[int]], bindings: Bindings, nodes: dict[int, Any], before: Piece
@@ -186,9 +195,10 @@ class Pieces:
         """A piece that comes for the first time: computed call by call, captured, and compared."""
         if not before.lasting or self.count >= _MOST:
             return self.compute(before, stop, kept, False)
-        behind = [(whole, whole.copy()) for whole in self._memory_behind(before)]
+        stored = self._stored(before.stop, stop)
+        behind = [(whole, whole.copy()) for whole in (*self._memory_behind(before), *stored)]
         eager = self.compute(before, stop, kept, False)
-        expected = [array.numpy() for array in self._results(eager, before.stop, stop)]
+        expected = [array.numpy() for array in (*self._results(eager, before.stop, stop), *stored)]
         for whole, copied in behind:  # rules may write into what an op has saved
             whole[...] = copied
         graph = graphs.CUDAGraph()
@@ -209,7 +219,7 @@ class Pieces:
             if array.size and array.storage.pointer not in earlier:
                 whole_of(array.storage)[...] = 0xFF
         graph.replay()
-        if not gives([array.numpy() for array in results], expected, False):
+        if not gives([array.numpy() for array in (*results, *stored)], expected, False):
             for whole, copied in behind:
                 whole[...] = copied
             if self._drop_groups(before.stop, stop):
@@ -256,6 +266,11 @@ class Pieces:
                 if type(array) is CudaArray and array.storage.nbytes:
                     storages[id(array.storage)] = array.storage
         return [whole_of(storage) for storage in storages.values()]
+
+    def _stored(self, start: int, stop: int) -> list[CudaArray]:
+        """The memory of tensors from outside that calls write."""
+        targets = [call.outputs[1] for call in self.calls[start:stop] if call.kind == "store"]
+        return list({target.pointer: target for target in targets if isinstance(target, CudaArray)}.values())
 
     def _results(self, piece: Piece, start: int, stop: int) -> list[CudaArray]:
         """What calls have made that is still there."""

@@ -122,6 +122,9 @@ class GpuProgram:
         for place in always:
             if type(place) is Place:
                 last[place.region] = len(self.calls)
+        for call in self.calls:  # what it held before is needed where the program leaves the record
+            if call.kind == "store" and type(call.outputs[0]) is Place:
+                last[call.outputs[0].region] = len(self.calls)
         self._last = last
         # (calls that are over when the value is there, its number, its region), in the order of the program
         self._made = [
@@ -189,11 +192,19 @@ class GpuProgram:
         ]
         piece, rest = self.at, frozenset(kept)
         assert piece.stop == start, "a program goes on where it has stopped"
-        while piece.stop < stop:
-            piece = self.graphs.run(piece, stop, rest)
-            self.pieces.append(piece.stop)
+        try:
+            while piece.stop < stop:
+                piece = self.graphs.run(piece, stop, rest)
+                self.pieces.append(piece.stop)
+        except Exception:  # the walk runs these calls anew
+            self.graphs.undo_stores(start, piece.stop, piece.bindings)
+            raise
         self.at = piece
         self._show(piece)
+
+    def before_store(self, number: int) -> CudaArray:
+        """What the target of a store held before it, in a step in which the call of this number was computed."""
+        return own_copy(self.at.bindings.at(self.calls[number].outputs[0]))
 
     def _show(self, piece: Piece) -> None:
         """Tells where values lie now."""
