@@ -282,7 +282,7 @@ WITH_STATISTICS: dict[str, Any] = {
     "by_another_op": lambda model, x, loss, n: (model[1].running_mean * 2).sum().item(),
     "copied": lambda model, x, loss, n: copy.deepcopy(model).state_dict(),
     "twice": lambda model, x, loss, n: model(x * 2).detach(),
-    "evaluated": lambda model, x, loss, n: (model.eval()(x).detach(), model.train()) [0],
+    "evaluated": lambda model, x, loss, n: (model.eval()(x).detach(), model.train())[0],
     "left_before": lambda model, x, loss, n: loss.exp().detach() if n else loss.sin().detach(),
     "left_behind": lambda model, x, loss, n: loss.exp().detach() if loss.item() < 0 or n else loss.sin().detach(),
     "reset": lambda model, x, loss, n: model[1].reset_running_stats(),
@@ -294,7 +294,8 @@ WITH_STATISTICS: dict[str, Any] = {
 for _name, _step_of in WITH_STATISTICS.items():
     PROGRAMS[f"statistics_{_name}"] = with_statistics(_step_of)
 PROGRAMS["statistics_between"] = with_statistics(
-    lambda model, x, loss, n: None, lambda model, n: model[1].running_mean.mul_(0.5) if n % 2 else model[1].reset_running_stats()
+    lambda model, x, loss, n: None,
+    lambda model, n: model[1].running_mean.mul_(0.5) if n % 2 else model[1].reset_running_stats(),
 )
 
 

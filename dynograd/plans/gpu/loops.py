@@ -63,7 +63,10 @@ class Loop:
             outs = [
                 new_array(place, device)
                 if place.shape == self.shape
-                else new_array(place._replace(shape=self.shape, strides=contiguous_strides(self.shape, place.dtype.itemsize)), device)
+                else new_array(
+                    place._replace(shape=self.shape, strides=contiguous_strides(self.shape, place.dtype.itemsize)),
+                    device,
+                )
                 for _, place in self.results
             ]
             kinds = [out.dtype for out in outs]

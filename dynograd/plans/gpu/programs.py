@@ -292,7 +292,9 @@ class GpuProgram:
         self.memory.bytes = sum([whole_of(storage).nbytes for storage, _ in bindings.memory.values()])
         return not self.differing
 
-    def _check_call(self, call: GpuCall | LoopCall, recorded: Any, bindings: Bindings, nodes: dict[int, Any], exact: bool) -> None:
+    def _check_call(
+        self, call: GpuCall | LoopCall, recorded: Any, bindings: Bindings, nodes: dict[int, Any], exact: bool
+    ) -> None:
         plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
         MODES.plan = MODES.recorder = None
         MODES.grad = 0
