@@ -17,7 +17,6 @@ from dynograd.autograd.nodes import caller, line_text
 from dynograd.autograd.writes import stamp
 from dynograd.base import dtypes
 from dynograd.base.shapes import Size
-from dynograd.interpreter import TENSORS
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.passes import Event

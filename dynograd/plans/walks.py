@@ -30,7 +30,6 @@ from dynograd.plans.programs import nobody
 from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
-from dynograd.plans.stores import WalkedStores
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.stores import WalkedStores
 from dynograd.plans.trees import Tree

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from dynograd import nn
 from dynograd.cuda import driver
 from dynograd.nn import functional as F
 from dynograd.plans.compiling import Compiled
-from dynograd.plans.gpu import pieces
+from dynograd.plans.gpu import loops, pieces
 
 STEPS = 7
 PROGRAMS: dict[str, Callable[[Any], Any]] = {}
@@ -639,3 +640,98 @@ def test_each_size_is_recorded() -> None:
         x = batch(n, 3 + n % 6)
         assert step(x).item() == (x * 2).tanh().sum().item()
     assert step.ways == 6 and step.walked >= 10
+
+
+def _chain(x: Any, w: Any) -> Any:
+    w.grad = None
+    h = (x * w + 1).tanh()
+    h = F.gelu(h * 2 - w) * torch.where(x > 0, h, 0.1 * h)
+    loss = (h.sigmoid() * h.clamp(max=0.7)).sum()
+    loss.backward()
+    return loss.detach(), w.grad.clone()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_neighbours_of_other_dtypes(dtype: Any) -> None:
+    """Halves are rounded where each op rounds them."""
+    w = torch.linspace(-1, 1, 6, device="cuda", dtype=dtype).requires_grad_()
+    step = Compiled(_chain, always=True)
+    for n in range(4):
+        x = batch(n, 4, 6).to(dtype)
+        expected, given = _chain(x, w), step(x, w)
+        assert [one.tolist() for one in given] == [one.tolist() for one in expected]
+    (way,) = step.report().ways
+    assert way.walked == 2 and len(way.groups) >= 2, str(step.report())
+
+
+@pytest.mark.skipif(not driver.is_emulated(), reason="looks into graphs of the emulated device")
+@pytest.mark.parametrize("exact", [False, True])
+def test_elementwise_neighbours_are_one_launch(exact: bool) -> None:
+    """Forward, backward, and between them what adds up; in exact mode each op by itself."""
+    used: Any = driver.get("a test")
+    before = set(used._graphs)
+    w = torch.linspace(-1, 1, 6, device="cuda").requires_grad_()
+    step = Compiled(_chain, always=True, exact=exact)
+    for n in range(4):
+        x = batch(n, 4, 6)
+        check_same(plain(_chain(x, w)), plain(step(x, w)), f"step {n}")
+    (way,) = step.report().ways
+    (works,) = [len(used._graphs[name]) for name in set(used._graphs) - before]
+    assert (len(way.groups), works) == ((0, 32) if exact else (2, 7)), str(step.report())
+
+
+def test_a_group_is_computed_one_by_one_where_somebody_has_what_it_does_not_write() -> None:
+    kept: list[Any] = []
+
+    def body(x: Any, keep: bool) -> Any:
+        y = x * 2 + 1
+        z = y.tanh()
+        if keep:
+            kept.append(z)
+        return (z * y).exp()
+
+    step: Any = Compiled(body, always=True)
+    for n in range(7):
+        x = batch(n, 4, 6)
+        check_same(plain(body(x, n == 5)), plain(step(x, n == 5)), f"step {n}")
+    assert step.walked == 5 and len(step.report().ways[0].groups) == 1, str(step.report())
+    check_same(*[plain(one) for one in kept], "kept")
+
+
+def test_a_group_that_gives_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls are in the graph one by one."""
+    run = loops.LoopGroup.__init__
+
+    def spoiled(self: Any, *args: Any) -> None:
+        run(self, *args)
+        self.loop.numbers = dict.fromkeys(self.loop.numbers, 3.0)
+
+    monkeypatch.setattr(loops.LoopGroup, "__init__", spoiled)
+    w = torch.linspace(-1, 1, 6, device="cuda").requires_grad_()
+    step = Compiled(_chain, always=True)
+    for n in range(4):
+        x = batch(n, 4, 6)
+        check_same(plain(_chain(x, w)), plain(step(x, w)), f"step {n}")
+    (way,) = step.report().ways
+    assert way.walked == 2 and not way.groups and way.launches == 1, str(step.report())
+
+
+def test_memory_is_given_back() -> None:
+    """With sizes that others took the place of, and with the function."""
+    weight = batch(0, 64, 64)
+    torch.cuda.synchronize()
+    gc.collect()
+    before = torch.cuda.memory_reserved()
+    step: Any = Compiled(lambda x: (x @ weight).tanh() @ weight, always=True, most_ways=2)
+    kept = []
+    for n in range(30):
+        step(batch(n, 64 + 64 * (n // 3), 64))
+        gc.collect()
+        kept.append(torch.cuda.memory_reserved() - before)
+    assert step.ways == 2 and step.walked >= 10, str(step.report())
+    largest = 6 * 704 * 64 * 4  # of two sizes: what comes in, two results, copies of what was given
+    assert kept[-1] <= 2 * largest, kept
+    del step
+    gc.collect()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= before + largest // 3, (before, torch.cuda.memory_reserved())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.arrays import SCALARS, as_result, cuda_arrays
+from dynograd.arrays import SCALARS, as_result
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import OutputNode, Partial

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides
 from dynograd.kernels import kernel
-from dynograd.kernels.elementwise.loops_cuda import CudaLoop
+from dynograd.kernels.elementwise.loops_cuda import CudaLoop, compute_type
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.plans.calls import Call
@@ -71,7 +71,8 @@ class Loop:
             ]
             kinds = [out.dtype for out in outs]
             floats = [array.dtype for array in (*outs, *operands) if array.dtype != BOOL]
-            self.loop(operands, tuple(self.numbers.values()), kinds, floats[0] if floats else FLOATS[0], outs)
+            compute = compute_type(floats[0]) if floats else FLOATS[0]
+            self.loop(operands, tuple(self.numbers.values()), kinds, compute, outs)
             for (_, place), out in zip(self.results, outs):
                 bindings.bind(place, out if place.shape == self.shape else _summed(out, place))
         for tree, place in self.plain:
@@ -148,9 +149,11 @@ def groups_of(
 
     def place_of(array: Any) -> Any:
         place = regions.place_of(array)
-        return place.region if type(place) is Place else id(array.storage)
+        return place.region if type(place) is Place else array.storage
 
-    computed_by: Callable[[Call], Pointwise | None] = lambda call: computed.get(numbers[id(call)])
+    def computed_by(call: Call) -> Pointwise | None:
+        return computed.get(numbers[id(call)])
+
     groups = []
     for call in fuse(plain, kept, place_of, computed_by):
         if isinstance(call, Fused):

@@ -11,9 +11,11 @@ from typing import Any
 import numpy
 
 from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.base import dtypes
 from dynograd.interpreter import fusion
 from dynograd.kernels.build.through_host_cuda import FUNCTIONS
 from dynograd.kernels.formula import formulas
+from dynograd.kernels.formula.formulas import Tree
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import identity, may_share
 from dynograd.plans.lowering.elementwise import Pointwise, Result
@@ -23,7 +25,8 @@ from dynograd.plans.python_forms import RuleForm
 
 __all__ = ["BOOL", "FLOATS", "loops_of"]
 
-FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
+_HALVES = ("float16", "bfloat16")
+FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64), *[dtypes.as_dtype(name).numpy for name in _HALVES])
 BOOL = numpy.dtype(numpy.bool_)
 
 
@@ -45,7 +48,7 @@ def loops_of(calls: Sequence[Call]) -> dict[int, Pointwise]:
 
 
 def _pointwise(call: Call) -> Pointwise | None:
-    """What the call computes at each element; None where it is no such call, or no float32 and float64."""
+    """What the call computes at each element; None where it is no such call, or computes other numbers than floating ones."""
     if call.saved or call.in_place:
         return None
     if call.kind == "sum":
@@ -86,7 +89,7 @@ def _forward(call: Call) -> Pointwise | None:
     if op.promote == "select" and op.array_names[0] not in truths:
         return None
     tree = fusion.expression(op.formula)
-    return Pointwise(op.name, output.shape, operands, [Result(tree, output)], numbers, truths)
+    return Pointwise(op.name, output.shape, operands, [Result(_rounded(tree, output), output)], numbers, truths)
 
 
 def _numbers(op: Any, statics: dict[str, Any]) -> dict[str, float] | None:
@@ -121,7 +124,7 @@ def _rule(call: Call) -> Pointwise | None:
         elif tree.head == "number":
             return None
         elif not any([result.array is output for result in results]):
-            results.append(Result(tree, output))
+            results.append(Result(_rounded(tree, output), output))
     if any([may_share(one.array, other.array) for one in results for other in results if one is not other]):
         return None
     numbers = _numbers(op, dict(zip(op.static_names, node.attrs or ())))
@@ -155,4 +158,10 @@ def _sum(call: Call) -> Pointwise | None:
     if is_part_of_any(output, (first, second)):
         return None
     tree = formulas.parse("input + other")
-    return Pointwise("add", output.shape, {"input": first, "other": second}, [Result(tree, output)])
+    return Pointwise("add", output.shape, {"input": first, "other": second}, [Result(_rounded(tree, output), output)])
+
+
+def _rounded(tree: Tree, output: CudaArray) -> Tree:
+    """The tree, rounded where its values are halves: loops compute in float32."""
+    kind = output.dtype.name
+    return Tree(f"in_{kind}", (tree,)) if kind in _HALVES and tree.head != "name" else tree
