@@ -36,6 +36,7 @@ class Leaving:
     done: int
     handed: list[Any]
     lent: list[Any]
+    note_stored: Any
     released: dict[int, Any]
     owner: Any
     path: Any
@@ -61,7 +62,7 @@ class Leaving:
         done, number = self.done, self.at.number
         boundary = self.boundary
         self.running = False
-        self.note_stored()  # type: ignore[attr-defined]
+        self.note_stored()
         settle(self.pointed)
         MODES.plan = None
         self.reader.turn_off()

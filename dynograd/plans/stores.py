@@ -19,6 +19,7 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import Size
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
+from dynograd.plans.handed import turn_into
 from dynograd.plans.passes import Event
 from dynograd.tensor.tensor import Tensor
 
@@ -97,7 +98,8 @@ class WalkedStores:
     """The part of a walk that follows them."""
 
     at: Any
-    awaited: list[tuple[int, Tensor]]  # (the number of the event, its target)
+    done: int
+    awaited: list[tuple[int, Any]]  # (the number of the event, its target)
     path: Any
     running: bool
     written: list[tuple[int, Any, Any]]
@@ -125,7 +127,7 @@ class WalkedStores:
             self.at = choice.next
             self.awaited.append((choice.number, target))
             if type(target) is Tensor:
-                target.__class__ = Awaited
+                turn_into(target, Awaited)
                 _NODE.__set__(target, self)
             stamp(_ARRAY.__get__(target))
             return True
@@ -135,12 +137,12 @@ class WalkedStores:
         """Targets of stores that are computed, or all, are plain tensors again."""
         waiting = []
         for number, target in self.awaited:
-            if computed and self.path.events[number].calls > self.done:  # type: ignore[attr-defined]
+            if computed and self.path.events[number].calls > self.done:
                 waiting.append((number, target))
         still = {id(target) for _, target in waiting}
         for _, target in self.awaited:
             if type(target) is Awaited and id(target) not in still:
-                target.__class__ = Tensor
+                turn_into(target, Tensor)
                 _NODE.__set__(target, None)
         self.awaited = waiting
 
@@ -163,14 +165,21 @@ class Awaited(Tensor):
     __slots__ = ()
 
     @property
-    def array(self) -> Any:
+    def array(self) -> CudaArray:
         return _settled(self).array
 
     @array.setter
     def array(self, array: Any) -> None:
         _settled(self).array = array
 
-    node = property(lambda self: None, lambda self, value: setattr(_settled(self), "node", value))  # type: ignore[assignment]
+    @property
+    def node(self) -> None:
+        return None
+
+    @node.setter
+    def node(self, node: Any) -> None:
+        _settled(self).node = node
+
     shape = property(lambda self: Size(_ARRAY.__get__(self).shape))
     dtype = property(lambda self: dtypes.BY_NUM[_ARRAY.__get__(self).dtype.num])
     device = property(lambda self: arrays.place_of(_ARRAY.__get__(self)))
@@ -184,36 +193,37 @@ class Awaited(Tensor):
         return _settled(tensor)
 
     @staticmethod
-    def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
+    def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> object:
         _settle_all(arguments.values())
         return op.function(**arguments)
 
     @staticmethod
-    def __dynograd_function__(function: Any, args: tuple, kwargs: dict) -> Any:
+    def __dynograd_function__(function: Any, args: tuple, kwargs: dict) -> object:
         _settle_all((*args, *kwargs.values()))
         return function.apply(*args, **kwargs)
 
     @staticmethod
-    def __dynograd_write__(target: Any, value: Any, who: str, write: Any) -> Any:
+    def __dynograd_write__(target: Any, value: Any, who: str, write: Any) -> object:
         _settle_all((target, value))
         return write(target, value, who)
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Tensor:
         return _settled(self).__copy__()
 
-    def __deepcopy__(self, memo: dict) -> Any:
+    def __deepcopy__(self, memo: dict) -> Tensor:
         return _settled(self).__deepcopy__(memo)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> tuple:
         return _settled(self).__reduce_ex__(protocol)
 
 
 Awaited.__name__ = Awaited.__qualname__ = "Tensor"  # as errors name it
 
 
-def _settled(tensor: Any) -> Any:
+def _settled(tensor: Any) -> Tensor:
     """The tensor, after the step has been computed up to its store; in another thread as it is now, apart."""
     if type(tensor) is not Awaited:
+        assert isinstance(tensor, Tensor)
         return tensor
     walk = _NODE.__get__(tensor)
     if walk.thread != get_ident():

@@ -921,7 +921,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             arrays.record_stream(self.array, s)
 
 
-def _memory_of(tensor: Any) -> Any:
+def _memory_of(tensor: Any) -> object:
     """Its array, computed now if it is still to come."""
     settle = getattr(type(tensor), "__dynograd_settle__", None)
     return (tensor if settle is None else settle(tensor)).array

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides
+from dynograd.arrays import cuda_arrays
+from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels import kernel
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop, compute_type
 from dynograd.kernels.formula import formulas
@@ -63,10 +64,7 @@ class Loop:
             outs = [
                 new_array(place, device)
                 if place.shape == self.shape
-                else new_array(
-                    place._replace(shape=self.shape, strides=contiguous_strides(self.shape, place.dtype.itemsize)),
-                    device,
-                )
+                else cuda_arrays.empty(self.shape, place.dtype, device)
                 for _, place in self.results
             ]
             kinds = [out.dtype for out in outs]
@@ -80,15 +78,16 @@ class Loop:
             bindings.bind(place, _summed(source, place))
 
 
-def _placed(array: Any, regions: Regions) -> Any:
+def _placed(array: CudaArray, regions: Regions) -> Place | CudaArray:
     place = regions.place_of(array)
     if place is None:
         raise Unknown("an elementwise call")
     return place
 
 
-def _summed(array: CudaArray, place: Place) -> Any:
-    return kernel("reductions", "sum_to", array)(array, place.shape)
+def _summed(array: CudaArray, place: Place | CudaArray) -> CudaArray:
+    result: CudaArray = kernel("reductions", "sum_to", array)(array, place.shape)
+    return result
 
 
 class LoopCall:
@@ -97,6 +96,7 @@ class LoopCall:
     in_place = draws = False
     makes = uses = 0  # no node
     key: int | None = None
+    key_now: Any = None
 
     def __init__(self, call: Call, computed: Pointwise, regions: Regions, number: int) -> None:
         self.kind, self.name, self.op, self.line, self.number = call.kind, call.name, call.op, call.line, number
@@ -147,7 +147,7 @@ def groups_of(
     plain = [_without_views(call, computed.get(number)) for number, call in enumerate(calls)]
     numbers = {id(call): number for number, call in enumerate(plain)}
 
-    def place_of(array: Any) -> Any:
+    def place_of(array: Any) -> object:
         place = regions.place_of(array)
         return place.region if type(place) is Place else array.storage
 

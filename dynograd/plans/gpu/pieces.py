@@ -126,6 +126,7 @@ class Pieces:
         for call in reversed(self.calls[start:stop]):
             if call.kind == "store":
                 old, target = call.outputs
+                assert old is not None and target is not None
                 bindings.at(target)[...] = bindings.at(old)
 
     def _let_go(
@@ -185,7 +186,7 @@ class Pieces:
                     fixed[...] = result
         return known
 
-    def _nodes_for(self, call: GpuCall, before: Piece) -> dict[int, Any]:
+    def _nodes_for(self, call: GpuCall | LoopCall, before: Piece) -> dict[int, Any]:
         """Where the node of a call between graphs stands: with the latest ones, which change from step to step."""
         return before.nodes if call.uses in before.nodes else self.nodes
 

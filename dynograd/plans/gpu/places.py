@@ -121,7 +121,7 @@ class Bindings:
         self.memory[region] = array.storage, extent(array)[0]
 
 
-def new_array(place: Place, device: int) -> CudaArray:
+def new_array(place: Place | CudaArray, device: int) -> CudaArray:
     """New memory for an array that is laid out as the one at `place`, without gaps."""
     strides, shape = place.strides, place.shape
     order = sorted(range(len(shape)), key=lambda dim: -strides[dim])

@@ -94,7 +94,7 @@ def _forward(call: Call) -> Pointwise | None:
 
 def _numbers(op: Any, statics: dict[str, Any]) -> dict[str, float] | None:
     """Static arguments as numbers; None where one is none, or NaN."""
-    numbers = {}
+    numbers: dict[str, float] = {}
     for name, value in statics.items():
         if value is None and name in ("min", "max"):
             value = float("-inf") if name == "min" else float("inf")
@@ -125,7 +125,7 @@ def _rule(call: Call) -> Pointwise | None:
             return None
         elif not any([result.array is output for result in results]):
             results.append(Result(_rounded(tree, output), output))
-    if any([may_share(one.array, other.array) for one in results for other in results if one is not other]):
+    if any([may_share(left.array, right.array) for left in results for right in results if left is not right]):
         return None
     numbers = _numbers(op, dict(zip(op.static_names, node.attrs or ())))
     if numbers is None:
@@ -133,7 +133,7 @@ def _rule(call: Call) -> Pointwise | None:
     operands: dict[str, Any] = {"g": g}
     used = formulas.names_in(*[result.tree for result in results]) - {"g", *op.static_names}
     for name in sorted(used):
-        value = getattr(node, name, None)
+        value: Any = getattr(node, name, None)
         if type(value) in (int, float, bool) and value == value:
             numbers[name] = float(value)
         elif type(value) is CudaArray and value.dtype in (g.dtype, BOOL):

@@ -204,7 +204,9 @@ class GpuProgram:
 
     def before_store(self, number: int) -> CudaArray:
         """What the target of a store held before it, in a step in which the call of this number was computed."""
-        return own_copy(self.at.bindings.at(self.calls[number].outputs[0]))
+        place = self.calls[number].outputs[0]
+        assert place is not None
+        return own_copy(self.at.bindings.at(place))
 
     def _show(self, piece: Piece) -> None:
         """Tells where values lie now."""
