@@ -289,7 +289,7 @@ class Compiled:
                 )
         elif met_before and recording.events:
             self.shared.make_room(None, None)
-            program = program_of(recording, self.walk.arena, recording.kept())
+            program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
             if program.check(recording, self.exact):
                 gain = program.gain()
                 if gain < 0 and not self.always:
@@ -380,6 +380,7 @@ class Compiled:
             if walk.running:
                 walk.running = False
                 walk.reader.rest()
+            walk.show_stored(False)
             if walk.pointed:
                 let_go(walk.pointed)
             MODES.plan = None

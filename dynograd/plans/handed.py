@@ -20,7 +20,7 @@ from dynograd.plans.gpu.array_kinds import is_contiguous
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
-__all__ = ["Handed", "Value", "become", "new_handed", "stand_for"]
+__all__ = ["Handed", "Value", "become", "new_handed", "stand_for", "turn_into"]
 
 _ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
 
@@ -246,7 +246,7 @@ def new_handed(value: Value) -> Handed:
 
 def stand_for(tensor: Any, value: Value) -> None:
     """The tensor is a recorded one, with this value to come."""
-    _turn_into(tensor, Handed)
+    turn_into(tensor, Handed)
     Handed.value.__set__(tensor, value)  # type: ignore[attr-defined]
     tensor._requires_grad, tensor._grad, tensor._meta = value.grad, None, _VIEW if value.is_view else None
 
@@ -257,11 +257,11 @@ def become(
     """The recorded tensor is a plain one from now on; or a `Read`, which still knows what it is in the record."""
     if type(handed) is Handed and handed.value.version:
         count_on(array, handed.value.version)
-    _turn_into(handed, kind)
+    turn_into(handed, kind)
     handed.array, handed._requires_grad = array, requires_grad
     if kind is Tensor:
         handed.node, handed._meta = node, meta
 
 
-def _turn_into(tensor: Any, kind: type[Tensor]) -> None:
+def turn_into(tensor: Any, kind: type[Tensor]) -> None:
     tensor.__class__ = kind

@@ -41,6 +41,7 @@ class Leaving:
     done: int
     handed: list[Any]
     lent: list[Any]
+    note_stored: Any
     released: dict[int, Any]
     owner: Any
     path: Any
@@ -66,6 +67,7 @@ class Leaving:
         done, number = self.done, self.at.number
         boundary = self.boundary
         self.running = False
+        self.note_stored()
         settle(self.pointed)
         MODES.plan = None
         self.reader.turn_off()
@@ -149,6 +151,11 @@ class Leaving:
                 leaf._grad = self.handed[number]
             return
         if event.kind == "step":
+            return
+        if event.kind == "store":
+            if event.calls > done:
+                target, value = [self._actual(described, step.path) for described in step.args]
+                target.copy_(value)
             return
         if event.kind in ("write", "rename"):
             recording.note_write(event, *[self.handed[number] for _, number in step.args])

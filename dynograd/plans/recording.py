@@ -33,6 +33,7 @@ from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
+from dynograd.plans.stores import RecordedStores
 from dynograd.plans.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
 
@@ -100,7 +101,7 @@ def _is_mask(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.name == "bool"
 
 
-class Recording(RecordedVersions, RecordedGradients, Parts):
+class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(

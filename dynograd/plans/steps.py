@@ -81,6 +81,8 @@ class Path:
             self.watch.field(outside.tensor, "_requires_grad", outside.grad)
             self.watch.field(outside.tensor, "_meta", outside.meta)
         self.watch.close()
+        stored = [event.args[0][1] for event in recording.events if event.kind == "store"]
+        self.stored = {id(tensor): tensor for tensor in [self.outside[place].tensor for place in stored]}
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record

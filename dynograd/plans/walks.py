@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from sys import getrefcount
+from threading import get_ident
 from typing import Any
 
 from dynograd.arrays import Array, ndarray
@@ -32,6 +33,7 @@ from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
+from dynograd.plans.stores import WalkedStores
 from dynograd.plans.trees import Tree
 from dynograd.plans.versions import WalkedVersions
 from dynograd.plans.waiting import is_apart
@@ -41,7 +43,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Parts, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -66,6 +68,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
         self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
+        self.awaited: list[tuple[int, Tensor]] = []
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
         self.forget_checks()
         self.begin_parts()
@@ -87,7 +90,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
     def begin_along(self, path: Path) -> None:
         """A call begins that goes along this way as far as is known."""
         self.shared.walk = self
-        self.path = path
+        self.path, self.thread = path, get_ident()
         self.done, self.boundary = 0, -1  # calls computed; the last step that cannot be run anew
         self.holds = True  # tensors from outside are the recorded ones
         self._forget_step()
@@ -194,7 +197,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
             elif content != number and other is not path.outside[content].tensor:
                 return False
         array = value.array
-        if type(array) is not ndarray:
+        if type(array) is not ndarray or path.program.on_gpu:
             return False
         pointer = path.program.pointers.get(number)
         if pointer is not None and not path.open and is_alone(array):
@@ -210,7 +213,12 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
         settle(self.pointed)
-        if self.written or self.boundary >= 0 or (self.waiting and not self.may_go_over(choice.path)):
+        if (
+            self.written
+            or self.boundary >= 0
+            or (self.waiting and not self.may_go_over(choice.path))
+            or (self.done and self.path.stored)
+        ):
             return False
         path = choice.path
         inputs = [
@@ -326,6 +334,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedChecks, Parts, Leaving):
                     program.set_key(step.event, step.key)
             try:
                 self._run(program, start, stop)
+                if self.awaited:
+                    self.show_stored()
             except (
                 ArithmeticError,
                 LookupError,

@@ -53,6 +53,8 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
         follow_base(target)
     if result._meta is not None:
         follow_base(result)
+    if guards and MODES.plan is not None and MODES.plan.store(target, result):
+        return target
     if guards and MODES.plan is not None and MODES.plan.may_renew(target, result):
         plan = MODES.plan
         fitting = result if plan.is_alike(target, result) else _fitting(target, result, who)
@@ -185,6 +187,8 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         follow_base(target)
     if source._meta is not None:
         follow_base(source)
+    if guards and MODES.plan is not None and MODES.plan.store(target, source):
+        return target
     if guards and MODES.plan is not None and MODES.plan.may_renew(target):
         return write_result(
             target, indexing.put_basic(target, _like(_beside(source, target), target.array, who), (Ellipsis,)), who

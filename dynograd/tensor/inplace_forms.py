@@ -86,7 +86,7 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
             if MODES.plan is not None:
-                if MODES.plan.may_renew(self):
+                if MODES.plan.may_renew(self) or MODES.plan.may_store(self):
                     return _renewed(self, function, args, kwargs, who)
                 args = MODES.plan.settled(args)
             if any([hasattr(type(argument), "__dynograd_settle__") for argument in args]):  # it waits: so may the write

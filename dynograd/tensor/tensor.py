@@ -117,7 +117,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def __new__(cls, *data: Any, device: Any = None, dtype: Any = None) -> Any:
         if cls is not Tensor and data and isinstance(data[0], Tensor):
-            return _init(object.__new__(cls), data[0].array)
+            return _init(object.__new__(cls), _memory_of(data[0]))
         result = object.__new__(cls)
         kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         place = arrays.check_device("Tensor", device)
@@ -126,7 +126,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         elif len(data) == 1 and not isinstance(data[0], int):
             value = data[0]
             if isinstance(value, Tensor):
-                array = value.array
+                array = _memory_of(value)
             elif isinstance(value, Size):
                 array = arrays.zeros(tuple(value), kind, place)
             else:
@@ -919,6 +919,12 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         """
         if self.is_cuda:
             arrays.record_stream(self.array, s)
+
+
+def _memory_of(tensor: Any) -> object:
+    """Its array, computed now if it is still to come."""
+    settle = getattr(type(tensor), "__dynograd_settle__", None)
+    return (tensor if settle is None else settle(tensor)).array
 
 
 def _init(result: Any, array: Any) -> Tensor:

@@ -221,9 +221,13 @@ def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_v
 def _move(momentum: float, *statistics: tuple[Any, Any]) -> None:
     """Moves running statistics towards the batch's, in place and without history; all are computed before the first is written."""
     moved = [
-        (running, moved_statistics(running.detach(), batch.detach(), momentum))
+        (running, moved_statistics(_without_history(running), batch.detach(), momentum))
         for running, batch in statistics
         if running is not None
     ]
     for running, values in moved:
         running.copy_(values)
+
+
+def _without_history(running: Any) -> Any:
+    return running.detach() if running.requires_grad else running

@@ -18,8 +18,12 @@ def program_of(
     keeps: list[int],
     seeds: list[Any] | None = None,
     gradients: list[Any] | None = None,
+    exact: bool = False,
 ) -> Program:
-    """The program for the device that the step's tensors lie on; see `Program` for the arguments."""
+    """The program for the device that the step's tensors lie on; see `Program` for the arguments.
+
+    `exact`: it gives eager's bits; that of the CPU is checked for it.
+    """
     staying = [outside.array for outside in recording.outside if not outside.fresh]
     for outside in recording.outside:
         if outside.fresh:
@@ -29,4 +33,4 @@ def program_of(
         return Program(recording, arena, keeps, seeds, gradients)
     from dynograd.plans.gpu.programs import GpuProgram
 
-    return cast("Program", GpuProgram(recording, keeps, seeds, gradients))
+    return cast("Program", GpuProgram(recording, keeps, seeds, gradients, exact))
