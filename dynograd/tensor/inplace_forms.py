@@ -25,10 +25,12 @@ from dynograd.ops.layout.conversions import copied
 from dynograd.ops.op import Op, Writing, registry, standing
 from dynograd.tensor.inplace import (
     REPEATED,
+    beside_plans,
     check_writable,
     copy_,
     fill_,
     guards,
+    has_no_history,
     refuse_overlap,
     refuse_repeats,
     set_item,
@@ -89,6 +91,10 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
                 if MODES.plan.may_renew(self):
                     return _renewed(self, function, args, kwargs, who)
                 args = MODES.plan.settled(args)
+                kwargs = dict(zip(kwargs, MODES.plan.settled(tuple(kwargs.values()))))
+                if has_no_history(self, *args, *kwargs.values()):
+                    guards[0](self)
+                    return beside_plans(quick, self, *args, **kwargs)
             if any([hasattr(type(argument), "__dynograd_settle__") for argument in args]):  # it waits: so may the write
                 return write_result(self, function(self, *args, **kwargs), who)
             guards[0](self)
