@@ -340,13 +340,16 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         recorded = getattr(type(value), "__dynograd_set_item__", None)
         if recorded is not None and recorded(self, index, value):
             return
+        known = value
         if MODES.plan is not None:
             if _renew_at(self, index, value):
                 return
-            (value,) = MODES.plan.settled((value,))
+            (known,) = MODES.plan.settled((value,))
         guards[0](self)
-        if MODES.plan is not None and has_no_history(self, value):
-            return beside_plans(set_item, self, index, value)
+        if MODES.plan is not None and has_no_history(self, known):
+            beside_plans(set_item, self, index, known)
+            return
+        value = known
     if self._meta is not None:
         follow_base(self)
     if not self._requires_grad and _write_plain(self, index, value):
