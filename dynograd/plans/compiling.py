@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
+import sys
 import threading
 import types
 import weakref
@@ -39,6 +41,7 @@ from dynograd.tensor import inplace
 __all__ = ["STANCES", "Compiled", "forget_all", "set_stance_to"]
 
 _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
+_SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "replay")
 _MOST_WAYS = 64  # through one function; then its record begins anew
 _PATIENCE = 16  # calls that went ways of their own, before recording pauses
 _LONGEST_PAUSE = 63  # calls
@@ -248,6 +251,25 @@ class Compiled:
     def __repr__(self) -> str:
         return f"<compiled {self.name}>"
 
+    def __copy__(self) -> Compiled:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        """One without records; of a method it is that of the copied object."""
+        return compiled_anew(copy.deepcopy(self.function, memo), self.settings)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By its name, as functions are pickled, where that leads to it; else as what it compiles."""
+        named = sys.modules.get(self.__module__)
+        for part in self.__qualname__.split(".") if hasattr(self, "__qualname__") else [""]:
+            named = getattr(named, part, None)
+        return self.__qualname__ if named is self else (compiled_anew, (self.function, self.settings))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it was made with."""
+        return {name: getattr(self, name) for name in _SETTINGS}
+
     # --- recording --------------------------------------------------------------------------------------------------------------
 
     def begin_recording(self) -> Recording:
@@ -287,7 +309,9 @@ class Compiled:
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
                     f"fullgraph out, or change the program there."
                 )
-        elif met_before and recording.events:
+        elif not recording.calls:
+            self.note_left("it calls no op that is recorded (what the closure of an optimizer calls is not)")
+        elif met_before:
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
             if program.check(recording, self.exact):
@@ -409,3 +433,7 @@ class Compiled:
     def graphs(self) -> tuple[Graph, ...]:
         """The record of each way."""
         return graphs_of(self)
+
+
+def compiled_anew(function: Any, settings: dict[str, Any]) -> Compiled:
+    return Compiled(function, **settings)

@@ -15,12 +15,12 @@ from dynograd.autograd.writes import count_on
 from dynograd.base import dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter import differentiation
-from dynograd.interpreter.tensor_parts import Meta
+from dynograd.interpreter.tensor_parts import SILENT, Meta
 from dynograd.plans.gpu.array_kinds import is_contiguous
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
-__all__ = ["Handed", "Value", "become", "new_handed", "stand_for", "turn_into"]
+__all__ = ["Handed", "Value", "become", "detached", "new_handed", "stand_for", "turn_into"]
 
 _ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
 
@@ -186,7 +186,14 @@ class Handed(Tensor):
         walk = self.value.walk
         return walk.detach(self) if walk.running else Tensor.wrap(walk.read(self))
 
-    data = property(lambda self: self.detach(), Tensor.data.__set__)  # type: ignore[attr-defined]
+    @property
+    def data(self) -> Tensor:
+        walk = self.value.walk
+        return walk.detach(self, True) if walk.running else Tensor.wrap(walk.read(self)).data
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
 
     @staticmethod
     def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
@@ -236,6 +243,14 @@ class Read(Handed):
 Handed.__name__ = Handed.__qualname__ = Read.__name__ = Read.__qualname__ = "Tensor"  # as errors name them
 
 _VIEW = Meta()  # what a view has for the rest: it is one
+
+
+def detached(tensor: Any, silent: bool) -> Tensor:
+    """`tensor.detach()`, or `tensor.data`, where no step is recorded or compared."""
+    result = Tensor.wrap(tensor.array)
+    if silent:
+        result._meta = SILENT
+    return result
 
 
 def new_handed(value: Value) -> Handed:

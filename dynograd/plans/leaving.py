@@ -169,7 +169,8 @@ class Leaving:
             recording.note_flag(before, tensor)
             return
         if event.kind == "detach":
-            results = [self.handed[step.args[0][1]].detach()]
+            tensor = self.handed[step.args[0][1]]
+            results = [tensor.data if event.subject else tensor.detach()]
         elif event.kind in ("place", "grad"):
             MODES.grad = event.grad
             try:
@@ -195,8 +196,9 @@ class Leaving:
         read = self.read_numbers.get(number)
         if read is None and computed and number in self.read_numbers:  # one that shares its memory was read
             read = self.own(number)
-        if read is not None and not may_share(read, tensor.array):
-            _write(tensor.array, read)
+        if read is not None:
+            if not may_share(read, tensor.array):
+                _write(tensor.array, read)
         elif (
             computed
             and number not in self.path.gone

@@ -28,6 +28,7 @@ from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
+from dynograd.plans.handed import detached
 from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, is_constant, saved_of
@@ -414,12 +415,13 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
     def end_for(self, reason: str) -> None:
         self.refuse(reason)
 
-    def detach(self, tensor: Any) -> Tensor:
-        """`tensor.detach()`, which is no op: the same memory."""
-        result = Tensor.wrap(tensor.array)
+    def detach(self, tensor: Any, silent: bool = False) -> Tensor:
+        """`tensor.detach()`, or `tensor.data` if writes are not to be watched. It is no op: the same memory."""
+        result = detached(tensor, silent)
         if self.inside or self.reason or type(tensor) not in TENSORS or id(tensor) not in self.numbers:
             return result
         event = Event("detach", None, (("value", self.numbers[id(tensor)]),), 0, caller(2))
+        event.subject = silent
         event.results.append(self._new_value(result))
         self._over(event)
         return result

@@ -22,7 +22,7 @@ from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
-from dynograd.plans.handed import Handed, Read, become, new_handed
+from dynograd.plans.handed import Handed, Read, become, detached, new_handed
 from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.optimizer_steps import OptimizerStep
@@ -547,19 +547,26 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Pa
                 if isinstance(tensor, Handed):
                     become(tensor, tensor.array, freed(self.path, tensor.value), True)
 
-    def detach(self, tensor: Any) -> Tensor:
+    def detach(self, tensor: Any, silent: bool = False) -> Tensor:
         if not isinstance(tensor, Handed):
-            return Tensor.wrap(tensor.array)
+            return detached(tensor, silent)
         step = self.at
         for choice in (step, *step.others):
             event = choice.event
-            if event is not None and event.kind == "detach" and tensor is self.handed[choice.args[0][1]]:
+            if (
+                event is not None
+                and event.kind == "detach"
+                and event.subject is silent
+                and tensor is self.handed[choice.args[0][1]]
+                and self._is_as_read(choice.args[0][1])
+            ):
                 if choice is not step and not self._go_over(choice):
                     break
                 self.at = choice.next
                 return choice.result
-        self.leave(f"detach() came where the record has {told(step)}")
-        return Tensor.wrap(tensor.array)
+        if self.running:
+            self.leave(f"detach() came where the record has {told(step)}")
+        return tensor.data if silent else tensor.detach()
 
     # --- gradients and optimizers -----------------------------------------------------------------------------------------------
 

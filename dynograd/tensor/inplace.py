@@ -7,6 +7,7 @@ comes from the new value; every view of the base makes its own anew from that wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -45,6 +46,26 @@ def ask(tensor: Any) -> None:
         MODES.plan.before_write(tensor)
     if MODES.recorder is not None:
         MODES.recorder.before_write(tensor)
+
+
+def has_no_history(*values: Any) -> bool:
+    """Whether all tensors among the values are plain ones, and a write of them gives nobody a history."""
+    return all(
+        [
+            type(value) in TENSORS and not (MODES.grad and value._requires_grad)
+            for value in values
+            if isinstance(value, Tensor)
+        ]
+    )
+
+
+def beside_plans(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`function(...)`, whose ops no compiled step records or compares: a write into a tensor from outside is computed where it stands."""
+    plan, MODES.plan = MODES.plan, None
+    try:
+        return function(*args, **kwargs)
+    finally:
+        MODES.plan = plan
 
 
 def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
@@ -323,11 +344,16 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         recorded = getattr(type(value), "__dynograd_set_item__", None)
         if recorded is not None and recorded(self, index, value):
             return
+        known = value
         if MODES.plan is not None:
             if _renew_at(self, index, value):
                 return
-            (value,) = MODES.plan.settled((value,))
+            (known,) = MODES.plan.settled((value,))
         guards[0](self)
+        if MODES.plan is not None and has_no_history(self, known):
+            beside_plans(set_item, self, index, known)
+            return
+        value = known
     if self._meta is not None:
         follow_base(self)
     if not self._requires_grad and _write_plain(self, index, value):

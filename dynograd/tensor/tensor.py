@@ -501,6 +501,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     @property
     def data(self) -> Tensor:
         """The same memory without history; writes to it are not watched."""
+        if MODES.plan is not None:
+            return MODES.plan.detach(self, True)
         result = object.__new__(Tensor)
         result.array = self.array
         result.node = result._grad = None

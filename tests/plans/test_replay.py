@@ -87,6 +87,7 @@ LEFT = {
     "functional_transforms": "",
     "epochs_of_a_loader": "a value is read",
     "several_inputs": "a value is read",
+    "memory_that_numpy_has": "a value is read",
 }
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "Again",
     "Call",
     "Check",
+    "Moment",
     "Write",
     "bound_arguments",
     "code_of",
@@ -36,10 +37,17 @@ class Call(NamedTuple):
     draws: bool
 
 
-class Write(NamedTuple):
-    """A write in place into a tensor from outside: `number` is that of the step of the record that comes next; arguments are described."""
+class Moment(NamedTuple):
+    """When something was done: the number of the step of the record that comes next, and what had been noted before."""
 
     number: int
+    order: int
+
+
+class Write(NamedTuple):
+    """A write in place into a tensor from outside; arguments are described."""
+
+    at: Moment
     target: Tensor
     method: Callable[..., Any]
     args: tuple[Any, ...]
@@ -49,7 +57,7 @@ class Write(NamedTuple):
 class Check(NamedTuple):
     """Values that are looked at before they are used, such as indices: `check` raises what is wrong with `array`, which is described."""
 
-    number: int
+    at: Moment
     check: Callable[[Any], object]
     array: tuple[str, Any]
 
@@ -57,7 +65,7 @@ class Check(NamedTuple):
 class Again(NamedTuple):
     """A function that changes gradients in place, and is called again in each replay; `result` is what it gave."""
 
-    number: int
+    at: Moment
     function: Callable[..., Any]
     tensors: list[Tensor]
     kwargs: dict[str, Any]

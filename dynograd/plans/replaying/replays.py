@@ -214,9 +214,9 @@ class Replay(Learned):
             )
 
     def _write_again(self, write: tuple[Any, ...], tensors: list[Any]) -> None:
-        number, target, view, method, args, kwargs = write
+        at, target, view, method, args, kwargs = write
         walk = self.walk
-        walk.written.append((number, target, None))
+        walk.written.append((at.number, target, None))
         if view:
             target = target.data if view == "data" else target.detach()
         walk.holds = False
@@ -241,7 +241,7 @@ class Replay(Learned):
         return content
 
     def _call_again(self, call: Again) -> object:
-        number = call.number
+        number = call.at.number
         self.walk.at = self.path.steps[number] if number < len(self.path.steps) else self.end
         try:
             return self.walk._with_gradients(lambda: call.function(call.tensors, **call.kwargs))
