@@ -19,7 +19,7 @@ from dynograd.errors import GradientError, InplaceError
 from dynograd.kernels import kernel
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 
-__all__ = ["is_private", "reached_from", "run_backward"]
+__all__ = ["is_private", "run_backward"]
 
 _by_time = attrgetter("seq")
 
@@ -48,7 +48,16 @@ def run_backward(
     for edge, g in roots:
         before = grads.get(edge)
         grads[edge] = g if before is None else before + g
-    order, leaves, seen = reached_from(grads)
+    order: list[Any] = []
+    leaves: list[Any] = []
+    for edge in grads:
+        (order if edge.seq else leaves).append(edge)
+    seen = set(grads)
+    for node in order:  # grows while it is read
+        for edge in node.edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                (order if edge.seq else leaves).append(edge)
     order.sort(key=_by_time, reverse=True)
     mode, outer, outer_asked = MODES.grad, MODES.task, asked.edges
     asked.edges = None
@@ -89,21 +98,6 @@ def run_backward(
     finally:
         MODES.grad, MODES.task, MODES.recorder, MODES.plan = mode, outer, recorder, plan
         asked.edges = outer_asked
-
-
-def reached_from(edges: Any) -> tuple[list[Any], list[Any], set[Any]]:
-    """The nodes and the leaves that gradients along `edges` come to, and all of those."""
-    order: list[Any] = []
-    leaves: list[Any] = []
-    for edge in edges:
-        (order if edge.seq else leaves).append(edge)
-    seen = set(edges)
-    for node in order:  # grows while it is read
-        for edge in node.edges:
-            if edge is not None and edge not in seen:
-                seen.add(edge)
-                (order if edge.seq else leaves).append(edge)
-    return order, leaves, seen
 
 
 class Task:

@@ -309,7 +309,7 @@ class Compiled:
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
                     f"fullgraph out, or change the program there."
                 )
-        elif not recording.calls:
+        elif not recording.events:
             self.note_left("it calls no op that is recorded (what the closure of an optimizer calls is not)")
         elif met_before:
             self.shared.make_room(None, None)

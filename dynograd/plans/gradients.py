@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.arrays import Array
-from dynograd.autograd.engine import observers, reached_from
+from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES, recording
 from dynograd.autograd.nodes import caller
 from dynograd.interpreter import TENSORS, differentiation
@@ -39,7 +39,13 @@ def leaf_of(tensor: Any) -> Tensor:
 def leaves_behind(outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The leaves that a backward pass comes to, in its order."""
     roots = [tensor if tensor.node is None else tensor.node for tensor in outputs if tensor._requires_grad]
-    return tuple(reached_from(dict.fromkeys(roots))[1])
+    reached = dict.fromkeys(roots)
+    waiting = list(reached)
+    for node in waiting:  # grows while it is read
+        new = [edge for edge in node.edges if edge is not None and edge not in reached]
+        reached.update(dict.fromkeys(new))
+        waiting += new
+    return tuple([edge for edge in reached if not edge.seq])
 
 
 def are_plain(leaves: tuple[Any, ...]) -> bool:

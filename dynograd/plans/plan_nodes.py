@@ -15,7 +15,7 @@ from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
-from dynograd.plans.stores import restored
+from dynograd.plans.writes.stores import restored
 
 __all__ = ["PlanNode"]
 

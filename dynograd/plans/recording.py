@@ -34,8 +34,8 @@ from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
-from dynograd.plans.stores import RecordedStores
-from dynograd.plans.versions import RecordedVersions
+from dynograd.plans.writes.stores import RecordedStores
+from dynograd.plans.writes.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "flat"]

@@ -33,11 +33,11 @@ from dynograd.plans.python_forms import call_in_place, writes_in_place
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
-from dynograd.plans.stores import WalkedStores
 from dynograd.plans.trees import Tree
-from dynograd.plans.versions import WalkedVersions
-from dynograd.plans.waiting import is_apart
 from dynograd.plans.walked_gradients import WalkedGradients
+from dynograd.plans.writes.stores import WalkedStores
+from dynograd.plans.writes.versions import WalkedVersions
+from dynograd.plans.writes.waiting import is_apart
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]

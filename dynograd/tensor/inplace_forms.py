@@ -84,6 +84,7 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     write = _writer(entry, op, name)
     quick = slow if write is None else standing(slow, lambda: write(slow), always=True, title=f"inplace/{who}")
 
+    @functools.wraps(slow)
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
             if MODES.plan is not None:
@@ -100,8 +101,6 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
             guards[0](self)
         return quick(self, *args, **kwargs)
 
-    functools.update_wrapper(guarded, slow)
-    guarded.__code__ = guarded.__code__.replace(co_name=who)
     return guarded if write is None else standing(guarded, lambda: asking(write(slow), guarded), title=f"asked/{who}")
 
 

@@ -198,7 +198,7 @@ def test_of_a_module():
         ("max_pool_values", "bound", "bound"),
         ("convolution", "form", "form"),
         ("sin", "formula", "formula"),
-        ("sort", "trial", "trial"),
+        ("sort", "trial", "form"),
         ("gcd", "Python", ""),
         ("dropout", "form", "form"),
         ("logical_and", "formula", ""),

@@ -229,5 +229,5 @@ def _move(momentum: float, *statistics: tuple[Any, Any]) -> None:
         running.copy_(values)
 
 
-def _without_history(running: Any) -> Any:
+def _without_history(running: Array) -> Array:
     return running.detach() if running.requires_grad else running

@@ -13,7 +13,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.gpu.places import Bindings, Place, Regions, new_array
 from dynograd.plans.passes import saved_of
 from dynograd.plans.python_forms import CopyForm, Forward, RuleForm, SumForm, call_with, results_of
-from dynograd.plans.stores import StoreForm
+from dynograd.plans.writes.stores import StoreForm
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["GpuCall", "Unknown", "stamped"]

@@ -91,8 +91,13 @@ def first_argument(frame: Any) -> object:
     return None
 
 
-def method_of(code: Any) -> Callable[..., Any] | None:
-    name = "__setitem__" if code.co_name == "set_item" else code.co_name
+def method_of(frame: Any) -> Callable[..., Any] | None:
+    """The method of tensors that a frame is of; forms in place of composed ops say in `who` which one they are."""
+    name = frame.f_code.co_name
+    if name == "set_item":
+        name = "__setitem__"
+    elif name == "guarded":
+        name = frame.f_locals["who"]
     return None if name == "__dynograd_write__" else getattr(Tensor, name, None)
 
 

@@ -23,7 +23,7 @@ from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.handed import Handed, Read, become, stand_for
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, saved_of
-from dynograd.plans.view_writes import can_put, put
+from dynograd.plans.writes.view_writes import can_put, put
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RecordedVersions", "WalkedVersions"]
