@@ -91,8 +91,10 @@ def first_argument(frame: Any) -> object:
     return None
 
 
-def method_of(code: Any) -> Callable[..., Any] | None:
-    name = "__setitem__" if code.co_name == "set_item" else code.co_name
+def method_of(frame: Any) -> Callable[..., Any] | None:
+    """The method of tensors whose frame it is; forms in place have their name in `who`."""
+    name = frame.f_code.co_name
+    name = "__setitem__" if name == "set_item" else frame.f_locals["who"] if name == "guarded" else name
     return None if name == "__dynograd_write__" else getattr(Tensor, name, None)
 
 

@@ -421,14 +421,14 @@ class Trace:
                 self.refuse("a tensor is given other memory", frame)
                 return
             if first_argument(outer) is target:
-                if method_of(code) is not None and is_library(outer.f_globals.get("__name__", "")):
+                if method_of(outer) is not None and is_library(outer.f_globals.get("__name__", "")):
                     outermost = outer
             elif outermost is not None and code.co_name not in ("ask", "_other_write"):
                 break
         if outermost is None:
             self.refuse("a write in place that is not known", frame)
             return
-        method: Any = method_of(outermost.f_code)
+        method: Any = method_of(outermost)
         if self.writes and self.writes[-1].target is target and self._last_frame is outermost:
             return  # the same write asks several times
         self._last_frame = outermost
