@@ -309,9 +309,9 @@ class Compiled:
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
                     f"fullgraph out, or change the program there."
                 )
-        elif not recording.events:
+        elif recording.events and not self.known:
             self.note_left("it calls no op that is recorded (what the closure of an optimizer calls is not)")
-        elif met_before:
+        elif met_before and recording.events:
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
             if program.check(recording, self.exact):

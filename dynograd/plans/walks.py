@@ -141,8 +141,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Pa
             else:
                 self._set_result(step)
 
-    def other(self, entry: Entry, below: Any, args: tuple) -> Any:
-        """An op whose code has not found what the record has here."""
+    def other(self, entry: Entry, below: Any, args: tuple, tried: tuple = ()) -> Any:
+        """An op whose code has not found what the record has here. `tried`: sizes that the walk has had at this op."""
         step = self.at
         if step.fresh is not None and step.of is entry and step.grad == MODES.grad and self._takes(step, args):
             return step.result if type(step.result) is not list else list(step.result)
@@ -172,8 +172,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Pa
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
                 return choice.result if type(choice.result) is not list else list(choice.result)
-        if self.family is not None and self.family.adapt(entry, args):
-            return self.other(entry, below, args)
+        if self.family is not None and (sizes := self.family.adapt(entry, args, tried)):
+            return self.other(entry, below, args, (*tried, sizes))
         self.leave(f"{entry.key} came where the record has {told(step)}")
         return call_with(entry.function, entry.op, args)
 

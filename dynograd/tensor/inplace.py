@@ -7,7 +7,8 @@ comes from the new value; every view of the base makes its own anew from that wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -59,11 +60,12 @@ def has_no_history(*values: Any) -> bool:
     )
 
 
-def beside_plans(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`function(...)`, whose ops no compiled step records or compares: a write into a tensor from outside is computed where it stands."""
+@contextlib.contextmanager
+def beside_plans() -> Iterator[None]:
+    """Inside, no compiled step records or compares ops: a write into a tensor from outside is computed where it stands."""
     plan, MODES.plan = MODES.plan, None
     try:
-        return function(*args, **kwargs)
+        yield
     finally:
         MODES.plan = plan
 
@@ -351,7 +353,8 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
             (known,) = MODES.plan.settled((value,))
         guards[0](self)
         if MODES.plan is not None and has_no_history(self, known):
-            beside_plans(set_item, self, index, known)
+            with beside_plans():
+                set_item(self, index, known)
             return
         value = known
     if self._meta is not None:

@@ -94,7 +94,8 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
                 named = dict(zip(kwargs, MODES.plan.settled(tuple(kwargs.values()))))
                 if has_no_history(self, *known, *named.values()):
                     guards[0](self)
-                    return beside_plans(quick, self, *known, **named)
+                    with beside_plans():
+                        return quick(self, *known, **named)
                 args, kwargs = known, named
             if any([hasattr(type(argument), "__dynograd_settle__") for argument in args]):  # it waits: so may the write
                 return write_result(self, function(self, *args, **kwargs), who)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import dynograd as torch
@@ -108,3 +109,22 @@ def signs_of_zero(compile: Any) -> Any:
         return 1 / (x.abs() * factor), x * 1
 
     return lambda n: step(batch(n, 4, 3), [0.0, -0.0][n // 2 % 2]), watching()
+
+
+@program
+def caches_that_begin_empty(compile: Any) -> Any:
+    """Of language models: what was before is `tensor([])` at first, which has fewer dims than what follows."""
+    keys, own = nn.Linear(4, 4), nn.Linear(4, 4)
+    cache = SimpleNamespace(keys=None)
+
+    @compile
+    def step(x: Any) -> Any:
+        cache.keys = torch.cat([cache.keys, keys(x)], 1)
+        return (own(x) @ cache.keys.mT).softmax(-1) @ cache.keys
+
+    def decode(n: int) -> Any:
+        cache.keys = torch.zeros(2, 1, 4) if n < 2 else torch.tensor([])
+        with torch.no_grad():
+            return [step(batch(10 * n + place, 2, 1, 4)) for place in range(12)]
+
+    return decode, lambda: [*watching(keys, own)(), cache.keys]

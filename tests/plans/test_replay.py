@@ -88,6 +88,7 @@ LEFT = {
     "epochs_of_a_loader": "a value is read",
     "several_inputs": "a value is read",
     "memory_that_numpy_has": "a value is read",
+    "caches_that_begin_empty": "it changes cache.keys",
 }
 
 

@@ -68,8 +68,11 @@ class Family:
         self.names.append(names)
         return True
 
-    def adapt(self, entry: Any, args: tuple) -> bool:
-        """An op gets a tensor of other sizes than expected, which the step has fetched itself: makes the walk one of these, in the middle of the step."""
+    def adapt(self, entry: Any, args: tuple, tried: tuple) -> tuple[int, ...]:
+        """An op gets a tensor of other sizes than expected, which the step has fetched itself: makes the walk one of these, in the middle of the step.
+
+        Gives the sizes, which are none of `tried`; or nothing, where there are none.
+        """
         walk, at = self.walk, self.program.at
         if (
             walk.assigned
@@ -77,7 +80,7 @@ class Family:
             or walk.boundary >= 0
             or (walk.done and any([way.program.apart for way in self.ways]))
         ):
-            return False  # gradients, or what calls in their Python form know of one another, are of the sizes so far
+            return ()  # gradients, or what calls in their Python form know of one another, are of the sizes so far
         count = len(at) - len(self.fetched)
         for step in (walk.at, *walk.at.others):
             if step.of is not entry:
@@ -104,9 +107,13 @@ class Family:
                     elif number in walk.bound:
                         numbers[place] = at[place]
                 sizes = tuple(numbers)
-                if sizes != at and (sizes in self.program.states or self.program.sizes.fits(sizes)):
-                    return self._resize_within(sizes)
-        return False
+                if (
+                    sizes != at
+                    and sizes not in tried
+                    and (sizes in self.program.states or self.program.sizes.fits(sizes))
+                ):
+                    return sizes if self._resize_within(sizes) else ()
+        return ()
 
     def _resize_within(self, numbers: tuple[int, ...]) -> bool:
         """The same, where what the step has got so far stays as it is."""
