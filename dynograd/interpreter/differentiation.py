@@ -137,6 +137,7 @@ def differentiated(
         who: asks: "grad", "backward", or (a plan) "leaves": a backward pass of all of them, whose hooks run when they get what is given here.
     """
     own = _own if who == "grad" else _copied
+    recorded = MODES.plan is not None
 
     def run(outputs: Any, inputs: Any, seeds: Any, own: Any) -> list[Any]:
         _settle(outputs)
@@ -153,8 +154,6 @@ def differentiated(
             else _without_history(g)
             for g in _gradients(roots, edges, _keeps(retain, through_ops), through_ops, not recorded)
         ]
-
-    recorded = MODES.plan is not None
 
     if not recorded:
         return run(outputs, inputs, seeds, own)

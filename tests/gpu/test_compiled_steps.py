@@ -714,6 +714,7 @@ def test_a_group_that_gives_something_else_is_not_used(monkeypatch: pytest.Monke
         check_same(plain(_chain(x, w)), plain(step(x, w)), f"step {n}")
     (way,) = step.report().ways
     assert way.walked == 2 and not way.groups and way.launches == 1, str(step.report())
+    assert "no loop for the group" in str(step.report())
 
 
 def test_memory_is_given_back() -> None:

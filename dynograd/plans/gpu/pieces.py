@@ -48,6 +48,7 @@ class Pieces:
         last: of each region the last call that reads or writes it.
         inputs: where inputs lie.
         device: the number of the GPU.
+        replaced: takes the names of groups that are computed call by call after all, for the report.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Pieces:
         last: list[int],
         inputs: Bindings,
         device: int,
+        replaced: list[str],
     ) -> None:
         self.calls, self.groups, self.last, self.device = calls, groups, last, device
+        self.replaced = replaced
         self.last_use: dict[int, int] = {}  # of nodes
         for number, call in enumerate(calls):
             for node in (call.makes, call.uses):
@@ -238,6 +241,7 @@ class Pieces:
         inside = [group for group in self.groups if start <= group.first and group.last < stop]
         for group in inside:
             self.groups.remove(group)
+            self.replaced.append(f"group {group.name}")
         return bool(inside)
 
     def leave_out(self, number: int, reason: str) -> None:

@@ -99,7 +99,7 @@ class GpuProgram:
         self.arrays: list[Any] = [cuda_arrays.outline_of(tensor.array) for tensor in recording.values]
         self.gradients: list[Any] = [None] * len(self._gradients)
         self.groups = groups_of(recording.calls, computed, self._read_at_the_end(recording, gradients), regions)
-        self.graphs = Pieces(self.calls, self.groups, last, inputs, self.device)
+        self.graphs = Pieces(self.calls, self.groups, last, inputs, self.device, self.replaced)
         self.at = self.graphs.first
         self.memory = SimpleNamespace(buffers=_Buffers(self), bytes=0)
         self._make_keys()
@@ -196,7 +196,7 @@ class GpuProgram:
             while piece.stop < stop:
                 piece = self.graphs.run(piece, stop, rest)
                 self.pieces.append(piece.stop)
-        except Exception:  # the walk runs these calls anew
+        except BaseException:  # the walk runs these calls anew, after Ctrl-C, too
             self.graphs.undo_stores(start, piece.stop, piece.bindings)
             raise
         self.at = piece
