@@ -416,7 +416,6 @@ PIECES = {
     "statistics_assigned": 2,
     "statistics_moved_on": 2,
     "module_with_statistics_differentiated_outside": 2,
-    "averaged_weights": 5,  # averages of weights are parameters, which are written between graphs
     "data_from_the_host": 2,
     "what_cannot_be_captured": 3,
 }
@@ -722,17 +721,19 @@ def test_memory_is_given_back() -> None:
     weight = batch(0, 64, 64)
     torch.cuda.synchronize()
     gc.collect()
-    before = torch.cuda.memory_reserved()
+    torch.cuda.empty_cache()
+    gc.collect()
+    before, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
     step: Any = Compiled(lambda x: (x @ weight).tanh() @ weight, always=True, most_ways=2)
     kept = []
     for n in range(30):
         step(batch(n, 64 + 64 * (n // 3), 64))
         gc.collect()
-        kept.append(torch.cuda.memory_reserved() - before)
+        kept.append(torch.cuda.memory_allocated() - before)
     assert step.ways == 2 and step.walked >= 10, str(step.report())
     largest = 6 * 704 * 64 * 4  # of two sizes: what comes in, two results, copies of what was given
     assert kept[-1] <= 2 * largest, kept
     del step
     gc.collect()
     torch.cuda.empty_cache()
-    assert torch.cuda.memory_reserved() <= before + largest // 3, (before, torch.cuda.memory_reserved())
+    assert torch.cuda.memory_allocated() <= before and torch.cuda.memory_reserved() <= reserved
