@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import fresh, machine
-from benchmarks.compare import compare_fresh, compare_steps
+from benchmarks.compare import compare_fresh, compare_steps, compiled_label
 from benchmarks.limits import measure_limits
 from benchmarks.report import TITLES, quantity, report
 from benchmarks.rows import ROWS
@@ -103,6 +103,20 @@ def parser():
         help="beside them also what each one's compile makes; PyTorch's takes 10 to 40 s a row to start",
     )
     made.add_argument(
+        "--everywhere",
+        action="store_true",
+        help="with --compile, compile in all training rows, those too that one library or both leave out otherwise",
+    )
+    made.add_argument(
+        "--dynamic", choices=["yes", "no"], default="", help="with --compile, what compilers get for `dynamic`"
+    )
+    made.add_argument(
+        "--patience",
+        type=programs.number(above=0),
+        default=600.0,
+        help="seconds after which a compiling side that gives no answer is left out of a row (default 600)",
+    )
+    made.add_argument(
         "--mode", default="", help="with --compile, dynograd's in this mode (replay, exact) as a side of its own"
     )
     made.add_argument(
@@ -141,9 +155,11 @@ def chosen_sides(options):
         print(f"{options.peer} cannot be imported by {sys.executable}: timing {options.library} alone", file=sys.stderr)
         peers = []
     names = dict.fromkeys([options.library, *peers]) if options.compile else ()
-    compiling = [Side(f"{name}.compile", name, *shared, compiles=True) for name in names]
+    wishes = {"compiles": True, "everywhere": options.everywhere, "patience": options.patience}
+    wishes["dynamic"] = options.dynamic
+    compiling = [Side(compiled_label(name), name, *shared, **wishes) for name in names]
     if options.compile and options.mode:
-        compiling.append(Side(f"dynograd.{options.mode}", "dynograd", *shared, compiles=True, mode=options.mode))
+        compiling.append(Side(f"dynograd.{options.mode}", "dynograd", *shared, mode=options.mode, **wishes))
     label = f"{options.peer} again" if options.peer == options.library else options.peer
     return [first, *[Side(label, peer, *shared) for peer in peers], *compiling]
 

@@ -37,6 +37,8 @@ class Result:
     """By side, all samples."""
     ratios: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     """By peer, peer over own: median, least and greatest of the rounds' ratios. Above 1 dynograd is faster, or smaller."""
+    compiled_ratios: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    """The same over the library's compiled side."""
     floor: float | None = None
     """Plain NumPy's median for the same arithmetic."""
     over: dict[str, float] = field(default_factory=dict)
@@ -68,7 +70,7 @@ class Result:
 def compare_steps(row, sides: list[Side], rounds: int, seconds: float, limits: Limits | None = None) -> Result:
     """Times one row. The floor runs in the first side's process, in the same turns."""
     result = Result(row.name, row.group, operations=row.operations, budget=row.budget, tolerance=row.tolerance)
-    sides = [side for side in sides if row.takes(side.library, side.compiles)]
+    sides = [side for side in sides if row.takes(side.library, side.compiles, side.everywhere)]
     checksums = {}
     for side in sides:
         try:
@@ -169,10 +171,25 @@ def repeats_of(row, rounds):
 
 def set_ratios(result, sides, turns):
     first, *peers = sides
+    result.ratios |= ratios_over(first, peers, turns)
+    compiled = next((side for side in sides if side.label == compiled_label(first.library)), None)
+    if compiled is not None:
+        result.compiled_ratios |= ratios_over(compiled, [peer for peer in peers if peer is not compiled], turns)
+
+
+def compiled_label(library: str) -> str:
+    """Of the side on which a library's models or steps are compiled."""
+    return f"{library}.compile"
+
+
+def ratios_over(own, peers, turns):
+    """By peer, median, least and greatest of the rounds' ratios."""
+    found = {}
     for peer in peers:
-        ratios = [b / a for a, b in zip(turns.get(first.label, []), turns.get(peer.label, []))]
+        ratios = [b / a for a, b in zip(turns.get(own.label, []), turns.get(peer.label, []))]
         if ratios:
-            result.ratios[peer.label] = (median(ratios), min(ratios), max(ratios))
+            found[peer.label] = (median(ratios), min(ratios), max(ratios))
+    return found
 
 
 def largest_difference(checksums: list[list[float]]) -> float | None:

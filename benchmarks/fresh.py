@@ -4,6 +4,7 @@
 
 A first step is timed from before the process starts to the end of the step; the import of the benchmark's own rows is taken off. It is cold where
 the cache of compiled kernels is empty, else a cold process has filled it. One more process, which is not timed, says what of dynograd's time went where.
+A first plan is what `compile` adds to the first three steps, behind a step of the same row as it is written: the wait of a program that turns it on.
 """
 
 from __future__ import annotations
@@ -49,12 +50,16 @@ _STARTS = {
     "gcn": "gcn",
 }
 
+_PLANS = ("mlp", "gpt.small", "gpt")
+
 FRESH = {
     row.name: row
     for row in [
         FreshRow("import", "import", "s"),
         *[FreshRow(f"first.{name}.cold", "first", "s", row, cold=True, group="cold") for name, row in _STARTS.items()],
         *[FreshRow(f"first.{name}", "first", "s", row, group="warm") for name, row in _STARTS.items()],
+        *[FreshRow(f"plan.{row}.cold", "plan", "s", row, cold=True, group="plans") for row in _PLANS],
+        *[FreshRow(f"plan.{row}", "plan", "s", row, group="plans") for row in _PLANS],
         FreshRow("memory.mlp", "peak", "MiB", "mlp"),
         FreshRow("memory.sentiment", "peak", "MiB", "sentiment"),
         FreshRow("memory.lenet", "peak", "MiB", "lenet"),
@@ -71,6 +76,8 @@ def measure(row: FreshRow, library: str, threads: int, steps: int) -> dict[str, 
     """One measurement in a new process: `value` in the row's unit, and what else was read."""
     if row.kind == "import":
         return {"value": float(output_of(["-c", IMPORT.format(library)], threads))}
+    if row.kind == "plan":
+        return plan_of(row, library, threads, steps)
     if row.kind != "first":
         return reading_of(row.kind, row, library, threads, steps)
     if row.cold:
@@ -80,6 +87,15 @@ def measure(row: FreshRow, library: str, threads: int, steps: int) -> dict[str, 
         fill_cache(row.row, library, threads)
         reading = reading_of("first", row, library, threads, steps, DYNOGRAD_CACHE_DIR=_filled[row.row])
     return {"value": reading["finished"] - reading["start"] - reading["rows"]}
+
+
+def plan_of(row: FreshRow, library: str, threads: int, steps: int) -> dict[str, float]:
+    """A first plan with an empty cache of kernels, without a pack, or in a process that finds the kernels of one before it."""
+    with tempfile.TemporaryDirectory() as folder:
+        variables = {"DYNOGRAD_CACHE_DIR": folder, "DYNOGRAD_PACK": "0"}
+        for _ in range(1 if row.cold else 2):
+            reading = reading_of("plan", row, library, threads, steps, **variables)
+    return reading
 
 
 def parts_of(row: FreshRow, library: str, threads: int) -> dict[str, float]:
@@ -166,6 +182,7 @@ def main(arguments) -> None:
     with clock.part("rows"):
         from benchmarks.machine import forget_peak, memory, use_threads
         from benchmarks.rows import ROWS
+        from benchmarks.workload import use_compiler
     rows = time.time() - start
 
     if row not in ROWS:
@@ -174,6 +191,11 @@ def main(arguments) -> None:
     after_import = memory()[0]
     forget_peak()
     workload = ROWS[row].build(library)
+    if kind == "plan":
+        workload.step()
+        use_compiler(library.compile, whole_steps=name == "dynograd")
+        print(json.dumps({"value": time_of_plan(ROWS[row].build(library).step)}))
+        return
     if kind in ("first", "parts"):
         workload.step()
         reading = {"begun": begun, "rows": rows, "finished": time.time()}
@@ -186,6 +208,16 @@ def main(arguments) -> None:
     else:
         reading = growth(workload, int(steps), memory)
     print(json.dumps(reading))
+
+
+def time_of_plan(step) -> float:
+    """What the first three calls of a compiled step take beyond three of the later ones."""
+    seconds = []
+    for _ in range(8):
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    return sum(seconds[:3]) - 3 * min(seconds[3:])
 
 
 class PartsClock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.compare import Result, geometric_mean
+from benchmarks.compare import Result, compiled_label, geometric_mean
 
 __all__ = ["TITLES", "quantity", "report"]
 
@@ -14,6 +14,7 @@ TITLES = {
     "kernels": "Kernels beside the machine's limits",
     "fresh": "Fresh processes: import, memory",
     "cold": "From starting Python to the end of a first training step, with an empty cache of compiled kernels",
+    "plans": "What `compile` adds to the first three steps of a process",
     "warm": "From starting Python to the end of a first training step, with a cache that an earlier process has filled",
 }
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -29,6 +30,7 @@ def report(description: dict, results: list[Result], labels: list[str], markdown
             table = table_of(chosen, labels)
             parts += [heading, as_markdown(table) if markdown else as_text(table)]
             summaries = [summary_of(chosen, labels[0], peer) for peer in labels[1:]]
+            summaries += [summary_of(chosen, labels[0], peer, compiled=True) for peer in labels[1:]]
             parts += [text for text in (*summaries, peaks_of(chosen), starts_of(chosen, markdown)) if text]
     troubles = troubles_of(results)
     return "\n\n".join(parts + ([troubles] if troubles else [])) + "\n"
@@ -46,6 +48,7 @@ def table_of(results: list[Result], labels: list[str]) -> list[list[str]]:
     own, *peers = labels
     header = ["row", *[f"{label}, median (min–max)" for label in labels]]
     header += [f"{peer} / {own} (min–max)" for peer in peers]
+    header += [f"{peer} / {compiled_label(own)} (min–max)" for peer in peers]
     header += ["limit", *[f"{label}, share of the limit" for label in labels]]
     header += ["numpy", *[f"{label} over numpy, µs an op" for label in labels], "budget", "same result"]
     lines = [[result.name, *cells_of(result, labels)] for result in results]
@@ -55,9 +58,10 @@ def table_of(results: list[Result], labels: list[str]) -> list[list[str]]:
 
 def cells_of(result, labels):
     cells = [timing_cell(result, label) for label in labels]
-    for label in labels[1:]:
-        middle, least, greatest = result.ratios.get(label, (None, None, None))
-        cells.append("" if middle is None else f"{middle:.2f} ({least:.2f}–{greatest:.2f})")
+    for ratios in (result.ratios, result.compiled_ratios):
+        for label in labels[1:]:
+            middle, least, greatest = ratios.get(label, (None, None, None))
+            cells.append("" if middle is None else f"{middle:.2f} ({least:.2f}–{greatest:.2f})")
     cells.append("" if result.limit is None else f"{quantity(result.limit, 's')}, {result.limited_by}")
     cells += [share_cell(result, label) for label in labels]
     cells.append("" if result.floor is None else quantity(result.floor, result.unit))
@@ -106,10 +110,16 @@ def quantity(value: float, unit: str) -> str:
     return f"{scaled:.{digits}f} {name}"
 
 
-def summary_of(results, own, peer):
-    ratios = {result.name: result.ratios[peer][0] for result in results if peer in result.ratios}
-    if not ratios:
+def summary_of(results, own, peer, compiled=False):
+    """The ratios over the first side, or over its compiled form. Where a row is not compiled, the first side stands for that."""
+    ratios = {}
+    for result in results:
+        own_ratios = result.compiled_ratios if compiled and result.compiled_ratios else result.ratios
+        if peer in own_ratios:
+            ratios[result.name] = own_ratios[peer][0]
+    if not ratios or (compiled and not any(peer in result.compiled_ratios for result in results)):
         return ""
+    own = compiled_label(own) if compiled else own
     worst, best = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
     ahead = sum(ratio > 1 for ratio in ratios.values())
     return (

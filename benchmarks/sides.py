@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,9 @@ class Side:
         compiles: bool = False,
         checkout: Path | None = None,
         mode: str = "",
+        dynamic: str = "",
+        everywhere: bool = False,
+        patience: float | None = None,
     ):
         self.label = label
         self.library = library
@@ -48,6 +52,12 @@ class Side:
         """Whether its models go through `library.compile`."""
         self.mode = mode
         """Of `library.compile`, if it is not the usual one."""
+        self.dynamic = dynamic
+        """The same: "yes" or "no"."""
+        self.everywhere = everywhere
+        """Whether rows that are usually left out of compiling take part."""
+        self.patience = patience
+        """Seconds until an answer is not waited for any more, and the worker is ended; None: no end."""
         self.checkout = checkout
         """Another checkout whose package is timed, with the rows of this one."""
         self.only_package: tempfile.TemporaryDirectory[str] | None = None
@@ -60,6 +70,11 @@ class Side:
         try:
             self.process.stdin.write(json.dumps({"do": do} | request) + "\n")
             self.process.stdin.flush()
+            answers, *_ = select.select([self.process.stdout], [], [], self.patience)
+            if not answers:
+                self.process.kill()
+                self.close()
+                raise RowFailed(f"not ready within {self.patience:g} s (--patience)")
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
@@ -73,7 +88,8 @@ class Side:
         return reply["answer"]
 
     def start(self):
-        wishes = ["realtime"] * self.realtime + ["compile"] * self.compiles + [f"mode={self.mode}"] * bool(self.mode)
+        wishes = ["realtime"] * self.realtime + ["compile"] * self.compiles + ["everywhere"] * self.everywhere
+        wishes += [f"mode={self.mode}"] * bool(self.mode) + [f"dynamic={self.dynamic}"] * bool(self.dynamic)
         variables, flags = environment(self.threads), []
         if self.checkout is not None:
             self.only_package = tempfile.TemporaryDirectory()  # its benchmarks must not come before ours

@@ -16,11 +16,13 @@ __all__ = [
     "TOLERANCE",
     "Row",
     "Workload",
+    "begin_row",
     "compiled",
     "fill",
     "fingerprint",
     "generator",
     "normal",
+    "rest_compiled",
     "row",
     "train",
     "train_on",
@@ -70,9 +72,11 @@ class Row:
     small: Callable[[object], Workload] | None = None
     """The same at a size for the tests, where `build` takes long."""
 
-    def takes(self, library: str, compiles: bool) -> bool:
-        """Whether a library is measured here, as it is or compiled."""
-        return not compiles or self.compiles in (True, library)
+    def takes(self, library: str, compiles: bool, everywhere: bool = False) -> bool:
+        """Whether a library is measured here, as it is or compiled; `everywhere`: in every training step."""
+        return (
+            not compiles or self.compiles in (True, library) or (everywhere and self.group in ("training", "batches"))
+        )
 
 
 ROWS: dict[str, Row] = {}
@@ -140,7 +144,7 @@ def train(step: Callable[[], object], parameters: Iterable, cycle: int = 1) -> W
     Its checksum is the loss of the first steps and the gradients after them. The parameters themselves are left out: Adam
     turns a gradient that is zero but for rounding into a full step.
     """
-    return _workload(_whole[0](step) if _whole else step, parameters, cycle)
+    return _workload(_through(step, _whole) if _whole else rest_compiled(step), parameters, cycle)
 
 
 def _workload(step: Callable[[], object], parameters: Iterable, cycle: int) -> Workload:
@@ -166,7 +170,7 @@ def train_on(batches, loss_of: Callable, optimizer, parameters: Iterable) -> Wor
         optimizer.step()
         return loss
 
-    step_on = _whole[0](step_on) if _whole else step_on
+    step_on = _through(step_on, _whole) if _whole else step_on
     return _workload(lambda: step_on(*next(following)), parameters, len(batches))
 
 
@@ -174,12 +178,33 @@ def train_on(batches, loss_of: Callable, optimizer, parameters: Iterable) -> Wor
 
 _compilers: list[Callable] = []
 _whole: list[Callable] = []  # the compiler, if it takes whole steps
+_rest: list[Callable] = []  # the compiler, if it takes steps of which it got no part
+_parts: list[Callable] = []  # what it got of the row that is built
 
 
-def use_compiler(compiler: Callable, whole_steps: bool) -> None:
-    """From now on this process passes models through `compiler`, or, with `whole_steps`, training steps with their backward and optimizer."""
+def use_compiler(compiler: Callable, whole_steps: bool, everywhere: bool = False) -> None:
+    """From now on this process passes models through `compiler`, or, with `whole_steps`, training steps with their backward and optimizer.
+
+    `everywhere`: steps of rows that pass nothing, too.
+    """
     _compilers[:] = [compiler]
     _whole[:] = [compiler] * whole_steps
+    _rest[:] = [compiler] * everywhere
+
+
+def begin_row() -> None:
+    """Nothing of the row that is built next has been compiled."""
+    _parts.clear()
+
+
+def rest_compiled(step: Callable) -> Callable:
+    """A row's step, compiled if compilers take every row and have got no part of this one."""
+    return _through(step, _rest) if _rest and not _parts else step
+
+
+def _through(function: Callable, compilers: list[Callable]) -> Callable:
+    _parts.append(function)
+    return compilers[0](function)
 
 
 def compiled(function: Callable, alone: bool = False) -> Callable:
@@ -187,4 +212,4 @@ def compiled(function: Callable, alone: bool = False) -> Callable:
 
     `alone` says that it is no part of a step which a compiler takes as a whole.
     """
-    return _compilers[0](function) if _compilers and (alone or not _whole) else function
+    return _through(function, _compilers) if _compilers and (alone or not _whole) else function

@@ -3,6 +3,8 @@
 import json
 import math
 import shutil
+import types
+from functools import partial
 
 import pytest
 
@@ -14,6 +16,7 @@ from benchmarks.limits import MIB, Limits, best_time, copy_rate, measure_limits,
 from benchmarks.rows import ROWS
 from benchmarks.sides import ROOT, RowFailed, Side
 from benchmarks.timing import Stopwatch
+from benchmarks.worker import Worker
 from benchmarks.workload import Workload, fingerprint
 
 LONG = {"gpt", "resnet20", "resnet20.channels_last", "varlen.bilstm", "varlen.bilstm.padded", "varlen.gru"}
@@ -133,6 +136,19 @@ def test_the_parts_of_a_start_are_a_table():
     text = report.report({"machine": "x"}, [result], ["own"], markdown=False)
     assert "first.mlp, own" in text and "1.50 s" in text and "500 ms" in text
     assert report.starts_of([compare.Result("r", "warm")], False) == ""
+
+
+def test_every_plan_has_a_cold_and_a_warm_row():
+    cold, warm = (
+        [row for row in fresh.FRESH.values() if row.group == "plans" and row.cold is cold] for cold in (True, False)
+    )
+    assert [row.name for row in cold] == [f"{row.name}.cold" for row in warm] and {row.row for row in warm} <= set(ROWS)
+
+
+def test_a_plan_is_timed_apart_from_its_steps(monkeypatch):
+    ticks = iter([0.0, 0.5, 1.0, 1.1, 2.0, 4.1, *[5.0, 5.1] * 5])
+    monkeypatch.setattr(fresh.time, "perf_counter", lambda: next(ticks))
+    assert fresh.time_of_plan(lambda: None) == pytest.approx(0.5 + 0.1 + 2.1 - 0.3)
 
 
 def test_import_time_is_measured():
@@ -260,6 +276,38 @@ def test_a_row_may_be_compiled_by_one_library_alone():
     assert [row.takes(*side) for side in [("dynograd", True), ("torch", True), ("torch", False)]] == [True, False, True]
 
 
+def test_everywhere_every_training_step_is_compiled():
+    everywhere = ["dynamic.trees_25", "optimizer.adamw", "mlp.batch4"]
+    assert all(ROWS[name].takes("torch", True, everywhere=True) for name in everywhere)
+    assert not any(ROWS[name].takes("torch", True, everywhere=True) for name in ["add", "data.text.0"])
+
+
+@pytest.mark.parametrize(
+    "name, passed",
+    [("mlp.small", 1), ("optimizer.zero_grad", 1), ("dynamic.one_tree", 1), ("lstm.by_hand", 1)],
+)
+def test_a_step_of_which_nothing_is_compiled_is_compiled_whole(monkeypatch, name, passed):
+    for names in ("_compilers", "_whole", "_rest", "_parts"):
+        monkeypatch.setattr(workload, names, [])
+    seen = []
+    library = types.ModuleType("another")
+    library.__getattr__ = partial(getattr, dynograd)
+    library.compile = lambda function, **settings: seen.append(settings) or function
+    worker = Worker(library, compiles=True, everywhere=True, dynamic=False)
+    worker.build(name, 0.001, with_floor=False)
+    assert seen == [{"dynamic": False}] * passed
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for_forever():
+    side = Side("dynograd", "dynograd", threads=1, patience=0.01)
+    try:
+        with pytest.raises(RowFailed, match="not ready within 0.01 s"):
+            side.ask("build", name="resnet20", seconds=0.1, with_floor=False)
+        assert side.process is None
+    finally:
+        side.close()
+
+
 def test_compile_adds_a_side():
     options = program.parser().parse_args(["--compile", "--peer", "dynograd"])
     sides = program.chosen_sides(options)
@@ -268,6 +316,30 @@ def test_compile_adds_a_side():
     options = program.parser().parse_args(["--compile", "--peer", "none"])
     sides = program.chosen_sides(options)
     assert [(side.label, side.compiles) for side in sides] == [("dynograd", False), ("dynograd.compile", True)]
+    options = program.parser().parse_args(
+        ["--compile", "--everywhere", "--dynamic", "no", "--patience", "7", "--peer", "none"]
+    )
+    plain, compiling = program.chosen_sides(options)
+    assert (plain.everywhere, plain.dynamic, plain.patience) == (False, "", None)
+    assert (compiling.everywhere, compiling.dynamic, compiling.patience) == (True, "no", 7.0)
+
+
+def test_ratios_over_the_compiled_side_have_a_mean_of_their_own():
+    labels = ["dynograd", "torch", "dynograd.compile", "torch.compile"]
+    sides = [Side(label, label.partition(".")[0], threads=1) for label in labels]
+    compiled, plain = compare.Result("mlp", "training"), compare.Result("optimizer.sgd", "training")
+    compare.set_ratios(
+        compiled, sides, {"dynograd": [2.0], "torch": [4.0], "dynograd.compile": [1.0], "torch.compile": [3.0]}
+    )
+    compare.set_ratios(plain, sides, {"dynograd": [2.0], "torch": [2.0]})
+    assert {peer: middle for peer, (middle, *_) in compiled.compiled_ratios.items()} == {
+        "torch": 4.0,
+        "torch.compile": 3.0,
+    }
+    text = report.report({"date": "today"}, [compiled, plain], labels, markdown=False)
+    assert "torch / dynograd: geometric mean 1.41 over 2 rows" in text
+    assert "torch / dynograd.compile: geometric mean 2.00 over 2 rows" in text  # the optimizer as it is
+    assert "torch.compile / dynograd.compile: geometric mean 3.00 over 1 rows" in text
 
 
 def test_another_checkout_is_timed_with_the_rows_of_this_one(tmp_path, capfd):

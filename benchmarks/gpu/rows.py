@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy
 
+from benchmarks.rows import convnets
+
 __all__ = ["GPU_ROWS", "GpuRow", "Step"]
 
 
@@ -202,12 +204,13 @@ def clip(torch, small):
     return Step(lambda: norm(parameters, 1e-3), moved=12 * sum(p.numel() for p in parameters))
 
 
-def _mlp(batch, *sizes):
+def _mlp(batch, *sizes, dropped=0.0):
     def build(torch, small):
         nn, kept = torch.nn, [min(size, 8) for size in sizes] if small else sizes
         count = min(batch, 4) if small else batch
-        layers = [part for a, b in itertools.pairwise(kept) for part in (nn.Linear(a, b), nn.ReLU())]
-        model = nn.Sequential(*layers[:-1]).to("cuda")
+        between = [nn.ReLU(), nn.Dropout(dropped)] if dropped else [nn.ReLU()]
+        layers = [part for a, b in itertools.pairwise(kept) for part in (nn.Linear(a, b), *between)]
+        model = nn.Sequential(*layers[: -len(between)]).to("cuda")
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
         x, y = tensor(torch, count, kept[0]), torch.from_numpy(numpy.arange(count) % kept[-1]).to("cuda")
         step = _training(torch, optimizer, lambda x, y: nn.functional.cross_entropy(model(x), y), x, y)
@@ -218,6 +221,41 @@ def _mlp(batch, *sizes):
 
 row("mlp.small")(_mlp(16, 64, 64, 64, 10))
 row("mlp")(_mlp(64, 784, 256, 128, 10))
+row("mlp.dropout")(_mlp(64, 784, 256, 128, 10, dropped=0.2))
+
+
+@row("resnet20")
+def resnet20(torch, small):
+    """ResNet-20 on 32 pictures of 32x32: its batch norms keep running statistics; SGD with momentum."""
+    count, size, blocks = (2, 8, 1) if small else (32, 32, 3)
+    nn, model = torch.nn, convnets.resnet20(torch, blocks).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
+    x, y = tensor(torch, count, 3, size, size), torch.from_numpy(numpy.arange(count) % convnets.CLASSES).to("cuda")
+    step = _training(torch, optimizer, lambda x, y: nn.functional.cross_entropy(model(x), y), x, y)
+    return Step(step, flops=6 * 40_800_000 * count)  # multiplications of a picture, forward and two gradients
+
+
+def _chain(torch, small):
+    """Twelve elementwise operations and a sum, forward and backward: what a compiler makes of neighbours."""
+    count = 1 << (10 if small else 24)
+    x, w, b = (tensor(torch, count, grad=True) for _ in range(3))
+
+    def loss_of():
+        y = torch.tanh(x * w + b)
+        y = torch.nn.functional.gelu(y * 2 - w) * torch.where(y > 0, y, 0.1 * y)
+        return (torch.sigmoid(y) * torch.clamp(y, max=0.7)).sum()
+
+    whole = getattr(torch, "benchmark_compiles_steps", False)
+    compute = loss_of if whole else _maybe_compiled(torch, loss_of)
+
+    def step():
+        x.grad = w.grad = b.grad = None
+        compute().backward()
+
+    return Step(_maybe_compiled(torch, step) if whole else step, moved=9 * 4 * count)
+
+
+row("chain.backward")(_chain)
 
 
 @row("gpt")

@@ -59,7 +59,7 @@ def lenet(torch):
     return training(torch, model, 128, 1, 28, 28)
 
 
-def resnet20(torch):
+def resnet20(torch, blocks=3):
     """He et al. 2016 for CIFAR: 3x3 convolutions of 16, 32 and 64 channels, three blocks each; 1x1 convolutions where the shape changes."""
     nn = torch.nn
 
@@ -83,7 +83,7 @@ def resnet20(torch):
     layers = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     inputs = 16
     for outputs in (16, 32, 64):
-        for _ in range(3):
+        for _ in range(blocks):
             layers.append(Block(inputs, outputs, 2 if inputs != outputs else 1))
             inputs = outputs
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES))

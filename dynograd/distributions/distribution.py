@@ -9,9 +9,11 @@ from dynograd import arrays
 from dynograd.autograd import enable_grad, no_grad
 from dynograd.base.shapes import Size
 from dynograd.base.signatures import without_private
+from dynograd.base.values import has_values
 from dynograd.distributions import constraints
 from dynograd.distributions.utils import broadcast_all, lazy_property
 from dynograd.interpreter.differentiation import grad
+from dynograd.kernels import kernel
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Distribution", "ExponentialFamily"]
@@ -340,11 +342,15 @@ def _check_all(fits: Any, told: Any) -> None:
     """Raises `ValueError(told())` where an element of `fits` is False: now, or when it is known."""
 
     def check(known: Any) -> None:
-        if not known.all():
+        if not kernel("reductions", "all", known)(known, None, False):
             raise ValueError(told())
 
-    if not arrays.checked_later(fits.array, check):
-        check(fits)
+    if arrays.checked_later(fits.array, check):
+        return
+    if has_values(fits):
+        check(fits.array)
+    elif not fits.all():
+        raise ValueError(told())
 
 
 class LocationScale(Distribution):

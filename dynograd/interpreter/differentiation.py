@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.autograd.engine import run_backward
-from dynograd.autograd.modes import MODES
+from dynograd.autograd.modes import MODES, recording
 from dynograd.autograd.nodes import Node
 from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
@@ -131,13 +131,18 @@ def grad(
 def differentiated(
     who: str, outputs: Any, inputs: list[Any], seeds: Any, retain: bool | None, create_graph: bool
 ) -> list[Any]:
-    """A tensor for each input, or None where no path leads."""
-    own = _copied if who == "backward" else _own
+    """A tensor for each input, or None where no path leads.
+
+    Args:
+        who: asks: "grad", "backward", or (a plan) "leaves": a backward pass of all of them, whose hooks run when they get what is given here.
+    """
+    own = _own if who == "grad" else _copied
+    recorded = MODES.plan is not None
 
     def run(outputs: Any, inputs: Any, seeds: Any, own: Any) -> list[Any]:
         _settle(outputs)
         through_ops = create_graph or _others(outputs, seeds)
-        roots = _roots(who, outputs, seeds, through_ops)
+        roots = _roots("backward" if who == "leaves" else who, outputs, seeds, through_ops)
         edges = [_target(who, x) for x in inputs]
         return [
             None
@@ -145,15 +150,31 @@ def differentiated(
             else _wrap(own(g))
             if not is_tensor(g)
             else g
-            if create_graph or who == "backward"
+            if create_graph or who != "grad"
             else _without_history(g)
-            for g in _gradients(roots, edges, _keeps(retain, through_ops), through_ops)
+            for g in _gradients(roots, edges, _keeps(retain, through_ops), through_ops, not recorded)
         ]
 
-    if MODES.plan is None:
+    if not recorded:
         return run(outputs, inputs, seeds, own)
     listed = tuple(_listed(outputs)), tuple(inputs), None if seeds is None else tuple(_listed(seeds))
-    return MODES.plan.gradients(run, *listed, own, (_keeps(retain, create_graph), bool(create_graph), who))
+    gradients = MODES.plan.gradients(run, *listed, own, (_keeps(retain, create_graph), bool(create_graph), who))
+    return gradients if who == "leaves" else _with_hooks(inputs, gradients, create_graph)
+
+
+def _with_hooks(inputs: list[Any], gradients: list[Any], create_graph: bool) -> list[Any]:
+    """Gradients of a recorded pass, of which hooks of the leaves among `inputs` make what they like."""
+    hooked: dict[int, Any] = {}
+    for x, g in zip(inputs, gradients, strict=True):
+        hooks = getattr(getattr(x, "_meta", None), "hooks", None)
+        if g is None or hooks is None or id(x) in hooked:
+            continue
+        before, MODES.grad = MODES.grad, recording() if create_graph else 0
+        try:
+            hooked[id(x)] = x.run_hooks(g)
+        finally:
+            MODES.grad = before
+    return [hooked.get(id(x), g) for x, g in zip(inputs, gradients, strict=True)] if hooked else gradients
 
 
 def _keeps(retain_graph: bool | None, create_graph: bool) -> bool:
@@ -242,10 +263,21 @@ def _settle(outputs: Any) -> None:
             settle(operand)
 
 
-def _gradients(roots: Any, edges: list[Any], retain_graph: bool, create_graph: bool) -> list[Any]:
+def _gradients(
+    roots: Any, edges: list[Any], retain_graph: bool, create_graph: bool, hooks_of_leaves: bool
+) -> list[Any]:
     """Gradients along `edges`; an edge that is a part of another (`whole`) gets its part of that one's."""
     wholes = [edge.whole() if hasattr(edge, "whole") else edge for edge in edges]
-    result = run_backward(roots, retain_graph=retain_graph, create_graph=create_graph, targets=wholes) or []
+    result = (
+        run_backward(
+            roots,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            targets=wholes,
+            hooks_of_leaves=hooks_of_leaves,
+        )
+        or []
+    )
     return [
         g if whole is edge or g is None else edge.part_of(g)
         for edge, whole, g in zip(edges, wholes, result, strict=True)

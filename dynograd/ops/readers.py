@@ -330,8 +330,10 @@ _aside: Counter[str] = Counter()  # op, or "" for all
 
 def turned_on() -> tuple[Reader, ...]:
     """The readers that are on, innermost first."""
-    resting = _resting[0]
-    return _on[0] if resting is None else tuple([reader for reader in _on[0] if reader is not resting])
+    resting, on = _resting[0], _on[0]
+    if resting is None:
+        return on
+    return () if len(on) == 1 else tuple([reader for reader in on if reader is not resting])
 
 
 def end_rest() -> None:

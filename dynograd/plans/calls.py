@@ -37,6 +37,7 @@ class Call:
         saved: of an op, what else its node has saved: arrays that are neither operands nor results.
         copies: the outputs' numbers, which the program may overwrite later, until the plan has been compared with them; behind them those
             of `saved`.
+        first: of one that computes again what another one has computed: that one.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Call:
     in_place: bool = False
     saved: tuple[Any, ...] = ()
     copies: tuple[Any, ...] = ()
+    first: Any = None
 
     def __post_init__(self) -> None:
         self.copies = tuple([None if array is None else own_copy(array) for array in (*self.outputs, *self.saved)])

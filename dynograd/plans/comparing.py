@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import inexact
+
 from dynograd.arrays import ndarray
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["same"]
 
+_INEXACT = float, complex, inexact
 _MOST_BYTES = 1 << 12  # of an array among the arguments that is compared by value
 
 
@@ -30,6 +33,7 @@ def same(left: Any, right: Any) -> bool:
             and left.tobytes() == right.tobytes()
         )
     try:
-        return bool(left == right) or bool(left != left and right != right)
+        equal = bool(left == right) or bool(left != left and right != right)
+        return equal and (not isinstance(left, _INEXACT) or left != 0 or str(left) == str(right))  # -0.0 is not 0.0
     except (RuntimeError, TypeError, ValueError):  # what has no order is not the same
         return False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
+import sys
 import threading
 import types
 import weakref
@@ -20,25 +22,26 @@ from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
-from dynograd.plans.recording import RECORDER, Recording
+from dynograd.plans.recording import Recording
 from dynograd.plans.replaying.functions import Replays
 from dynograd.plans.reporting.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.reporting.naming import names_of_arguments
 from dynograd.plans.reporting.reports import Report, report_of
 from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
+from dynograd.plans.sized.arguments import idle_places, sizes_of
 from dynograd.plans.sized.families import Families
-from dynograd.plans.sized.marks import any_dynamic, shape_of
+from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
-from dynograd.tensor.tensor import Tensor
 
 __all__ = ["STANCES", "Compiled", "forget_all", "set_stance_to"]
 
 _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
+_SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "replay")
 _MOST_WAYS = 64  # through one function; then its record begins anew
 _PATIENCE = 16  # calls that went ways of their own, before recording pauses
 _LONGEST_PAUSE = 63  # calls
@@ -248,6 +251,25 @@ class Compiled:
     def __repr__(self) -> str:
         return f"<compiled {self.name}>"
 
+    def __copy__(self) -> Compiled:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        """One without records; of a method it is that of the copied object."""
+        return compiled_anew(copy.deepcopy(self.function, memo), self.settings)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By its name, as functions are pickled, where that leads to it; else as what it compiles."""
+        named = sys.modules.get(self.__module__)
+        for part in self.__qualname__.split(".") if hasattr(self, "__qualname__") else [""]:
+            named = getattr(named, part, None)
+        return self.__qualname__ if named is self else (compiled_anew, (self.function, self.settings))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it was made with."""
+        return {name: getattr(self, name) for name in _SETTINGS}
+
     # --- recording --------------------------------------------------------------------------------------------------------------
 
     def begin_recording(self) -> Recording:
@@ -257,9 +279,7 @@ class Compiled:
             self.scopes,
             self.on_gpu,
         )
-        RECORDER.turn_on()
-        recording.noting.__enter__()
-        MODES.plan = recording
+        recording.begin()
         return recording
 
     def _record(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -289,9 +309,11 @@ class Compiled:
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
                     f"fullgraph out, or change the program there."
                 )
+        elif recording.events and not self.known:
+            self.note_left("it calls no op that is recorded (what the closure of an optimizer calls is not)")
         elif met_before and recording.events:
             self.shared.make_room(None, None)
-            program = program_of(recording, self.walk.arena, recording.kept())
+            program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
             if program.check(recording, self.exact):
                 gain = program.gain()
                 if gain < 0 and not self.always:
@@ -312,6 +334,8 @@ class Compiled:
                     self.walk.add(recording, program)
                 else:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)
+                if self.walk.paths:
+                    self.walk.paths[-1].idle = idle_places(self.arguments, recording.outside)
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
 
@@ -380,6 +404,7 @@ class Compiled:
             if walk.running:
                 walk.running = False
                 walk.reader.rest()
+            walk.show_stored(False)
             if walk.pointed:
                 let_go(walk.pointed)
             MODES.plan = None
@@ -410,17 +435,5 @@ class Compiled:
         return graphs_of(self)
 
 
-def sizes_of(values: Any) -> tuple:
-    """The shapes of all tensors among the values; of a ragged one those of its elements, and how many rows it has, and the longest."""
-    sizes: list[Any] = []
-    for value in values.values() if isinstance(values, dict) else values:
-        if type(value) is Tensor:
-            sizes.append(shape_of(value))
-        elif isinstance(value, (tuple, list, dict)):
-            if value:
-                sizes.append(sizes_of(value))
-        elif (partition := getattr(value, "partition", None)) is not None:
-            sizes.append((*value.packed.shape, partition.count, partition.longest))
-        elif isinstance(value, Tensor):
-            sizes.append(tuple(value.shape))
-    return tuple(sizes)
+def compiled_anew(function: Any, settings: dict[str, Any]) -> Compiled:
+    return Compiled(function, **settings)

@@ -1,4 +1,4 @@
-"""Products that apply relu, or its rule, to their result while it is in the cache.
+"""Products that apply an activation, or its rule, to their result while it is in the cache, or add another matrix.
 
 A product in parts leaves its result in the caches of several cores; a pass over it behind that fetches most of it from another core, which takes
 longer than to compute it.
@@ -11,11 +11,14 @@ from itertools import pairwise
 from typing import Any
 
 from dynograd.arrays import ndarray
+from dynograd.kernels.formula import formulas
+from dynograd.kernels.matmul import matmuls_numba
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import same_part
 from dynograd.plans.groups import Group
 from dynograd.plans.lowering import Lowered, layouts
 from dynograd.plans.lowering.bound import arrays_of
+from dynograd.plans.lowering.elementwise import pointwise
 from dynograd.plans.lowering.fusion import Reads
 from dynograd.plans.lowering.products import finished, is_product
 from dynograd.plans.memory import Memory, bounds
@@ -23,10 +26,18 @@ from dynograd.plans.memory import Memory, bounds
 __all__ = ["Finish", "finishes_of"]
 
 _PRODUCTS = ("linear", "matmul")
+_ENDS = {
+    ("op", "relu"): matmuls_numba.RELU,
+    ("rule", "relu"): matmuls_numba.RELU_RULE,
+    ("op", "gelu"): matmuls_numba.GELU,
+    ("rule", "gelu"): matmuls_numba.GELU_RULE,
+    ("op", "add"): matmuls_numba.SUM,
+}
+_ADDITION = formulas.parse("input + other")
 
 
 class Finish(Group):
-    """A product and the call behind it, in the place of a group; the result of the first is not written.
+    """A product and the call behind it, in the place of a group; the result of the first is not written, unless gelu is behind it.
 
     Args:
         numbers: of the two calls.
@@ -58,20 +69,25 @@ class Finish(Group):
         form, behind = forms[self.first], forms[self.last]
         self.form = None
         out, result = self.product.outputs[0], self.behind.outputs[0]
+        end = _ENDS[self.behind.kind, self.behind.name]
         if not form or behind is None or form.check is not None or len(behind) != 1:
             return
         writing = [launch for launch in form if any([layouts.overlaps(array, out) for array in arrays_of(launch)])]
         if len(writing) != 1 or not is_product(writing[0]) or writing[0].kept[-1].ndim != 2:
             return
         target = writing[0].kept[-1]
-        gate = self.behind.inputs[1] if self.behind.kind == "rule" else None
-        other = finished(
-            writing[0], same_part(target, out, result), None if gate is None else same_part(target, out, gate)
-        )
+        if end == matmuls_numba.GELU:
+            other = finished(writing[0], end, target, same_part(target, out, result))
+        else:
+            beside = _beside(self.product, self.behind)
+            whole = None if beside is None else same_part(target, out, beside)
+            other = finished(writing[0], end, same_part(target, out, result), whole)
         self.form = Lowered([other if launch is writing[0] else launch for launch in form], exact=False)
 
     def outputs(self) -> list[Any]:
-        return [output for output in (*self.product.outputs[1:], *self.behind.outputs) if output is not None]
+        first = () if self.behind.name == "gelu" and self.behind.kind == "op" else (self.product.outputs[0],)
+        outputs = (*self.product.outputs, *self.behind.outputs)
+        return [output for output in outputs if output is not None and not any([output is other for other in first])]
 
 
 def finishes_of(
@@ -88,32 +104,43 @@ def finishes_of(
     for number, (call, behind) in enumerate(pairwise(calls)):
         if grouped.isdisjoint((number, number + 1)) and _fit(call, behind):
             out = call.outputs[0]
-            if not reads.after(out, {number + 1}, number):
+            if (behind.kind, behind.name) == ("op", "gelu"):
+                finishes.append(Finish((number, number + 1), (call, behind), []))
+            elif not reads.after(out, {number + 1}, number):
                 region = memory.region_of(out)
                 gone = [place for place, array in enumerate(values) if memory.region_of(array) == region]
                 finishes.append(Finish((number, number + 1), (call, behind), gone))
     return finishes
 
 
+def _beside(product: Call, behind: Call) -> Any:
+    """The matrix that `behind` reads beside the product's result; None: there is none."""
+    others = [
+        array for array in behind.inputs if type(array) is ndarray and bounds(array) != bounds(product.outputs[0])
+    ]
+    return others[0] if others else None
+
+
 def _fit(call: Call, behind: Call) -> bool:
-    """Whether `behind` is relu, or its rule, of what the product `call` gives."""
-    if (
-        call.name not in _PRODUCTS
-        or behind.name != "relu"
-        or call.kind != behind.kind
-        or call.in_place
-        or behind.in_place
+    """Whether `behind` is an end of what the product `call` gives."""
+    end = _ENDS.get((behind.kind, behind.name))
+    if call.name not in _PRODUCTS or end is None or call.kind != behind.kind or call.in_place or behind.in_place:
+        return False
+    out, result, operands = call.outputs[0], behind.outputs[0], behind.inputs
+    if out is None or result is None or not out.size or not all([type(array) is ndarray for array in operands]):
+        return False
+    if not all(
+        [
+            array.flags.c_contiguous and array.shape == out.shape and array.dtype == out.dtype
+            for array in (out, result, *operands)
+        ]
     ):
         return False
-    out, result = call.outputs[0], behind.outputs[0]
-    if call.kind not in ("op", "rule") or out is None or result is None or behind.inputs[0] is None:
+    if end == matmuls_numba.SUM:
+        computed = pointwise(behind)
+        if computed is None or computed.numbers or computed.results[0].tree != _ADDITION:
+            return False
+    elif len(operands) != (1 if call.kind == "op" else 2) or bounds(operands[0]) != bounds(out):
         return False
-    arrays = [out, result, *[array for array in behind.inputs if type(array) is ndarray]]
-    return (
-        len(arrays) == (3 if call.kind == "op" else 4)
-        and all(
-            [array.flags.c_contiguous and array.shape == out.shape and array.dtype == out.dtype for array in arrays]
-        )
-        and bounds(behind.inputs[0]) == bounds(out)
-        and out.size > 0
-    )
+    same = [bounds(array) == bounds(out) for array in operands]
+    return same.count(True) == 1 and len(operands) <= 2

@@ -13,18 +13,18 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.autograd.engine import observers
-from dynograd.autograd.modes import MODES
+from dynograd.autograd.modes import MODES, recording
 from dynograd.autograd.nodes import caller
 from dynograd.interpreter import TENSORS, differentiation
 from dynograd.interpreter.history import in_its_own_place
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import is_on_cpu
 from dynograd.plans.graph_passes import GraphPass, RulesAsOps, modes_of_rules, seeds_of
-from dynograd.plans.passes import Event, Pass
+from dynograd.plans.passes import Event, Pass, has_hooks
 from dynograd.plans.python_forms import CopyForm
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["RecordedGradients", "leaf_of", "run_again"]
+__all__ = ["RecordedGradients", "are_plain", "give_to", "leaf_of", "run_again"]
 
 
 def leaf_of(tensor: Any) -> Tensor:
@@ -34,6 +34,39 @@ def leaf_of(tensor: Any) -> Tensor:
     if MODES.plan is not None:
         MODES.plan.note_flag(tensor, result)
     return result
+
+
+def leaves_behind(outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The leaves that a backward pass comes to, in its order."""
+    roots = [tensor if tensor.node is None else tensor.node for tensor in outputs if tensor._requires_grad]
+    reached = dict.fromkeys(roots)
+    waiting = list(reached)
+    for node in waiting:  # grows while it is read
+        new = [edge for edge in node.edges if edge is not None and edge not in reached]
+        reached.update(dict.fromkeys(new))
+        waiting += new
+    return tuple([edge for edge in reached if not edge.seq])
+
+
+def are_plain(leaves: tuple[Any, ...]) -> bool:
+    """Whether no code of the program runs when they get a gradient, which can be added to one that they have."""
+    return not any([has_hooks(leaf) or (leaf._grad is not None and leaf._grad.is_sparse) for leaf in leaves])
+
+
+def give_to(leaves: tuple[Any, ...], gradients: list[Any], through_ops: bool) -> None:
+    """Leaves get their gradients, which are tensors; one that is there and not differentiated is added to in place, as in a plain pass."""
+    before = MODES.grad
+    MODES.grad = recording() if through_ops else 0
+    try:
+        for leaf, gradient in zip(leaves, gradients):
+            if gradient is None:
+                continue
+            if through_ops or leaf._grad is None or leaf._grad._requires_grad:
+                leaf.accumulate_grad(gradient)
+            elif leaf._requires_grad:
+                leaf._grad.add_(gradient)
+    finally:
+        MODES.grad = before
 
 
 def run_again(kind: str, arguments: list[Any]) -> list[Any]:
@@ -137,12 +170,24 @@ class RecordedGradients(RulesAsOps):
     def backward(self: Any, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
         """A backward pass is to come, whose gradients go to leaves. Gives whether that is done."""
         if (
-            not self.inside
-            and not self.reason
-            and all([type(tensor) in TENSORS for tensor in (*outputs, *(seeds or ()))])
+            self.inside
+            or self.reason
+            or self.differentiating
+            or not all([type(tensor) in TENSORS for tensor in (*outputs, *(seeds or ()))])
         ):
+            return False
+        leaves = () if self.from_outside else leaves_behind(outputs)
+        others = any(
+            [id(leaf) in self.numbers or (leaf._grad is not None and leaf._grad._requires_grad) for leaf in leaves]
+        )
+        if not through_ops and not (others and are_plain(leaves)):
             self.seeds = self._described(seeds)
-        return False
+            return False
+        if not leaves:
+            return False
+        results = differentiation.differentiated("leaves", outputs, list(leaves), seeds, keeps, through_ops)
+        give_to(leaves, results, through_ops)
+        return True
 
     def note_again(self: Any, event: Event) -> None:
         """An event "differentiate" of a record that is run anew, op by op."""

@@ -15,12 +15,12 @@ from dynograd.autograd.writes import count_on
 from dynograd.base import dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter import differentiation
-from dynograd.interpreter.tensor_parts import Meta
+from dynograd.interpreter.tensor_parts import SILENT, Meta
 from dynograd.plans.gpu.array_kinds import is_contiguous
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
-__all__ = ["Handed", "Value", "become", "new_handed", "stand_for"]
+__all__ = ["Handed", "Value", "become", "detached", "new_handed", "stand_for", "turn_into"]
 
 _ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
 
@@ -186,7 +186,14 @@ class Handed(Tensor):
         walk = self.value.walk
         return walk.detach(self) if walk.running else Tensor.wrap(walk.read(self))
 
-    data = property(lambda self: self.detach(), Tensor.data.__set__)  # type: ignore[attr-defined]
+    @property
+    def data(self) -> Tensor:
+        walk = self.value.walk
+        return walk.detach(self, True) if walk.running else Tensor.wrap(walk.read(self)).data
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
 
     @staticmethod
     def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
@@ -238,6 +245,14 @@ Handed.__name__ = Handed.__qualname__ = Read.__name__ = Read.__qualname__ = "Ten
 _VIEW = Meta()  # what a view has for the rest: it is one
 
 
+def detached(tensor: Any, silent: bool) -> Tensor:
+    """`tensor.detach()`, or `tensor.data`, where no step is recorded or compared."""
+    result = Tensor.wrap(tensor.array)
+    if silent:
+        result._meta = SILENT
+    return result
+
+
 def new_handed(value: Value) -> Handed:
     result = object.__new__(Handed)
     stand_for(result, value)
@@ -246,7 +261,7 @@ def new_handed(value: Value) -> Handed:
 
 def stand_for(tensor: Any, value: Value) -> None:
     """The tensor is a recorded one, with this value to come."""
-    _turn_into(tensor, Handed)
+    turn_into(tensor, Handed)
     Handed.value.__set__(tensor, value)  # type: ignore[attr-defined]
     tensor._requires_grad, tensor._grad, tensor._meta = value.grad, None, _VIEW if value.is_view else None
 
@@ -257,11 +272,11 @@ def become(
     """The recorded tensor is a plain one from now on; or a `Read`, which still knows what it is in the record."""
     if type(handed) is Handed and handed.value.version:
         count_on(array, handed.value.version)
-    _turn_into(handed, kind)
+    turn_into(handed, kind)
     handed.array, handed._requires_grad = array, requires_grad
     if kind is Tensor:
         handed.node, handed._meta = node, meta
 
 
-def _turn_into(tensor: Any, kind: type[Tensor]) -> None:
+def turn_into(tensor: Any, kind: type[Tensor]) -> None:
     tensor.__class__ = kind

@@ -28,6 +28,11 @@ class Leaving:
     """The part of a walk that ends it."""
 
     _is_nowhere: Any
+    keep_checked: Any
+    opened: list[int]
+    parts: list[Any]
+    make_checks_before: Any
+    waiting: list[Any]
     at: Any
     bound: dict[int, Any]
     boundary: int
@@ -36,6 +41,7 @@ class Leaving:
     done: int
     handed: list[Any]
     lent: list[Any]
+    note_stored: Any
     released: dict[int, Any]
     owner: Any
     path: Any
@@ -61,11 +67,13 @@ class Leaving:
         done, number = self.done, self.at.number
         boundary = self.boundary
         self.running = False
+        self.note_stored()
         settle(self.pointed)
         MODES.plan = None
         self.reader.turn_off()
         recording = owner.begin_recording()
         recording.bound = tuple(self.bound.values())
+        recording.take_parts(self)
         if boundary >= 0 or self.written:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
         steps = self._steps_to(number)
@@ -74,12 +82,16 @@ class Leaving:
         inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already
         try:
             for step in steps:
+                if self.waiting:
+                    self.make_checks_before(step.number)
                 if step.number > boundary:
                     self._run_anew(step, recording, done)
+            self.make_checks_before(number)
         finally:
             STATE.inside_op = inside
         for leaf, current in grads:
             leaf._grad = current
+        self.keep_checked(recording)
         self._show_mates()
         for n in range(len(self.handed)):  # the record has others from now on
             if type(self.handed[n]) is not Handed:
@@ -140,6 +152,11 @@ class Leaving:
             return
         if event.kind == "step":
             return
+        if event.kind == "store":
+            if event.calls > done:
+                target, value = [self._actual(described, step.path) for described in step.args]
+                target.copy_(value)
+            return
         if event.kind in ("write", "rename"):
             recording.note_write(event, *[self.handed[number] for _, number in step.args])
             return
@@ -152,7 +169,8 @@ class Leaving:
             recording.note_flag(before, tensor)
             return
         if event.kind == "detach":
-            results = [self.handed[step.args[0][1]].detach()]
+            tensor = self.handed[step.args[0][1]]
+            results = [tensor.data if event.subject else tensor.detach()]
         elif event.kind in ("place", "grad"):
             MODES.grad = event.grad
             try:
@@ -178,8 +196,9 @@ class Leaving:
         read = self.read_numbers.get(number)
         if read is None and computed and number in self.read_numbers:  # one that shares its memory was read
             read = self.own(number)
-        if read is not None and not may_share(read, tensor.array):
-            _write(tensor.array, read)
+        if read is not None:
+            if not may_share(read, tensor.array):
+                _write(tensor.array, read)
         elif (
             computed
             and number not in self.path.gone

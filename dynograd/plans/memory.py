@@ -11,7 +11,7 @@ from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
 from dynograd.plans.gpu.array_kinds import PLAIN, is_writeable, may_share
 
-__all__ = ["Arena", "Memory", "bounds", "is_part_of_any", "write"]
+__all__ = ["Arena", "Memory", "bounds", "is_part_of_any", "regions_of", "write"]
 
 _ALIGNED = 64
 
@@ -166,6 +166,11 @@ def _give_back(free: list[tuple[int, int]], start: int, stop: int) -> None:
         at -= 1
         start = free.pop(at)[0]
     free.insert(at, (start, stop))
+
+
+def regions_of(written: list[Any]) -> list[tuple[int, int]]:
+    """The addresses between which the memory of these arrays lies, in order."""
+    return _merged([bounds(_owner(array)) for array in written if array.size])
 
 
 def _owner(array: Any) -> Array:

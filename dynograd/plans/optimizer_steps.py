@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dynograd.arrays import ndarray
 from dynograd.autograd.writes import stamp_marks
 from dynograd.kernels import kernel
+from dynograd.kernels.build import threads
 from dynograd.optim import hooks
 from dynograd.optim.optimizer import Optimizer
 from dynograd.plans.handed import Handed
 from dynograd.plans.watches import Watch
+
+if TYPE_CHECKING:
+    from dynograd.kernels.build.bound_calls_numba import Table
 
 __all__ = ["OptimizerStep"]
 
@@ -42,6 +47,16 @@ class OptimizerStep:
         except LookupError:  # what is not updated together, or has no gradient
             self.usual = False
         self.watch.close()
+        self.table: Any = self._bound_table() if self.usual else None
+
+    def _bound_table(self) -> Table | None:
+        """The launches of all batches in one table; None: Python calls the kernel of each."""
+        if not all([batch.bind() for batch in self.batches]):
+            return None
+        from dynograd.kernels.build.bound_calls_numba import Table
+
+        launches = [launch for batch in self.batches for launch in batch.bound.launches]
+        return Table(launches, threads.get_num_threads())
 
     def _add(self, group: dict[str, Any], by_leaf: dict[int, tuple[int, Any]], handed: list[Any]) -> None:
         watch, plan = self.watch, self.together.plans[id(group)]
@@ -74,8 +89,15 @@ class OptimizerStep:
         plans = self.together.plans
         if optimizer._together() is not self.together or not all([batch.is_current(plans) for batch in self.batches]):
             return False
+        if self.table is None:
+            for batch in self.batches:
+                batch.run()
+        else:
+            for batch in self.batches:
+                batch.write_numbers()
+            self.table.run()
         for batch in self.batches:
-            batch.run(self.line)
+            stamp_marks(batch.batch.marks, batch.gradients, self.line)
         return True
 
 
@@ -87,6 +109,17 @@ class _Batch:
         self.options: list[Any] = []
         self.numbers: tuple[Any, ...] = ()
         self.kernel: Any = None
+        self.bound: Any = None  # what a compiled loop runs instead
+        self.values: Any = None  # what the table has of the numbers, once they are written
+
+    def bind(self) -> bool:
+        """Whether the kernel's step can be bound to the gradients."""
+        rule = self.optimizer.rule(self.group)
+        if rule is not None and type(self.gradients[0]) is ndarray:
+            from dynograd.kernels.optim.bound_steps_cpu import bound_step
+
+            self.bound = bound_step(rule.kernel, self.batch.table, self.gradients)
+        return self.bound is not None
 
     def is_current(self, plans: dict[int, Any]) -> bool:
         """Whether it can be updated; reads the group's options."""
@@ -96,13 +129,20 @@ class _Batch:
             if rule is None or rule.names != self.plan.names or self.group.get("differentiable"):
                 return False
             self.kernel, self.numbers = kernel("optimizers", rule.kernel, self.gradients[0]), rule.numbers
+            self.values = None
             self.options = options if all(map(_is_plain, self.group.items())) else []
         return plans.get(id(self.group)) is self.plan and not self.batch.new
 
-    def run(self, line: Any) -> None:
+    def write_numbers(self) -> None:
+        """The table has these numbers: steps outside the plan may have written others."""
+        table = self.batch.table
+        if self.values is None or table.values is not self.values:
+            self.bound.set_numbers(table, *self.numbers)
+            self.values = table.values
+
+    def run(self) -> None:
         if self.kernel(self.batch.table, self.gradients, *self.numbers) >= 0:
             raise AssertionError(f"{type(self.optimizer).__name__}: a gradient of a plan does not fit")
-        stamp_marks(self.batch.marks, self.gradients, line)
 
 
 def _is_plain(option: tuple[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
+from dynograd.plans.writes.stores import restored
 
 __all__ = ["PlanNode"]
 
@@ -104,6 +105,8 @@ class PlanNode(Node):
                         MODES.plan.note_again(event)
                     elif type(MODES.plan) is Recording and event.kind in ("write", "rename"):
                         MODES.plan.note_write(event, *[tensors[number] for _, number in step.args])
+                    elif type(MODES.plan) is Recording and event.kind == "store":
+                        MODES.plan.store(*self._arguments(step, tensors))
             finally:
                 MODES.grad, STATE.inside_op = before, inside
             tensors.update(zip(step.results, results))
@@ -129,7 +132,8 @@ class PlanNode(Node):
         recording = owner.begin_recording()
         try:
             MODES.grad = 1
-            tensors = self._again(self.path.steps if self.whole else self.steps)
+            with restored(path):
+                tensors = self._again(self.path.steps if self.whole else self.steps)
             recording.from_outside = True
             numbers = tuple(sorted(parts))
             seeds = [own_copy(parts[number]) for number in numbers]
@@ -145,7 +149,8 @@ class PlanNode(Node):
             forward = recording.events[-1].calls
             kept = [None if array is None else own_copy(array) for array in gradients]
             self.walk.shared.make_room(None, None)
-            program = program_of(recording, self.walk.arena, list(range(len(recording.values))), seeds, list(gradients))
+            every = list(range(len(recording.values)))
+            program = program_of(recording, self.walk.arena, every, seeds, list(gradients), owner.exact)
             if forward == path.forward and program.check(recording, owner.exact):
                 path.take(program)
                 path.parts = numbers
@@ -182,14 +187,16 @@ def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], lis
 
 def _spoiled(walk: Any, steps: list[Any]) -> str:
     """The op among the steps that has saved what the function itself wrote later; "" if none has."""
-    if walk.boundary < 0 and not walk.written:
-        return ""
     path = walk.path
+    if walk.boundary < 0 and not walk.written and not path.stored:
+        return ""
     writes = [(number, tensor.array) for number, tensor, _ in walk.written]
     for step in path.steps[: walk.at.number]:
         if step.event.kind == "step":
             parameters = [parameter for group in step.event.subject.param_groups for parameter in group["params"]]
             writes += [(step.number, parameter.array) for parameter in parameters]
+        elif step.event.kind == "store":
+            writes.append((step.number, path.outside[step.args[0][1]].array))
     for step in reversed(steps):
         call = path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
         if call is None or call.node is None:

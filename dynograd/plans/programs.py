@@ -18,6 +18,7 @@ from dynograd.plans.finishes import finishes_of
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import layouts, lower
 from dynograd.plans.lowering.bound import arrays_of, computes_apart, moved
+from dynograd.plans.lowering.draws import drawing_of
 from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.recording import Recording
@@ -138,6 +139,7 @@ class Program:
             if not memory.has(tensor.array)
             and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
         ]
+        self.again = _twins_of(self.calls)
         self.names = tuple([(call.kind, call.name, call.in_place) for call in self.calls])
         self.layout: Any = None  # see `sized.choosing`
         self.regions = [memory.region_of(tensor.array) for tensor in recording.values]
@@ -197,7 +199,7 @@ class Program:
             memory.touch(array, 0, end)
         for number, tensor in enumerate(recording.values):
             if (
-                number in self.keeps or tensor.array.nbytes <= _SMALL
+                number in self.keeps or number in recording.checked or tensor.array.nbytes <= _SMALL
             ):  # else it would be copied in time if somebody has it
                 memory.touch(tensor.array, end, end)
         # After so many calls a value's memory is used for something else.
@@ -206,7 +208,7 @@ class Program:
 
     @staticmethod
     def _kept_by(recording: Recording, keeps: list[int]) -> list[int]:
-        return [*keeps, *_gradients(recording)]
+        return [*keeps, *recording.checked, *_gradients(recording)]
 
     def _relocate(self, call: Call) -> None:
         at = self.memory.at
@@ -230,15 +232,18 @@ class Program:
 
     def set_key(self, event: Any, key: Any) -> None:
         """The place in the random stream where an op draws in this step."""
-        number = event.calls - 1
+        for number in (event.calls - 1, *self.again.get(event.calls - 1, ())):
+            self._set_key_of(number, key)
+
+    def _set_key_of(self, number: int, key: Any) -> None:
         self.calls[number].compute.set_key(key)  # type: ignore[attr-defined]
-        place = getattr(self.forms[number], "draw", None)
-        if place is not None:
-            place[...] = key
+        for other in self.drawing.get(number, ()):
+            self.forms[other].draw[...] = key
 
     def _bind(self, forms: list[Any]) -> None:
         """Binds launches, by call; None: its Python form."""
         self.forms = forms
+        self.drawing = drawing_of(self.calls, forms)
         self.plain = Bound(forms)
         self.mixed = self.plain
         if self.groups:
@@ -327,6 +332,9 @@ class Program:
         """
         with layouts.scratches() as taken:
             forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
+        for number in drawing_of(self.calls, forms):
+            if self.calls[number].kind == "rule":  # nobody says where it draws
+                forms[number] = None
         self.scratches += taken
         for group in self.groups:
             group.take(forms)
@@ -343,7 +351,13 @@ class Program:
             buffer[...] = 0xFF
         for place, values in self.seeds:
             write(place, values)
-        latest = {number: self.outside[number].copy(order="K") for _, number, _ in recording.snapshots}
+        latest = {  # what inputs in the plan's memory held in that step, and all else now
+            number: self.outside[number].copy(order="K")
+            if numpy.may_share_memory(self.outside[number], recording.outside[number].array)
+            or not recording.outside[number].fresh
+            else values
+            for _, number, values in recording.snapshots
+        }
         snapshots = list(recording.snapshots)
         changed = False
         ends = {group.last + 1: group for group in self.groups}
@@ -402,6 +416,19 @@ class Program:
             write(output, array)
 
 
+def _twins_of(calls: list[Call]) -> dict[int, list[int]]:
+    """Of calls that stand more than once the numbers of the others, by that of the first."""
+    numbers = {id(call): number for number, call in enumerate(calls)}
+    twins: dict[int, list[int]] = {}
+    for number, call in enumerate(calls):
+        if call.first is not None:
+            first = call.first
+            while first.first is not None:
+                first = first.first
+            twins.setdefault(numbers[id(first)], []).append(number)
+    return twins
+
+
 def nobody(number: int) -> bool:
     """Nobody reads the values that groups do not write."""
     return False
@@ -455,17 +482,7 @@ def _close(array: Any, expected: Any, read: int) -> bool:
     bound *= min(max(read / max(array.size, 1) / _FEW, 1.0) ** 0.5, _MOST_ROUNDING)
     if layouts.is_half(array.dtype):  # the last bit
         bound = 2.0**-10 if array.dtype.kind == "f" else 2.0**-7
-        array, expected = array.astype(numpy.float32), expected.astype(numpy.float32)
-    if array.dtype.kind not in "fc" or not array.size:
-        return False
-    finite = numpy.isfinite(expected)
-    if not (finite == numpy.isfinite(array)).all():
-        return False
-    largest = numpy.abs(numpy.where(finite, expected, 0)).max()
-    difference = numpy.abs(numpy.where(finite, array - expected, 0)).max()
-    return bool(difference <= bound * largest) and bool(
-        numpy.array_equal(array[~finite], expected[~finite], equal_nan=True)
-    )
+    return _are_within(array, expected, bound)
 
 
 def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool:
@@ -475,18 +492,10 @@ def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool
     """
     if getattr(form, "exact", True) or call.kind not in ("op", "rule"):
         return False
-    largest = max(
-        [numpy.abs(array).max(initial=0, where=numpy.isfinite(array)) for array in _floats(call.inputs)] + [0]
-    )
+    largest = max([_largest(array) for array in _floats(call.inputs)] + [0.0])
     for array, other in zip((*call.outputs, *call.saved), (*expected, *saved)):
         if array is not None and not _same(array, other):
-            if array.dtype.kind not in "fc":
-                return False
-            finite = numpy.isfinite(other)
-            bound = max(largest, numpy.abs(other).max(initial=0, where=finite)) * max(1e-4, 1e-6 * read / array.size)
-            if not numpy.array_equal(array[~finite], other[~finite], equal_nan=True):
-                return False
-            if not (numpy.abs(numpy.where(finite, array - other, 0)) <= bound).all():
+            if not _are_within(array, other, max(1e-4, 1e-6 * read / max(array.size, 1)), largest):
                 return False
     try:
         return computes_apart(call, form, False)
@@ -494,11 +503,41 @@ def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool
         return False
 
 
+def _are_within(array: Any, expected: Any, part: float, least: float = 0.0) -> bool:
+    """Whether floating numbers differ by a part of the largest one, or of `least` if that is more; what is not finite is the same."""
+    if layouts.is_half(array.dtype):
+        array, expected = array.astype(numpy.float32), expected.astype(numpy.float32)
+    if array.dtype.kind not in "fc" or not array.size:
+        return False
+    finite = numpy.isfinite(expected)
+    if not numpy.array_equal(array[~finite], expected[~finite], equal_nan=True):
+        return False
+    differences = numpy.abs(numpy.where(finite, array - expected, 0))
+    return bool((differences <= part * max(_largest(expected), least)).all())
+
+
+def _largest(array: Any) -> float:
+    """Of all finite numbers."""
+    return float(numpy.abs(array).max(initial=0, where=numpy.isfinite(array)))
+
+
 def _floats(arrays: Any) -> list[Any]:
     return [array for array in arrays if type(array) is ndarray and array.dtype.kind in "fc"]
 
 
 def _same(array: Any, expected: Any) -> bool:
+    if _has_same_bits(array, expected):
+        return True
     if array.dtype.kind in "fc":
         return bool(numpy.array_equal(array, expected, equal_nan=True))
     return array.tobytes() == expected.tobytes()
+
+
+def _has_same_bits(array: Any, expected: Any) -> bool:
+    """Whether they are known to be equal by one look at their words; where not, NaN and zeros have to be told from one another."""
+    if not (array.flags.c_contiguous and expected.flags.c_contiguous) or array.itemsize not in (4, 8):
+        return False
+    if array.dtype != expected.dtype or array.shape != expected.shape:
+        return False
+    words = numpy.dtype(f"u{array.itemsize}")
+    return bool(numpy.array_equal(array.view(words), expected.view(words)))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
-from dynograd.arrays import address_of, ndarray
+from dynograd.arrays import address_of, hear_of_checks, ndarray
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
@@ -24,15 +24,18 @@ from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
+from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
+from dynograd.plans.handed import detached
 from dynograd.plans.lowering import described
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
-from dynograd.plans.versions import RecordedVersions
+from dynograd.plans.writes.stores import RecordedStores
+from dynograd.plans.writes.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "flat"]
@@ -99,7 +102,7 @@ def _is_mask(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.name == "bool"
 
 
-class Recording(RecordedVersions, RecordedGradients):
+class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(
@@ -135,13 +138,24 @@ class Recording(RecordedVersions, RecordedGradients):
         self.snapshots: list[tuple[int, int, Any]] = []
         self.current: set[int] = set()  # those whose latest values are there
         self.lent, self.renewed, self.apart = [], [], {}
+        self.checked: set[int] = set()  # values of which the program checks the numbers
+        self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
+        self.begin_parts()
         self.begin_gradients()
+
+    def begin(self) -> None:
+        """The step begins, in this thread."""
+        RECORDER.turn_on()
+        hear_of_checks.append(_hear_of_check)
+        self.noting.__enter__()
+        MODES.plan = self
 
     def end(self) -> None:
         """The step is over."""
         self.take_apart()
         MODES.plan = None
         RECORDER.turn_off()
+        hear_of_checks.remove(_hear_of_check)
         self.noting.__exit__()
 
     def scopes(self) -> Scopes | None:
@@ -345,6 +359,11 @@ class Recording(RecordedVersions, RecordedGradients):
             self.numbers[id(other)] = number
             self.values[number] = other
 
+    def note_checked(self, array: Any) -> None:
+        """The program checks the values of an array."""
+        if not self.inside and not self.reason:
+            self.checked.update(self.by_array.get(id(array), ()))
+
     def node_of(self, root: Any) -> int | None:
         for number, tensor in enumerate(self.values):
             if tensor.node is root:
@@ -369,21 +388,40 @@ class Recording(RecordedVersions, RecordedGradients):
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
+        self.before_write_in_part(tensor)
         if self.inside or self.reason:
             return
         if id(tensor) in self.numbers or any([may_share(value.array, tensor.array) for value in self.values]):
             self.refuse("a write in place into a tensor that the step has made")
             return
+        self.writes.append((len(self.calls), tensor.array))
         for place in list(self.current):
             if may_share(self.outside[place].tensor.array, tensor.array):
                 self.current.discard(place)
 
-    def detach(self, tensor: Any) -> Tensor:
-        """`tensor.detach()`, which is no op: the same memory."""
-        result = Tensor.wrap(tensor.array)
+    # --- checkpointed parts -----------------------------------------------------------------------------------------------------
+
+    def takes_parts(self) -> bool:
+        return not (self.inside or self.reason or self.differentiating)
+
+    def next_event(self) -> int:
+        return len(self.events)
+
+    def is_made_since(self, tensor: Any, event: int) -> bool:
+        """Whether the step has made a tensor from this event on."""
+        number = self.numbers.get(id(tensor))
+        return number is not None and any([number in other.results for other in self.events[event:]])
+
+    def end_for(self, reason: str) -> None:
+        self.refuse(reason)
+
+    def detach(self, tensor: Any, silent: bool = False) -> Tensor:
+        """`tensor.detach()`, or `tensor.data` if writes are not to be watched. It is no op: the same memory."""
+        result = detached(tensor, silent)
         if self.inside or self.reason or type(tensor) not in TENSORS or id(tensor) not in self.numbers:
             return result
         event = Event("detach", None, (("value", self.numbers[id(tensor)]),), 0, caller(2))
+        event.subject = silent
         event.results.append(self._new_value(result))
         self._over(event)
         return result
@@ -397,6 +435,7 @@ class Recording(RecordedVersions, RecordedGradients):
         finally:
             MODES.plan = plan
         self.current.clear()
+        self.writes.append((len(self.calls), None))
         event = Event("step", None, (), 0, caller(2))
         event.subject = optimizer
         self._over(event)
@@ -406,6 +445,12 @@ class Recording(RecordedVersions, RecordedGradients):
 def _is_its_own(tensor: Any) -> bool:
     """Whether the memory is the tensor's alone, so that NumPy cannot write into it behind its back."""
     return type(tensor.array) is not ndarray or tensor.array.base is None or tensor._requires_grad
+
+
+def _hear_of_check(array: Any) -> None:
+    """The plan has to keep an array whose values are checked: a walk checks them when all is computed."""
+    if type(MODES.plan) is Recording:
+        MODES.plan.note_checked(array)
 
 
 def names_down_to(frame: Any) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.autograd.nodes import FREED, Node
@@ -80,6 +81,8 @@ class Path:
             self.watch.field(outside.tensor, "_requires_grad", outside.grad)
             self.watch.field(outside.tensor, "_meta", outside.meta)
         self.watch.close()
+        stored = [event.args[0][1] for event in recording.events if event.kind == "store"]
+        self.stored = {id(tensor): tensor for tensor in [self.outside[place].tensor for place in stored]}
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
@@ -88,14 +91,17 @@ class Path:
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
         self.keyed: list[Step] = []  # those that draw random numbers
+        self.read: Any = None  # the bounds of the memory from outside that calls read where it is: see `waiting`
         self.used = recording.consumed()
         self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
         self.needed: Any = lambda: None  # gives what a backward pass from outside still needs the steps for
         self.forward = len(recording.calls)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
         self.result = recording.result
+        self.idle: Sequence[int] = ()  # places among the sizes of the arguments of those that no op gets
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
+        self.not_replayed = ""  # why there are none
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""

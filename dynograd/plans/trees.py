@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
+from dynograd.interpreter.tensor_parts import SILENT
 from dynograd.ops.readers import end_rest, with_quick_ways
 from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Value, new_handed
@@ -200,7 +201,8 @@ class Tree:
             place = len(self.handed)
             path.numbers.append(place)
             step.results.append(place)
-            value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None)
+            is_view = tensor._meta is not None and tensor._meta is not SILENT
+            value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), is_view)
             value.version = recording.writes_into(tensor.array)
             value.is_leaf = event.kind in ("flag", "place") and value.grad and tensor.node is None
             self.values.append(value)

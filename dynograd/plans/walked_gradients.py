@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.plans.gradients import are_plain, give_to
 from dynograd.plans.graph_passes import modes_of_rules, seeds_of
 from dynograd.plans.handed import Handed, stand_for
 from dynograd.tensor.tensor import Tensor
@@ -20,6 +21,7 @@ class WalkedGradients:
     handed: list[Any]
     running: bool
     values: list[Any]
+    with_gradient: list[int]  # leaves that the step has made and that got a gradient
 
     def _choices_of(self, kind: str, grad: int) -> Iterator[Any]:
         """The steps that the record has here of a kind."""
@@ -40,14 +42,11 @@ class WalkedGradients:
         through_ops = flags[1]
         begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
         for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
-            if self._go_to_one(choice, (outputs, inputs, begun_with, (*flags, modes_of_rules()))):
-                if not self.running:
-                    break
-                last, numbers, keyed = choice.subject
-                for step, source in keyed:
-                    step.key = source.key
-                self.at = last.next
-                return [None if number is None else self.handed[number] for number in numbers]
+            results = self._along(choice, (outputs, inputs, begun_with, (*flags, modes_of_rules())))
+            if results is not None:
+                return results
+            if not self.running:
+                break
         if self.running and any([isinstance(tensor, Handed) for tensor in (*outputs, *inputs, *(seeds or ()))]):
             self.leave("gradients that the record does not have here")
         return (
@@ -55,6 +54,35 @@ class WalkedGradients:
             if MODES.plan not in (None, self)
             else run(outputs, inputs, seeds, own)
         )
+
+    def _along(self: Any, choice: Any, args: tuple) -> list[Any] | None:
+        """The gradients that a step of the record gives, if these are its operands; afterwards the walk may have ended."""
+        if not self._go_to_one(choice, args) or not self.running:
+            return None
+        last, numbers, keyed = choice.subject
+        for step, source in keyed:
+            step.key = source.key
+        self.at = last.next
+        return [None if number is None else self.handed[number] for number in numbers]
+
+    def to_leaves(self: Any, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
+        """A backward pass that the record has as gradients of all leaves, which get these. Gives whether it is one."""
+        begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
+        flags = (keeps, through_ops, "leaves", modes_of_rules())
+        for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
+            if choice.args[3][1][2] != "leaves":
+                continue
+            leaves = self._actual(choice.args[1], choice.path)
+            if not through_ops and not are_plain(leaves):
+                continue
+            results = self._along(choice, (outputs, leaves, begun_with, flags))
+            if results is not None:
+                self.with_gradient += [leaf.value.number for leaf in leaves if isinstance(leaf, Handed)]
+                give_to(leaves, results, through_ops)
+                return True
+            if not self.running:
+                break
+        return False
 
     def run_hooks(self: Any, leaf: Any, number: int, step: int) -> bool:
         """A leaf with hooks gets its gradient: code of the program, which sees values and may write. False: all is run anew already."""

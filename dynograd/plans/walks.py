@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from sys import getrefcount
+from threading import get_ident
 from typing import Any
 
 from dynograd.arrays import Array, ndarray
@@ -17,9 +18,11 @@ from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
+from dynograd.plans.checkpointed.parts import Parts
+from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
-from dynograd.plans.handed import Handed, Read, become, new_handed
+from dynograd.plans.handed import Handed, Read, become, detached, new_handed
 from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.optimizer_steps import OptimizerStep
@@ -31,14 +34,16 @@ from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
-from dynograd.plans.versions import WalkedVersions
 from dynograd.plans.walked_gradients import WalkedGradients
+from dynograd.plans.writes.stores import WalkedStores
+from dynograd.plans.writes.versions import WalkedVersions
+from dynograd.plans.writes.waiting import is_apart
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Parts, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -59,10 +64,14 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         self.stale: set[int] = set()  # of those, the ones that were written since they were copied
         # Parts of the plan's memory that were copied whole, and how many calls were computed then.
         self.released: dict[int, Any] = {}
+        self.with_gradient: list[int] = []  # leaves that the step has made and that got a gradient
         self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
+        self.awaited: list[tuple[int, Tensor]] = []
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
+        self.forget_checks()
+        self.begin_parts()
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
@@ -81,7 +90,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def begin_along(self, path: Path) -> None:
         """A call begins that goes along this way as far as is known."""
         self.shared.walk = self
-        self.path = path
+        self.path, self.thread = path, get_ident()
         self.done, self.boundary = 0, -1  # calls computed; the last step that cannot be run anew
         self.holds = True  # tensors from outside are the recorded ones
         self._forget_step()
@@ -92,6 +101,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             return
         if self.read_numbers:
             self._show_mates()
+        for number in self.with_gradient:
+            if not self.references_to(number):
+                self.handed[number]._grad = None
         watch = self.watch
         row = watch.first_other()
         while row < watch.count:  # two rows for each of `results`
@@ -129,8 +141,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             else:
                 self._set_result(step)
 
-    def other(self, entry: Entry, below: Any, args: tuple) -> Any:
-        """An op whose code has not found what the record has here."""
+    def other(self, entry: Entry, below: Any, args: tuple, tried: tuple = ()) -> Any:
+        """An op whose code has not found what the record has here. `tried`: sizes that the walk has had at this op."""
         step = self.at
         if step.fresh is not None and step.of is entry and step.grad == MODES.grad and self._takes(step, args):
             return step.result if type(step.result) is not list else list(step.result)
@@ -160,8 +172,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
                 return choice.result if type(choice.result) is not list else list(choice.result)
-        if self.family is not None and self.family.adapt(entry, args):
-            return self.other(entry, below, args)
+        if self.family is not None and (sizes := self.family.adapt(entry, args, tried)):
+            return self.other(entry, below, args, (*tried, sizes))
         self.leave(f"{entry.key} came where the record has {told(step)}")
         return call_with(entry.function, entry.op, args)
 
@@ -185,7 +197,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             elif content != number and other is not path.outside[content].tensor:
                 return False
         array = value.array
-        if type(array) is not ndarray:
+        if type(array) is not ndarray or path.program.on_gpu:
             return False
         pointer = path.program.pointers.get(number)
         if pointer is not None and not path.open and is_alone(array):
@@ -201,7 +213,12 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
         settle(self.pointed)
-        if self.written or self.boundary >= 0:
+        if (
+            self.written
+            or self.boundary >= 0
+            or (self.waiting and not self.may_go_over(choice.path))
+            or (self.done and self.path.stored)
+        ):
             return False
         path = choice.path
         inputs = [
@@ -317,6 +334,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                     program.set_key(step.event, step.key)
             try:
                 self._run(program, start, stop)
+                if self.awaited:
+                    self.show_stored()
             except (
                 ArithmeticError,
                 LookupError,
@@ -326,6 +345,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
             ):  # the op that fails says so when it is run anew
                 self.done = start
                 self.leave("an op fails")
+                return
+        if self.waiting:
+            self.make_checks()
 
     def _run(self, program: Any, start: int, stop: int) -> None:
         """Computes calls; what someone has and the plan does not keep is copied in time."""
@@ -439,21 +461,40 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
+        self.before_write_in_part(tensor)
         if isinstance(tensor, Handed):
             self.leave("a recorded tensor is written in place", tensor)
             return
-        self.catch_up()
+        stale = [number for number, value in self.bound.items() if may_share(value.array, tensor.array)]
+        if stale or not is_apart(tensor.array, self.path, self.done, self.at.number, self.arena.whole):
+            self.catch_up()
         self.holds = False
         settle(self.pointed)
         if self.running:
             self.written.append((self.at.number, tensor, own_copy(tensor.array)))
-            for number, value in self.bound.items():
-                if may_share(value.array, tensor.array):
-                    self.stale.add(number)
+            self.stale.update(stale)
 
     def has_made(self, tensor: Any) -> bool:
         """Whether a tensor that is plain now is one of the record that was read in this step."""
         return self.running and any([self.handed[number] is tensor for number in self.read_numbers])
+
+    def takes_parts(self) -> bool:
+        """Whether a checkpointed part can begin."""
+        return self.running
+
+    def next_event(self) -> int:
+        return self.at.number
+
+    def is_made_since(self, tensor: Any, event: int) -> bool:
+        """Whether the step has made a tensor from this event on."""
+        if isinstance(tensor, Handed):
+            return self.first[tensor.value.number] >= event
+        return any([self.handed[number] is tensor and self.first[number] >= event for number in self.read_numbers])
+
+    def end_for(self, reason: str) -> None:
+        if self.running:
+            self.leave(reason)
+            self.owner.recording.refuse(reason)
 
     def before_own_kernel(self, tensor: Any) -> None:
         self.leave("a kernel of the program's own", tensor)
@@ -506,19 +547,26 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                 if isinstance(tensor, Handed):
                     become(tensor, tensor.array, freed(self.path, tensor.value), True)
 
-    def detach(self, tensor: Any) -> Tensor:
+    def detach(self, tensor: Any, silent: bool = False) -> Tensor:
         if not isinstance(tensor, Handed):
-            return Tensor.wrap(tensor.array)
+            return detached(tensor, silent)
         step = self.at
         for choice in (step, *step.others):
             event = choice.event
-            if event is not None and event.kind == "detach" and tensor is self.handed[choice.args[0][1]]:
+            if (
+                event is not None
+                and event.kind == "detach"
+                and event.subject is silent
+                and tensor is self.handed[choice.args[0][1]]
+                and self._is_as_read(choice.args[0][1])
+            ):
                 if choice is not step and not self._go_over(choice):
                     break
                 self.at = choice.next
                 return choice.result
-        self.leave(f"detach() came where the record has {told(step)}")
-        return Tensor.wrap(tensor.array)
+        if self.running:
+            self.leave(f"detach() came where the record has {told(step)}")
+        return tensor.data if silent else tensor.detach()
 
     # --- gradients and optimizers -----------------------------------------------------------------------------------------------
 
@@ -529,8 +577,10 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
         """A backward pass is to come. Gives whether that is done: the record has it here."""
         if not self.running or not any([isinstance(output, Handed) for output in outputs]):
             return False
+        if self.to_leaves(outputs, seeds, keeps, through_ops):
+            return True
         step = self.at
-        for choice in (step, *step.others):
+        for choice in (step, *step.others) if self.running else ():
             event = choice.event
             if event is None or event.kind != "backward" or through_ops:
                 continue
@@ -562,7 +612,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, Leaving):
                     self._add(added, choice.number)
                 return True
         self.leave("a backward pass that the record does not have here")
-        return False
+        return MODES.plan is not None and MODES.plan.backward(outputs, seeds, keeps, through_ops)
 
     def _outside_now(self, path: Path, place: int) -> Tensor:
         outside = path.outside[place]

@@ -10,7 +10,8 @@ import ctypes
 import functools
 import os
 import sys
-from types import ModuleType, SimpleNamespace
+from collections import OrderedDict, defaultdict
+from types import CellType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy
@@ -22,8 +23,11 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Watch", "can_watch", "compiled"]
 
-_REFERENCES, _TYPE, _LENGTH, _ITEMS, _ENTRIES = 0, 8, 16, 24, 32
+_REFERENCES, _TYPE, _LENGTH, _ITEMS, _ENTRIES, _VALUES = 0, 8, 16, 24, 32, 40
+_LENGTHS: dict[type, int] = {list: 16, tuple: 16, dict: 16, OrderedDict: 16, defaultdict: 16, set: 24, frozenset: 24}
 _COLLECTED = 16  # bytes ahead of an object that the garbage collector sees, which its size counts
+# Of a dict's keys: bytes that say as a power of 2 how long the index is, how many entries there are, and the index.
+_INDEX_SIZE, _COUNT, _INDEX = 9, 24, 32
 _SLOTS = {name: place_of(Tensor, name) for name in ("array", "_grad", "_meta", "_requires_grad")}
 
 
@@ -56,12 +60,49 @@ class Watch:
             LookupError: it keeps its entries where nobody expects them.
         """
         content = mapping[key]
-        places = _places_of(mapping, content)
-        if not places:
+        own = next(other for other in mapping if other is key or (hash(other) == hash(key) and other == key))
+        values = _word(id(mapping) + _VALUES)
+        place = _place_among(values, mapping, own) if values else _place_of(mapping, own)
+        if not place or _word(place) != id(content):
             raise LookupError("no entry has this content")
-        self._kept += mapping, content
-        self._rows.append((id(mapping) + _ENTRIES, _word(id(mapping) + _ENTRIES)))
-        self._rows += [(place, id(content)) for place in places]
+        self._kept += mapping, content, own
+        self._rows += [(id(mapping) + field, _word(id(mapping) + field)) for field in (_ENTRIES, _VALUES)]
+        self._rows += [(place, id(content))] if values else [(place - 8, id(own)), (place, id(content))]
+
+    def item(self, listed: list[Any], place: int) -> None:
+        """The list is as long as it is now, and has the item there that it has now."""
+        start = _word(id(listed) + _ITEMS)
+        self._kept += listed, listed[place]
+        self._rows += [(id(listed) + _LENGTH, len(listed)), (id(listed) + _ITEMS, start)]
+        self._rows.append((start + 8 * place, id(listed[place])))
+
+    def length(self, container: Any) -> None:
+        """The list, tuple, dict or set is as long as it is now.
+
+        Raises:
+            LookupError: it is of another class.
+        """
+        field = _LENGTHS.get(type(container))
+        if field is None:
+            raise LookupError("nobody knows where it keeps its length")
+        self._kept.append(container)
+        self._rows.append((id(container) + field, len(container)))
+
+    def attribute(self, owner: FunctionType | CellType, name: str) -> None:
+        """The function or cell has the attribute that it has now.
+
+        Raises:
+            LookupError: it keeps it where nobody expects it.
+        """
+        content, place = (
+            getattr(owner, name),
+            id(owner) + _field_of(FunctionType if isinstance(owner, FunctionType) else CellType, name),
+        )
+        word = _word(place)
+        if word != id(content) and not (word == 0 and content is None):
+            raise LookupError("no field has this content")
+        self._kept += owner, content
+        self._rows.append((place, word))
 
     def items(self, listed: list[Any]) -> None:
         """The list has the items that it has now, in the memory that it has now."""
@@ -127,11 +168,60 @@ def _word(address: int) -> int:
     return ctypes.c_int64.from_address(address).value
 
 
-def _places_of(mapping: dict[Any, Any], content: Any) -> list[int]:
-    """The addresses of the words with the content among the entries of a dict."""
+def _place_of(mapping: dict[Any, Any], key: Any) -> int:
+    """The address of the word with the content among the entries of a dict, right behind its own key; 0: there are several, or none."""
     start = _word(id(mapping) + _ENTRIES)
     count = sys.getsizeof(mapping) - type(mapping).__basicsize__ - _COLLECTED
-    return [place for place in range(start, start + count - 7, 8) if _word(place) == id(content)]
+    places = [place + 8 for place in range(start, start + count - 15, 8) if _word(place) == id(key)]
+    return places[0] if len(places) == 1 else 0
+
+
+def _place_among(values: int, mapping: dict[Any, Any], key: Any) -> int:
+    """The same of attributes of an object, whose keys are those of other objects of its class, too; their contents lie at `values`."""
+    offset, keys = _offset_of_values(), _word(id(mapping) + _ENTRIES)
+    first = keys + _INDEX + (1 << ctypes.c_uint8.from_address(keys + _INDEX_SIZE).value)
+    places = [place for place in range(_word(keys + _COUNT)) if _word(first + 16 * place) == id(key)]
+    return values + offset + 8 * places[0] if offset >= 0 and len(places) == 1 else 0
+
+
+@functools.cache
+def _field_of(kind: Any, name: str) -> int:
+    """How far behind the beginning of a function or a cell it has an attribute."""
+
+    def probe(x: object = kind, *, y: object = kind) -> tuple[object, object]:
+        return x, y
+
+    owner = probe if kind is FunctionType else CellType(probe)
+    content = id(getattr(owner, name))
+    places = [place for place in range(_LENGTH, kind.__basicsize__, 8) if _word(id(owner) + place) == content]
+    if len(places) != 1:
+        raise LookupError("no field has this content")
+    return places[0]
+
+
+@functools.cache
+def _offset_of_values() -> int:
+    """How far behind the beginning of an object's contents the first one lies; -1: they lie elsewhere."""
+    probe = _Probe()
+    probe.first, probe.second = object(), object()
+    values = _word(id(vars(probe)) + _VALUES)
+    if not values:
+        return -1
+    return next(
+        (
+            offset
+            for offset in (0, 8)
+            if [_word(values + offset), _word(values + offset + 8)] == [id(probe.first), id(probe.second)]
+        ),
+        -1,
+    )
+
+
+class _Probe:
+    """An object with two attributes."""
+
+    first: object
+    second: object
 
 
 @functools.cache
@@ -147,7 +237,8 @@ def can_watch() -> bool:
         return False
     mapping = {"first": tensors[0], "second": tensors[1]}
     return (
-        _word(id(tensors) + _LENGTH) == 2
+        all([_word(id(sort([1, 2])) + field) == 2 for sort, field in _LENGTHS.items() if sort in (list, tuple, set)])
+        and _word(id(mapping) + _LENGTH) == 2
         and _word(_word(id(tensors) + _ITEMS) + 8) == id(tensors[1])
-        and [len(_places_of(mapping, tensor)) for tensor in tensors] == [1, 1]
+        and [_word(_place_of(mapping, key)) for key in mapping] == [id(tensor) for tensor in tensors]
     )

@@ -7,6 +7,8 @@ comes from the new value; every view of the base makes its own anew from that wh
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -47,12 +49,35 @@ def ask(tensor: Any) -> None:
         MODES.recorder.before_write(tensor)
 
 
+def has_no_history(*values: Any) -> bool:
+    """Whether all tensors among the values are plain ones, and a write of them gives nobody a history."""
+    return all(
+        [
+            type(value) in TENSORS and not (MODES.grad and value._requires_grad)
+            for value in values
+            if isinstance(value, Tensor)
+        ]
+    )
+
+
+@contextlib.contextmanager
+def beside_plans() -> Iterator[None]:
+    """Inside, no compiled step records or compares ops: a write into a tensor from outside is computed where it stands."""
+    plan, MODES.plan = MODES.plan, None
+    try:
+        yield
+    finally:
+        MODES.plan = plan
+
+
 def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
     """Makes `target` hold `result`, which was computed from it: values, dtype rule, history, views."""
     if target._meta is not None:
         follow_base(target)
     if result._meta is not None:
         follow_base(result)
+    if guards and MODES.plan is not None and MODES.plan.store(target, result):
+        return target
     if guards and MODES.plan is not None and MODES.plan.may_renew(target, result):
         plan = MODES.plan
         fitting = result if plan.is_alike(target, result) else _fitting(target, result, who)
@@ -185,6 +210,8 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         follow_base(target)
     if source._meta is not None:
         follow_base(source)
+    if guards and MODES.plan is not None and MODES.plan.store(target, source):
+        return target
     if guards and MODES.plan is not None and MODES.plan.may_renew(target):
         return write_result(
             target, indexing.put_basic(target, _like(_beside(source, target), target.array, who), (Ellipsis,)), who
@@ -319,11 +346,17 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         recorded = getattr(type(value), "__dynograd_set_item__", None)
         if recorded is not None and recorded(self, index, value):
             return
+        known = value
         if MODES.plan is not None:
             if _renew_at(self, index, value):
                 return
-            (value,) = MODES.plan.settled((value,))
+            (known,) = MODES.plan.settled((value,))
         guards[0](self)
+        if MODES.plan is not None and has_no_history(self, known):
+            with beside_plans():
+                set_item(self, index, known)
+            return
+        value = known
     if self._meta is not None:
         follow_base(self)
     if not self._requires_grad and _write_plain(self, index, value):

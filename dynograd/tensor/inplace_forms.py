@@ -25,10 +25,12 @@ from dynograd.ops.layout.conversions import copied
 from dynograd.ops.op import Op, Writing, registry, standing
 from dynograd.tensor.inplace import (
     REPEATED,
+    beside_plans,
     check_writable,
     copy_,
     fill_,
     guards,
+    has_no_history,
     refuse_overlap,
     refuse_repeats,
     set_item,
@@ -86,9 +88,15 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
             if MODES.plan is not None:
-                if MODES.plan.may_renew(self):
+                if MODES.plan.may_renew(self) or MODES.plan.may_store(self):
                     return _renewed(self, function, args, kwargs, who)
-                args = MODES.plan.settled(args)
+                known = MODES.plan.settled(args)
+                named = dict(zip(kwargs, MODES.plan.settled(tuple(kwargs.values()))))
+                if has_no_history(self, *known, *named.values()):
+                    guards[0](self)
+                    with beside_plans():
+                        return quick(self, *known, **named)
+                args, kwargs = known, named
             if any([hasattr(type(argument), "__dynograd_settle__") for argument in args]):  # it waits: so may the write
                 return write_result(self, function(self, *args, **kwargs), who)
             guards[0](self)

@@ -117,7 +117,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def __new__(cls, *data: Any, device: Any = None, dtype: Any = None) -> Any:
         if cls is not Tensor and data and isinstance(data[0], Tensor):
-            return _init(object.__new__(cls), data[0].array)
+            return _init(object.__new__(cls), _memory_of(data[0]))
         result = object.__new__(cls)
         kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         place = arrays.check_device("Tensor", device)
@@ -126,7 +126,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         elif len(data) == 1 and not isinstance(data[0], int):
             value = data[0]
             if isinstance(value, Tensor):
-                array = value.array
+                array = _memory_of(value)
             elif isinstance(value, Size):
                 array = arrays.zeros(tuple(value), kind, place)
             else:
@@ -501,6 +501,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     @property
     def data(self) -> Tensor:
         """The same memory without history; writes to it are not watched."""
+        if MODES.plan is not None:
+            return MODES.plan.detach(self, True)
         result = object.__new__(Tensor)
         result.array = self.array
         result.node = result._grad = None
@@ -921,6 +923,12 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             arrays.record_stream(self.array, s)
 
 
+def _memory_of(tensor: Any) -> object:
+    """Its array, computed now if it is still to come."""
+    settle = getattr(type(tensor), "__dynograd_settle__", None)
+    return (tensor if settle is None else settle(tensor)).array
+
+
 def _init(result: Any, array: Any) -> Tensor:
     result.array = array
     result.node = result._grad = result._meta = None
@@ -1096,19 +1104,26 @@ def accumulate_grad(self: Tensor, g: Any) -> None:
 
 def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:
     """Gradients of `outputs` with respect to `inputs`, None where no path leads."""
-    roots = [
-        (edge_of(out), seed if create_graph else seed.array)
-        for out, seed in zip(outputs, seeds, strict=True)
-        if out.requires_grad
-    ]
-    result = run_backward(
-        roots,
-        retain_graph=create_graph,
-        create_graph=create_graph,
-        targets=[x if (edge := edge_of(x)) is None else edge for x in inputs],
-    )
-    assert result is not None
-    return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in result]
+
+    def run(outputs: Any, inputs: Any, seeds: Any, own: Any) -> list:
+        roots = [
+            (edge_of(out), seed if create_graph else seed.array)
+            for out, seed in zip(outputs, seeds, strict=True)
+            if out.requires_grad
+        ]
+        result = run_backward(
+            roots,
+            retain_graph=create_graph,
+            create_graph=create_graph,
+            targets=[x if (edge := edge_of(x)) is None else edge for x in inputs],
+        )
+        assert result is not None
+        return [g if g is None or isinstance(g, Tensor) else wrap(own(g)) for g in result]
+
+    if MODES.plan is None:
+        return run(outputs, inputs, seeds, arrays.as_result)
+    flags = (create_graph, create_graph, "transform")
+    return MODES.plan.gradients(run, tuple(outputs), tuple(inputs), tuple(seeds), arrays.as_result, flags)
 
 
 def take_memory(self: Tensor, source: Tensor) -> None:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from dynograd.amp import autocasting
-from dynograd.autograd.modes import MODES, enable_grad
+from dynograd.autograd.modes import MODES, enable_grad, no_grad
 from dynograd.base.random_streams import default_generator
 from dynograd.errors import user_level
 from dynograd.interpreter import TENSORS
@@ -31,6 +31,10 @@ __all__ = [
     "noop_context_fn",
     "set_checkpoint_early_stop",
 ]
+
+
+class RunsAsWritten(BaseException):
+    """A checkpointed function in a step that is compiled does what has to be done twice."""
 
 
 class CheckpointError(RuntimeError):
@@ -108,6 +112,10 @@ def checkpoint(
         )
     if context_fn is not noop_context_fn or debug:
         raise ValueError("checkpoint: Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    if preserve_rng_state and MODES.grad == 1 and MODES.plan is not None:
+        whole = MODES.plan.in_part(lambda: _once(function, args))
+        if whole is not None:
+            return whole[0]
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
 
 
@@ -324,6 +332,10 @@ def _without_reentry(
     early_stop: bool,
     with_random: bool,
 ) -> Any:
+    if with_random and context_fn is noop_context_fn and MODES.grad == 1 and MODES.plan is not None:
+        whole = MODES.plan.in_part(lambda: function(*args, **kwargs))
+        if whole is not None:
+            return whole[0]
     here, later = context_fn()
     if not MODES.grad or any(
         isinstance(argument, Tensor) and type(argument) not in TENSORS for argument in (*args, *kwargs.values())
@@ -371,6 +383,23 @@ def detach_variable(inputs: tuple) -> tuple:
     return tuple(results)
 
 
+def _warn_of_no_gradient() -> None:
+    warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
+
+
+def _once(function: Callable[..., Any], args: tuple) -> object:
+    """The same function where a compiled step sees to what is computed again."""
+    if not any([isinstance(argument, Tensor) and argument.requires_grad for argument in args]):
+        _warn_of_no_gradient()
+        with no_grad():
+            return function(*args)
+    result = function(*args)
+    for tensor in result if isinstance(result, (tuple, list)) else (result,):
+        if isinstance(tensor, Tensor) and tensor.is_floating_point() and not tensor.requires_grad:
+            raise RunsAsWritten
+    return result
+
+
 class CheckpointFunction(Function):
     """The `autograd.Function` behind `checkpoint(..., use_reentrant=True)`; programs call that.
 
@@ -396,7 +425,7 @@ class CheckpointFunction(Function):
             What it returns.
         """
         if MODES.grad == 0 and not any(isinstance(argument, Tensor) and argument.requires_grad for argument in args):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
+            _warn_of_no_gradient()
         ctx.run_function = run_function
         ctx.surroundings = _Surroundings(preserve_rng_state)
         ctx.others = [None if isinstance(argument, Tensor) else argument for argument in args]

@@ -30,6 +30,9 @@ class Level:
     def __init__(self) -> None:
         self.number = 0
         self.forms: dict[Node, dict[str, Any]] = {}
+        self.awaited: list[
+            tuple[Any, dict[str, Any]]
+        ] = []  # the same of results of compiled steps, whose nodes are still to come
         self.promoted: list[Any] = []
 
     def __enter__(self) -> Level:
@@ -41,6 +44,7 @@ class Level:
         _active.levels.remove(self)
         self.number = 0
         self.forms.clear()
+        self.awaited.clear()
         for tensor in self.promoted:
             _become(tensor, tensor.primal)
         self.promoted.clear()
@@ -216,12 +220,34 @@ def _remember(level: Level, op: Op, arguments: dict[str, Any], result: Any, outp
     for primal in outputs:
         while type(primal) is Dual:
             primal = primal.primal
-        if primal.node is not None:
-            node = primal.node.edges[0] if isinstance(primal.node, OutputNode) else primal.node
+        if not primal.requires_grad:
+            continue
+        awaited = type(primal) not in TENSORS
+        node = None if awaited else _node_of(primal)
+        if awaited or node is not None:
             forms = {name: _snapshot(arguments[name]) for name in op.array_names}
             forms["output"] = _snapshot(result)
-            level.forms[node] = forms
+            if node is None:
+                level.awaited.append((primal, forms))
+            else:
+                level.forms[node] = forms
             return
+
+
+def _node_of(primal: Tensor) -> Node | None:
+    """The node of the op that has given it."""
+    node: Any = primal.node
+    return node.edges[0] if isinstance(node, OutputNode) else node
+
+
+def _settle(level: Level) -> None:
+    """Notes what was awaited, where the nodes are there."""
+    awaited, level.awaited = level.awaited, []
+    for primal, forms in awaited:
+        if type(primal) not in TENSORS:
+            level.awaited.append((primal, forms))
+        elif (node := _node_of(primal)) is not None:
+            level.forms[node] = forms
 
 
 def _snapshot(value: Any) -> Any:
@@ -235,6 +261,8 @@ def _snapshot(value: Any) -> Any:
 def _as_saved(node: Node, name: str, value: Any) -> Any:
     """What a node saved, as the recorded backward sees it: with the tangents it had."""
     for level in reversed(_active.levels):
+        if level.awaited:
+            _settle(level)
         forms = level.forms.get(node)
         if forms is not None and name in forms:
             return _lifted(value, forms[name])

@@ -202,7 +202,10 @@ def by_two_backwards(function: Callable[..., Any], primals: Sequence[Any], tange
 
 def is_recorded(tensor: Any) -> bool:
     """Whether a derivative with respect to something outside may still be asked of `tensor`."""
-    return isinstance(tensor, Tensor) and (tensor.requires_grad or hasattr(type(tensor), "__dynograd_op__"))
+    if not isinstance(tensor, Tensor):
+        return False
+    cls = type(tensor)  # of those that take over ops, a value that is still to come is a plain tensor otherwise
+    return tensor.requires_grad or (hasattr(cls, "__dynograd_op__") and not hasattr(cls, "__dynograd_settle__"))
 
 
 def fresh(tensor: Tensor) -> Any:

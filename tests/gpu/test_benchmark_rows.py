@@ -14,7 +14,7 @@ def test_row_runs(name):
     assert found["moved"] or found["flops"]
 
 
-@pytest.mark.parametrize("name", ["mlp.small", "mlp", "gpt.small", "gpt"])
+@pytest.mark.parametrize("name", ["mlp.small", "mlp", "mlp.dropout", "chain.backward", "resnet20", "gpt.small", "gpt"])
 def test_row_of_training_is_compiled(name, monkeypatch):
     """Its steps go along a record, and are one graph and the launches of the optimizer."""
     compiled = []

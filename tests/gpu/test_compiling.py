@@ -43,6 +43,39 @@ def test_variants_compile_within_their_budgets(module, target, part, gpu_kernels
     assert not wrong, "\n".join(wrong)
 
 
+# Neighbours of a compiled step, as its graphs have them: results, and gradients of what they read.
+GROUPS = {
+    "forward": ("tanh(x * w + b)", "gelu(tanh(x * w + b) * c0 - w)", "where(truth, tanh(x), x * c1)"),
+    "backward": (
+        "g * sigmoid(y) * (1 - sigmoid(y)) + g * where(y < c0, y, 0)",
+        "(g * sigmoid(y) + silu(y)) * (1 - square(tanh(x)))",
+        "log1p(exp(x)) - lgamma(y)",
+    ),
+}
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+@pytest.mark.parametrize("name", GROUPS)
+def test_loops_of_neighbours_compile_within_their_budgets(name, rank, gpu_kernels_seen):
+    """One loop for formulas of several ops, flat and through strides, in float32 and float64."""
+    import numpy
+
+    from dynograd.interpreter import fusion
+    from dynograd.kernels.elementwise.loops_cuda import CudaLoop
+    from dynograd.kernels.formula import formulas
+
+    trees = tuple([fusion.expression(text) for text in GROUPS[name]])
+    used = sorted(formulas.names_in(*trees))
+    operands = tuple([one for one in used if not one.startswith("c")])
+    statics = tuple([one for one in used if one.startswith("c")])
+    for kind in ("float32", "float64"):
+        loop = CudaLoop(f"group_{name}", operands, statics, trees, frozenset({"truth"} & set(used)))
+        entry, variant = loop.to_check(numpy.dtype(kind), numpy.dtype(kind), rank)
+        for target in TARGETS:
+            assert not complaint(entry.kernel, variant, target)
+            gpu_kernels_seen["compiled"].add((entry.kernel.title, str(variant), target))
+
+
 def test_modules_with_kernels_are_found():
     found = kernel_variants.modules()
     named = [path.stem for path in kernel_variants.FOLDER.rglob("*_simt.py") if "simt_kernel" in path.read_text()]

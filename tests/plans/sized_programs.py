@@ -101,7 +101,7 @@ def causal_transformer_with_dropout(compile: Any) -> Any:
         def forward(self, x: Any) -> Any:
             x = x + self.places(torch.arange(x.shape[1]))
             q, k, v = self.qkv(x).chunk(3, -1)
-            return x + self.drop(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+            return x + self.drop(F.scaled_dot_product_attention(q, k, v, dropout_p=0.2, is_causal=True))
 
     return *trained(Tagger(Causal()), next_words, compile, torch.optim.SGD), lambda *sizes: (words(*sizes),)
 

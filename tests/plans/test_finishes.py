@@ -1,4 +1,4 @@
-"""Products that apply relu and its rule: the bits of the two passes one after the other, and only where nobody has what stands between."""
+"""Products with an end (an activation, its rule, a sum): the bits of the two passes one after the other, and only where nobody has what stands between."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.kernels.matmul import matmuls_numba as ends
 from dynograd.nn import functional as F
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.lowering.bound import run_launches
@@ -23,17 +24,37 @@ SPECIAL = (numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0)
 def test_bits_are_those_of_two_passes(dtype, extents, turned):
     m, n, k = extents
     random = numpy.random.default_rng(0)
-    x, y, bias, gate = [random.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n), (n,), (m, n))]
+    x, y, bias, beside = [random.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n), (n,), (m, n))]
     if turned:
         x = numpy.ascontiguousarray(x.T).T
-    x[:1, :5], gate.reshape(-1)[: len(SPECIAL)] = SPECIAL[: min(5, k)], SPECIAL
-    between, relu, gated = numpy.empty((m, n), dtype), numpy.empty((m, n), dtype), numpy.empty((m, n), dtype)
+    x[:1, :5], beside.reshape(-1)[: len(SPECIAL)] = SPECIAL[: min(5, k)], SPECIAL
+    between, relu, gated, gelu, slopes, total, again = [numpy.empty((m, n), dtype) for _ in range(7)]
     (launch,) = product(x, y, between, bias)
-    run_launches([launch, finished(launch, relu), finished(launch, gated, gate)])
+    run_launches(
+        [
+            launch,
+            finished(launch, ends.RELU, relu),
+            finished(launch, ends.RELU_RULE, gated, beside),
+            finished(launch, ends.GELU, again, gelu),
+            finished(launch, ends.GELU_RULE, slopes, beside),
+            finished(launch, ends.SUM, total, beside),
+        ]
+    )
+    assert again.tobytes() == between.tobytes()
+    assert gated.tobytes() == numpy.where(beside <= 0, numpy.dtype(dtype).type(0), between).tobytes()
+    assert total.tobytes() == (between + beside).tobytes()
     with torch.no_grad():
-        expected = torch.relu(torch.from_numpy(between)).numpy()
-    assert relu.tobytes() == expected.tobytes()
-    assert gated.tobytes() == numpy.where(gate <= 0, numpy.dtype(dtype).type(0), between).tobytes()
+        product_of, other = torch.from_numpy(between), torch.from_numpy(beside)
+        assert relu.tobytes() == torch.relu(product_of).numpy().tobytes()
+        rows = [(gelu, F.gelu(product_of)), (slopes, torch.ops.aten.gelu_backward(product_of, other))]
+        for result, expected in rows:
+            torch.testing.assert_close(
+                torch.from_numpy(result),
+                expected,
+                rtol=2e-6,
+                atol=1e-6 if dtype == "float32" else 1e-12,
+                equal_nan=True,
+            )
 
 
 def network(keep: bool) -> Any:

@@ -158,3 +158,18 @@ def test_what_backward_needs_later_is_copied():
         for gradient, p in zip(got, model.parameters()):
             torch.testing.assert_close(gradient, p.grad, rtol=1e-4, atol=1e-4)
         assert junk
+
+
+def test_beside_indices_that_are_checked() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(COLUMNS, 3)
+
+    @torch.compile
+    def step(x: Any, k: Any) -> Any:
+        return layer(x).log_softmax(1).gather(1, k.unsqueeze(1)).sum()
+
+    with torch.no_grad():
+        for n in range(6):
+            x, k = batch(n), torch.arange(ROWS) % 3
+            assert step(x, k).item() == pytest.approx(step.function(x, k).item(), rel=1e-5)
+    assert step.walked == 4 and step.walk.paths[0].program.pointers

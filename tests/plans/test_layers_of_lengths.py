@@ -145,6 +145,57 @@ def test_steps_with_packed_layers_are_walked(kind, form):
     assert not [call for way in report.ways for call in way.in_python], report
 
 
+def new_totals(form, compiled, steps):
+    """Steps whose lengths, and sums of lengths, are nearly always others."""
+    torch.manual_seed(0)
+    layer, out = nn.LSTM(6, 8, batch_first=True), nn.Linear(8, 3)
+    parameters = [*layer.parameters(), *out.parameters()]
+    optimizer = torch.optim.SGD(parameters, lr=1e-2)
+
+    def step(given, labels):
+        optimizer.zero_grad()
+        packed = nn.utils.rnn.pack_sequence(given, enforce_sorted=False) if form == "rows" else given
+        output, (state, _) = layer(packed)
+        loss = nn.functional.cross_entropy(out(state[-1]), labels)
+        if form == "packed":
+            loss = loss + output.data.square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = compiled(step)
+    random = numpy.random.default_rng(0)
+    results = []
+    for _ in range(steps):
+        rows = [
+            torch.from_numpy(random.standard_normal((length, 6)).astype("float32"))
+            for length in random.integers(2, 12, 8)
+        ]
+        given = nn.utils.rnn.pack_sequence(rows, enforce_sorted=False) if form == "packed" else rows
+        results.append(seen([step(given, torch.from_numpy(random.integers(0, 3, 8))), parameters]))
+    return results
+
+
+@pytest.mark.parametrize("form", ["packed", "rows"])
+def test_new_sums_of_lengths_are_walked_by_formula(form):
+    """Each row of a list has a size, which is none of what ops get: the packed tokens and the steps have."""
+    made = []
+
+    def compiled(function):
+        made.append(Compiled(function, dynamic=True))
+        return made[-1]
+
+    expected = new_totals(form, lambda function: function, 40)
+    with overwritten_between_steps():
+        results = new_totals(form, compiled, 40)
+    for step, (one, other) in enumerate(zip(expected, results)):
+        differing = difference(one, other, 2e-4)
+        assert differing is None, f"step {step}: {differing}\n{made[0].report()}"
+    report = made[0].report()
+    assert made[0].walked >= 25 and len(report.ways) <= 15, report
+    assert not [call for way in report.ways for call in way.in_python], report
+
+
 def test_batches_that_the_program_holds_go_one_way():
     """What stands at the place of a tensor that was another one in each step is one, also where it came before."""
     model = nn.Linear(6, 3)

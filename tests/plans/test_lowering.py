@@ -54,6 +54,8 @@ ROWS = [
     *[Row("dropout", _of(shape, numbers=(shape, 0.3, (5, 77))), name, (F,)) for shape, name in DRAWN],
     *[Row("dropout_add", _of(shape, shape, numbers=(0.3, (5, 77))), name, (F,)) for shape, name in DRAWN],
     Row("dropout", _of((6, 7), numbers=((6, 7), 1.0, (5, 77))), "all", (F,)),
+    Row("dropout", _of((3, 5, 4, 6), numbers=((3, 5, 1, 1), 0.3, (5, 77))), "channels", (F,)),
+    Row("dropout", lambda r, d: (strided(tensor(r, d, 5, 40, 30), (2, 0, 1)), (5, 40, 30), 0.3, (5, 77)), "turned", (F,)),
     # products
     Row("matmul", _of((3, 4), (4, 5))),
     Row("matmul", _of((70, 90), (90, 110)), "large"),
@@ -140,6 +142,19 @@ def test_launches_are_the_call(row, dtype, kind):
     check(row, dtype, kind)
 
 
+PICKED = [
+    *[Row("sort", _of((4, 6), numbers=(dim, dim == 0)), f"{dim}") for dim in (0, 1)],
+    *[Row("topk", _of((4, 6), numbers=(2, dim, True, True)), f"{dim}") for dim in (0, 1)],
+    *[Row("kthvalue", _of((4, 6), numbers=(2, 1, keep)), f"{keep}") for keep in (False, True)],
+    *[Row("median", _of((4, 6), numbers=(1, keep, False)), f"{keep}") for keep in (False, True)],
+]
+
+
+@pytest.mark.parametrize("row", PICKED, ids=lambda row: row.id)
+def test_gradients_of_what_sorting_has_picked(row):
+    check(row, F, "rule")
+
+
 def test_sum_of_gradients_goes_into_its_own_memory():
     first, second = numpy.arange(6.0).reshape(2, 3), numpy.ones((2, 3))
     total = numpy.full((2, 3), numpy.nan)
@@ -210,16 +225,24 @@ def test_what_has_no_form_stays_in_python():
     assert lower(mixed.call) is None
 
 
-@pytest.mark.parametrize("name, shapes", [("dropout", [(70, 301)]), ("dropout_add", [(9, 9)] * 2)])
-def test_a_draw_begins_at_the_place_that_the_step_says(name, shapes):
+@pytest.mark.parametrize(
+    "name, shapes, numbers",
+    [
+        ("dropout", [(70, 301)], ((70, 301), 0.3)),
+        ("dropout", [(70, 3, 10)], ((70, 3, 1), 0.3)),
+        ("dropout_add", [(9, 9)] * 2, (0.3,)),
+        ("scaled_dot_product_attention", [(2, 4, 64, 32)] * 3, (None, True, 0.2, 0.5)),
+    ],
+)
+def test_a_draw_begins_at_the_place_that_the_step_says(name, shapes, numbers):
     first, second = (5, 77), (6, 1 << 40)
-    numbers = [(shapes[0], 0.3, key) if name == "dropout" else (0.3, key) for key in (first, second)]
-    made, other = (Made(Row(name, _of(*shapes, numbers=rest)), F, 1) for rest in numbers)
+    made, other = (Made(Row(name, _of(*shapes, numbers=(*numbers, key))), F, 1) for key in (first, second))
     lowered = lower(made.call)
     lowered.draw[...] = second
     run(lowered)
     numpy.testing.assert_array_equal(made.call.outputs[0], other.call.outputs[0])
-    numpy.testing.assert_array_equal(made.node.mask, other.node.mask)
+    if name.startswith("dropout"):
+        numpy.testing.assert_array_equal(made.node.mask, other.node.mask)
     lowered.draw[...] = first
     run(lowered)
     assert (made.call.outputs[0] != other.call.outputs[0]).any()

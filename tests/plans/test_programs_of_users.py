@@ -8,7 +8,8 @@ import numpy
 import pytest
 
 import dynograd as torch
-import tests.plans.larger_programs  # noqa: F401 (enters its programs)
+import tests.plans.larger_programs
+import tests.plans.strange_programs  # noqa: F401 (both enter their programs)
 from dynograd.plans.compiling import Compiled
 from tests.plans.programs import PROGRAMS
 
@@ -54,8 +55,6 @@ def compile_all(made: list[Compiled]) -> Any:
 # Programs of which no step goes along a record, and why.
 LEFT = {
     "hooks": "a hook on a gradient",
-    "functional_transforms": "SharedProduct was not recorded",
-    "checkpointed": "nodes are watched",
 }
 
 

@@ -92,6 +92,21 @@ def steps(compiled_by):
     return results
 
 
+def test_a_large_input_beside_a_sparse_matrix():
+    """Where kernels read the input is tried on what the recorded step had: row starts, too, are those of a matrix."""
+    crow, col = torch.arange(COLUMNS + 1), torch.arange(COLUMNS)
+    values, x = torch.ones(COLUMNS), torch.ones(COLUMNS, 1 << 12)
+
+    def step(crow, col, x):
+        matrix = torch.sparse_csr_tensor(crow, col, values, (COLUMNS, COLUMNS))
+        return torch.sparse.mm(matrix, (x * 2).exp().neg()).sum(1)
+
+    compiled = Compiled(step, always=True)
+    for _ in range(5):
+        numpy.testing.assert_allclose(compiled(crow, col, x), step(crow, col, x), rtol=1e-5)
+    assert compiled.walked >= 3, compiled.report()
+
+
 def test_steps_are_walked():
     made = []
 

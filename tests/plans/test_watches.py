@@ -81,14 +81,92 @@ def test_the_tensor_of_a_number_is_expected_in_a_field():
     assert watch.holds()
 
 
-def test_a_dict_with_its_entries_elsewhere_is_refused():
-    class Plain:
-        def __init__(self):
-            self.first = torch.zeros(1)
+class Plain:
+    def __init__(self, first=None):
+        self.first, self.second = first, True
 
-    watch = Watch()
-    with pytest.raises(LookupError, match="no entry"):
-        watch.entry(vars(Plain()), "first")
+
+class Dict(dict):
+    pass
+
+
+def inner(x):
+    def function(y=2):
+        return x + y
+
+    return function
+
+
+# What is looked at beside tensors, and how it changes: (object, how, change).
+PLACES = {
+    "attribute": (lambda: Plain(1.5), lambda w, x: w.entry(vars(x), "first"), lambda x: setattr(x, "first", 2.5)),
+    "attribute that goes": (lambda: Plain(1.5), lambda w, x: w.entry(vars(x), "first"), lambda x: delattr(x, "first")),
+    "attribute of many": (lambda: Plain(True), lambda w, x: w.entry(vars(x), "second"), lambda x: vars(x).clear()),
+    "entry": (lambda: {"x": 1}, lambda w, x: w.entry(x, "x"), lambda x: x.update(x=2.5)),
+    "deleted and other": (
+        lambda: {"x": 1, "y": 1},
+        lambda w, x: w.entry(x, "x"),
+        lambda x: (x.pop("x"), x.update(z=1)),
+    ),
+    "item": (lambda: [1, 2], lambda w, x: w.item(x, 1), lambda x: x.__setitem__(1, 3)),
+    "item that goes": (lambda: [1, 2], lambda w, x: w.item(x, 1), lambda x: x.pop()),
+    "length of a list": (lambda: [1], lambda w, x: w.length(x), lambda x: x.append(1)),
+    "length of a dict": (dict, lambda w, x: w.length(x), lambda x: x.update(x=1)),
+    "length of a set": (lambda: {1}, lambda w, x: w.length(x), lambda x: x.add(2)),
+    "length of a set that shrinks": (lambda: {1, 2}, lambda w, x: w.length(x), lambda x: x.discard(2)),
+    "cell": (
+        lambda: inner(1.5).__closure__[0],
+        lambda w, x: w.attribute(x, "cell_contents"),
+        lambda x: setattr(x, "cell_contents", 2.5),
+    ),
+    "code": (
+        lambda: inner(1),
+        lambda w, x: w.attribute(x, "__code__"),
+        lambda x: setattr(x, "__code__", outer().__code__),
+    ),
+    "defaults": (
+        lambda: inner(1),
+        lambda w, x: w.attribute(x, "__defaults__"),
+        lambda x: setattr(x, "__defaults__", (3,)),
+    ),
+    "no defaults": (
+        lambda: inner(1),
+        lambda w, x: w.attribute(x, "__kwdefaults__"),
+        lambda x: setattr(x, "__kwdefaults__", {"y": 1}),
+    ),
+}
+
+
+def outer():
+    x = 1
+    return lambda y: x
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_changes_of_places_are_seen(name, words):
+    build, look, change = PLACES[name]
+    owner, watch = build(), Watch()
+    others = [build(), build()]  # objects of one class share the keys of their attributes
+    look(watch, owner)
+    watch.close()
+    assert watch.holds()
+    change(others[0])
+    assert watch.holds()
+    change(owner)
+    assert not watch.holds()
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda watch: watch.length(Dict(x=1)),
+        lambda watch: watch.attribute(Plain.__init__, "__class__"),
+        lambda watch: watch.entry({}, "first"),
+    ],
+)
+def test_what_lies_where_nobody_knows_is_refused(look):
+    with pytest.raises(LookupError):
+        look(Watch())
 
 
 def test_objects_kept_otherwise_stop_compile(monkeypatch):

@@ -19,6 +19,7 @@ from dynograd.kernels.build.sizes import TILED_PRODUCTS
 
 _PER_OPERATION = 6  # a fused multiplication in a tile takes about a sixth of a simple elementwise operation
 _FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
+_NOWHERE = numpy.zeros(2, numpy.uint64)
 _loops: list[Any] = []
 
 
@@ -295,15 +296,13 @@ def _rounded(array: Any, like: Any) -> Any:
 
 
 def _stream(p: float, place: tuple[int, int], kind: Any) -> tuple[Any, ...]:
-    """What draws words, seed and offset, below which word a weight is dropped, and the factor of the others."""
+    """What draws words, an array of seed and offset, below which word a weight is dropped, and the factor of the others."""
     random = import_module("dynograd.kernels.random.random_cpu")
-    unsigned = numpy.uint64
     if not p:
-        return 0, unsigned(0), unsigned(0), unsigned(0), kind.type(1)
+        return 0, _NOWHERE, numpy.uint64(0), kind.type(1)
     return (
         _kernels().address_of_words(),
-        unsigned(place[0]),
-        unsigned(place[1]),
-        unsigned(random.threshold_of(p)),
+        numpy.array(place, numpy.uint64),
+        numpy.uint64(random.threshold_of(p)),
         kind.type(1 / (1 - p) if p < 1 else 0),
     )

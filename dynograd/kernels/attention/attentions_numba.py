@@ -148,14 +148,16 @@ def _make(real, result, vector, top_of):
         logarithms,
         mask,
         words_at,
-        seed,
-        offset,
+        draw,
         threshold,
         factor,
         start,
         stop,
     ):
-        """out = softmax(scale * q @ k.T + mask) @ v, and for each query the logarithm of its sum of exp."""
+        """out = softmax(scale * q @ k.T + mask) @ v, and for each query the logarithm of its sum of exp.
+
+        `draw` is where the mask of dropout begins in its stream: seed and offset.
+        """
         group, most_rows, most_keys, features, values, causal, kind, window, _ = sizes[:9]
         q_strides, k_strides, v_strides, out_strides, mask_strides = (
             sizes[9:12],
@@ -255,8 +257,8 @@ def _make(real, result, vector, top_of):
                                 row,
                                 weights + (first + i) * keys + left,
                                 words_at,
-                                seed,
-                                offset,
+                                draw[0],
+                                draw[1],
                                 threshold,
                                 factor,
                                 words,
@@ -289,8 +291,7 @@ def _make(real, result, vector, top_of):
         logarithms,
         mask,
         words_at,
-        seed,
-        offset,
+        draw,
         threshold,
         factor,
         g_q,
@@ -400,7 +401,7 @@ def _make(real, result, vector, top_of):
                                 continue
                             if threshold > 0:
                                 place = weights + (first + i) * keys + left
-                                call(words_at, (seed, offset, place, across, np.int64(words.ctypes.data)))
+                                call(words_at, (draw[0], draw[1], place, across, np.int64(words.ctypes.data)))
                                 begin = place & 3
                                 for j in range(across):
                                     weight = exp(row[j] - top)

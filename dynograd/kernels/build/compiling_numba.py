@@ -8,6 +8,7 @@ slower code, the same results. Importing this loads Numba.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import logging
@@ -323,7 +324,7 @@ def _stamp_of(function: Callable[..., Any]) -> str:
     if source is not None:
         used = [value for value in function.__globals__.values() if hasattr(value, "py_func")]
         return kernel_cache.digest_of(
-            source, *sorted(_stamp_of(value.py_func) for value in used if value is not function)
+            source, *sorted(_stamp_of_helper(value.py_func) for value in used if value is not function)
         )
     texts: dict[str, str] = {}
     module = sys.modules.get(function.__module__)
@@ -331,6 +332,13 @@ def _stamp_of(function: Callable[..., Any]) -> str:
         texts[module.__name__] = _text_of(module)
         _collect_used(module, texts)
     return kernel_cache.digest_of(_code_of(function), *(text for _, text in sorted(texts.items())))
+
+
+@functools.lru_cache(
+    maxsize=512
+)  # generated texts use the same few helpers, and reading the texts of modules takes a millisecond
+def _stamp_of_helper(function: Callable[..., Any]) -> str:
+    return _stamp_of(function)
 
 
 def _collect(module: ModuleType | None, texts: dict[str, str]) -> None:

@@ -27,6 +27,9 @@ _DIRECT = {
     "quotient": "({0} / {1})",  # to 2 units in the last place, and takes constants: what row programs divide by
     "**": "math_triton.power({0}, {1})",
     "conj": "{0}",
+    # Rounded as what lies in memory between two ops is.
+    "in_float16": "{0}.to(tl.float16).to(ACC)",
+    "in_bfloat16": "{0}.to(tl.bfloat16).to(ACC)",
 }
 _WHOLE = {"floor", "ceil", "trunc", "round", "conj"}  # leave integers as they are
 

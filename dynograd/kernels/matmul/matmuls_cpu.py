@@ -89,11 +89,16 @@ def few_products(input: Any, other: Any) -> Any:
     batch, rows, inner = input.shape
     columns = other.shape[2]
     work = input.size * columns
-    if other.shape != (batch, inner, columns) or work >= _SMALL:
+    if other.shape != (batch, inner, columns) or work >= _SMALL or is_one_matrix(other):
         return None
     if inner * max(rows, columns) <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1):
         return numpy.matmul(input, other)
     return None
+
+
+def is_one_matrix(batch: Any) -> bool:
+    """Whether all matrices of a batch (B, N, M) are one and the same memory: what is multiplied with it is one matrix of all its rows."""
+    return batch.ndim == 3 and batch.shape[0] > 1 and not batch.strides[0]
 
 
 def linear_forward(input: Any, weight: Any, bias: Any) -> numpy.ndarray:
@@ -144,6 +149,10 @@ def _product(x: Any, y: Any, begin: Any, ordered: bool = False) -> numpy.ndarray
         if x.flags.c_contiguous:
             flat = x.reshape(_count(x.shape[:-1]), x.shape[-1])
             return _of_matrices(flat, y, begin, invariant).reshape(*x.shape[:-1], y.shape[1])
+    if x.ndim == 3 and begin is None and len(x) == len(y) and is_one_matrix(y) and not is_one_matrix(x):
+        count, rows, inner = x.shape
+        flat = x.reshape(count * rows, inner)
+        return matmul_forward(flat, y[0]).reshape(count, rows, y.shape[2])
     m, k = x.shape[-2:]
     n = y.shape[-1]
     lead = x.shape[:-2]

@@ -18,6 +18,7 @@ from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.tuning_cuda import tuned
 from dynograd.kernels.matmul import matmul_tiles
 from dynograd.kernels.matmul import matmuls_triton as device
+from dynograd.kernels.matmul.matmuls_cpu import is_one_matrix
 
 _HALVES = ("float16", "bfloat16")
 _FLOATS = (*_HALVES, "float32", "float64")
@@ -34,6 +35,9 @@ def matmul_forward(input: Any, other: Any) -> Any:
     """`input @ other` by NumPy's rules for dims."""
     rows = input if input.ndim > 1 else input.reshape(1, input.shape[0])
     columns = other if other.ndim > 1 else other.reshape(other.shape[0], 1)
+    if rows.ndim == 3 and len(rows) == len(columns) and is_one_matrix(columns) and not is_one_matrix(rows):
+        count, lines, inner = rows.shape
+        return multiply(rows.reshape(count * lines, inner), columns[0]).reshape(count, lines, columns.shape[2])
     out = multiply(rows, columns)
     shape = out.shape[:-2]
     if input.ndim > 1:

@@ -3,42 +3,69 @@
 import numpy as np
 
 from dynograd.kernels.build.addresses_numba import address, call, handle, vector32, vector64, word_at
-from dynograd.kernels.build.compiling_numba import chunked
+from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.formula.math_numba import maximum
+from dynograd.kernels.formula.normal_numba import normal_gate, normal_gate_slope
 from dynograd.kernels.tiles.tile_products_numba import COLUMNS, ROWS, products32, products64
 
 __all__ = [
     "COLUMNS",
-    "GATE",
+    "GELU",
+    "GELU_RULE",
     "NOTHING",
     "RELU",
+    "RELU_RULE",
     "ROWS",
+    "SUM",
     "functions",
     "handle",
     "products",
+    "products_with_ends",
     "vector_columns",
     "vector_rows",
 ]
 
-NOTHING, RELU, GATE = 0, 1, 2
-"""What a product does with its result: nothing; relu; 0 where the matrix `gate` is at most 0, as the backward of relu has it."""
+NOTHING, RELU, RELU_RULE, GELU, GELU_RULE, SUM = range(6)
+"""What becomes of a product's result c beside another matrix: nothing; c = relu(c); c = 0 where `other` is at most 0, as the backward of relu has it;
+other = gelu(c); c = c times the slope of gelu at `other`; c = c + other.
+"""
 
 
-def _make_products(real, result, vector):
+@compiled(inline=True)
+def _end(end, c, other, zero):
+    """A row of c and of the other matrix."""
+    if end == RELU:
+        for j in range(c.size):
+            c[j] = maximum(c[j], zero)
+    elif end == RELU_RULE:
+        for j in range(c.size):
+            c[j] = zero if other[j] <= zero else c[j]
+    elif end == GELU:
+        for j in range(c.size):
+            other[j] = normal_gate(c[j])
+    elif end == GELU_RULE:
+        for j in range(c.size):
+            c[j] = c[j] * normal_gate_slope(other[j])
+    else:
+        for j in range(c.size):
+            c[j] += other[j]
+
+
+def _make_products(real, result, vector, with_ends):
     scratch_size = result.scratch_size
     zero, size = real(0), real().itemsize
 
-    @chunked(key=real.__name__)
+    @chunked(key=f"{real.__name__}{' with ends' if with_ends else ''}")
     def products(
         functions, m, n, k, block_m, block_n, inner,
         a, a_outer, a_inner, transpose_a, lda,
         b, b_outer, b_inner, transpose_b, ldb,
         begin, begin_outer, begin_inner, begin_row,
-        c, c_outer, c_inner, ldc, finish, gate, gate_row, start, stop,
+        c, c_outer, c_inner, ldc, end, other, other_row, start, stop,
     ):  # fmt: skip
         """c = begin + op(a) @ op(b), items start to stop of outer x inner x blocks of rows x blocks of columns; strides in elements.
 
-        `finish` says what becomes of c while it is in the cache: see `NOTHING`.
+        `end` says what becomes of c while it is in the cache, where the kernel is one with ends: see `NOTHING`.
         """
         scratch = np.empty(scratch_size(min(m, block_m), min(n, block_n), k), real)
         at_a, at_b, at_c = address(a), address(b), address(c)
@@ -58,17 +85,13 @@ def _make_products(real, result, vector):
                 functions, transpose_a, transpose_b, min(block_m, m - top), min(block_n, n - left), k,
                 from_a, lda, from_b, ldb, from_begin, begin_row, to, ldc, np.int64(scratch.ctypes.data),
             ))  # fmt: skip
-            if finish != NOTHING:
+            if with_ends:
                 count = min(block_n, n - left)
                 for row in range(min(block_m, m - top)):
-                    sums = vector(to + row * ldc * size, count)
-                    if finish == RELU:
-                        for j in range(count):
-                            sums[j] = maximum(sums[j], zero)
-                    else:
-                        other = vector(address(gate) + ((top + row) * gate_row + left) * size, count)
-                        for j in range(count):
-                            sums[j] = zero if other[j] <= zero else sums[j]
+                    beside = to + row * ldc * size
+                    if other != 0:
+                        beside = address(other) + ((top + row) * other_row + left) * size
+                    _end(end, vector(to + row * ldc * size, count), vector(beside, count), zero)
         scratch[0] = 0  # alive until here
 
     return products
@@ -137,8 +160,12 @@ def _make_vector_columns(real, vector):
 
 
 products = {
-    np.dtype(np.float32): _make_products(np.float32, products32, vector32),
-    np.dtype(np.float64): _make_products(np.float64, products64, vector64),
+    np.dtype(np.float32): _make_products(np.float32, products32, vector32, False),
+    np.dtype(np.float64): _make_products(np.float64, products64, vector64, False),
+}
+products_with_ends = {
+    np.dtype(np.float32): _make_products(np.float32, products32, vector32, True),
+    np.dtype(np.float64): _make_products(np.float64, products64, vector64, True),
 }
 vector_rows = {
     np.dtype(np.float32): _make_vector_rows(np.float32, vector32),

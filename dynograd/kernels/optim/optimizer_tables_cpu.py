@@ -30,34 +30,44 @@ _WORK = {
 }  # fmt: skip
 
 
-def sgd_table_step(table, gradients, lr, momentum, dampening, weight_decay, nesterov, maximize):
+def sgd_table_step(table, gradients, *numbers):
     """See `sgd_step`. The buffers of rows that are new take the whole gradient."""
+    set_sgd(table, *numbers)
+    bad = table.compiled.begin(id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.steps, table.options)
+    if bad < 0:
+        _run(table, "momentum" if table.width else "plain")
+    return bad
+
+
+def set_sgd(table, lr, momentum, dampening, weight_decay, nesterov, maximize):
+    """The options of the next steps."""
     values = lr, momentum, dampening, weight_decay, nesterov, maximize
     if values != table.values:
         ahead, straight = (momentum, 1.0) if nesterov else (1.0, 0.0)
         table.options[:6] = _sign(maximize), weight_decay, lr, momentum, ahead, straight
         table.rates[:, 0] = 1.0 - dampening if table.new is None else np.where(table.new, 1.0, 1.0 - dampening)
         table.values = values if table.new is None else None
-    bad = table.compiled.begin(id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.steps, table.options)
-    if bad < 0:
-        _run(table, "momentum" if momentum else "plain")
-        table.new = None  # a row without gradient is not new either: its state is 0
-    return bad
 
 
-def adam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+def adam_table_step(table, gradients, *numbers):
     """See `adam_step`. The steps are counted in compiled code, which has the rates too: there may be few elements to a row."""
-    values = lr, beta1, beta2, eps, weight_decay, decoupled, maximize
-    if values != table.values:
-        shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
-        table.options[:7] = _sign(maximize), shrink, decay, 1 - beta1, beta2, 1 - beta2, eps
-        table.values = values
+    set_adam(table, *numbers)
     bad = table.compiled.begin_adam(
-        id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.rates, lr, beta1, beta2
+        id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.rates, table.numbers
     )
     if bad < 0:
         _run(table, "amsgrad" if table.width == 3 else "adam")
     return bad
+
+
+def set_adam(table, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+    """The options of the next steps."""
+    values = lr, beta1, beta2, eps, weight_decay, decoupled, maximize
+    if values != table.values:
+        shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
+        table.options[:7] = _sign(maximize), shrink, decay, 1 - beta1, beta2, 1 - beta2, eps
+        table.numbers[:] = lr, beta1, beta2
+        table.values = values
 
 
 def nadam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, momentum_decay, decoupled, maximize):
@@ -148,9 +158,13 @@ def _step(name, table, gradients, options, rates=None):
 
 
 def _run(table, name):
-    table.compiled.BLOCKS[name](
-        table.rows, table.rates, table.options, count=table.blocks, work=_WORK[name] * table.work
-    )
+    table.compiled.BLOCKS[name](table.rows, table.rates, table.options, count=table.blocks, work=work_of(table, name))
+    table.new = None  # a row without gradient is not new either: its state is 0
+
+
+def work_of(table, name):
+    """What a pass over all rows costs, in additions."""
+    return _WORK[name] * table.work
 
 
 def _sign(maximize):

@@ -230,11 +230,12 @@ def begin(listed, fields, dtype, rows, ranges, steps, like):
 
 
 @compiled
-def begin_adam(listed, fields, dtype, rows, ranges, rates, lr, beta1, beta2):
-    """`begin`, which writes the rows' (rate, scale of the root) into `rates`: rows of the same step share their powers."""
-    bad = read_gradients(listed, fields, dtype, rates.itemsize, rows, ranges)
-    if bad >= 0:
-        return bad
+def count_adam(rows, rates, numbers):
+    """Counts the steps of the rows that have a gradient, and writes their (rate, scale of the root): rows of the same step share their powers.
+
+    `numbers` are lr, beta1 and beta2.
+    """
+    lr, beta1, beta2 = numbers[0], numbers[1], numbers[2]
     known, rate, scale = -1.0, 0.0, 0.0
     for row in range(rows.shape[0] - 1):
         if rows[row, GRADIENT] == 0:
@@ -243,6 +244,14 @@ def begin_adam(listed, fields, dtype, rows, ranges, rates, lr, beta1, beta2):
         if step != known:
             known, rate, scale = step, lr / (1 - beta1**step), 1 / np.sqrt(1 - beta2**step)
         rates[row, 0], rates[row, 1] = rate, scale
+
+
+@compiled
+def begin_adam(listed, fields, dtype, rows, ranges, rates, numbers):
+    """`begin` for Adam, whose steps are counted by `count_adam`."""
+    bad = read_gradients(listed, fields, dtype, rates.itemsize, rows, ranges)
+    if bad < 0:
+        count_adam(rows, rates, numbers)
     return bad
 
 

@@ -47,6 +47,19 @@ def dropout_add(place, threshold, scale, x, residual, y, mask, columns, inner, t
 
 
 @chunked(noalias=True)
+def dropout_factors(place, threshold, scale, mask, columns, inner, total, start, stop):
+    """mask = 0 or `scale`."""
+    words = np.empty(columns + 8, np.uint32)
+    for tile in range(start, stop):
+        first = tile * columns
+        size = min(columns, total - first)
+        begin = words_of(place[0], place[1], first, size, words)
+        drawn, factors = words[begin : begin + size], mask[first : first + size]
+        for j in range(size):
+            factors[j] = scale if drawn[j] >= threshold else _ZERO
+
+
+@chunked(noalias=True)
 def dropout_gradient(g, mask, scale, gx, columns, inner, total, start, stop):
     """gx = g times 0 or `scale`."""
     for tile in range(start, stop):

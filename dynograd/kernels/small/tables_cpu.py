@@ -36,6 +36,7 @@ class StepTable:
         "dtype",
         "held",
         "new",
+        "numbers",
         "options",
         "ranges",
         "rates",
@@ -79,6 +80,7 @@ class StepTable:
         self.rates = np.zeros((count, 3), kind)
         self.counters: list[Any] = []  # other numbers that are counted, a vector of all parameters' each
         self.options = np.zeros(8, kind)
+        self.numbers = np.zeros(3)  # what the rates are made of, in float64
         self.values: Any = None  # the numbers that `options` were made of
 
     def overlaps(self) -> bool:

@@ -140,8 +140,7 @@ def batch_norm(
         return _by_running(input, weight, bias, running_mean, running_var, eps)
     out, mean, variance = batch_normalized(input, weight, bias, None, None, True, eps)
     if prod(shape):  # an empty batch teaches nothing
-        _move(running_mean, mean, momentum)
-        _move(running_var, variance, momentum)
+        _move(momentum, (running_mean, mean), (running_var, variance))
     return out
 
 
@@ -198,8 +197,9 @@ def instance_norm(
         return group_normalized(input, weight, bias, shape[1], eps)
     examples = reshaped(input, (1, shape[0] * shape[1], *shape[2:]))
     out, mean, variance = batch_normalized(examples, None, None, None, None, True, eps)
-    _move(running_mean, mean, momentum, shape[:2])
-    _move(running_var, variance, momentum, shape[:2])
+    if running_mean is not None:
+        mean, variance = [mean_dims(reshaped(batch.detach(), shape[:2]), (0,), False) for batch in (mean, variance)]
+    _move(momentum, (running_mean, mean), (running_var, variance))
     return by_channel(reshaped(out, shape), weight, bias)
 
 
@@ -218,11 +218,16 @@ def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_v
     return normalize(input, weight, bias, running_mean, running_var, False, eps)[0]
 
 
-def _move(running: Any, batch: Any, momentum: float, per_example: Any = None) -> None:
-    """Moves running statistics towards the batch's, in place and without history."""
-    if running is None:
-        return
-    batch = batch.detach()
-    if per_example is not None:
-        batch = mean_dims(reshaped(batch, per_example), (0,), False)
-    running.copy_(moved_statistics(running.detach(), batch, momentum))
+def _move(momentum: float, *statistics: tuple[Any, Any]) -> None:
+    """Moves running statistics towards the batch's, in place and without history; all are computed before the first is written."""
+    moved = [
+        (running, moved_statistics(_without_history(running), batch.detach(), momentum))
+        for running, batch in statistics
+        if running is not None
+    ]
+    for running, values in moved:
+        running.copy_(values)
+
+
+def _without_history(running: Array) -> Array:
+    return running.detach() if running.requires_grad else running

@@ -12,8 +12,10 @@ from dynograd.arrays.cuda_arrays import CudaArray, may_overlap
 
 __all__ = [
     "PLAIN",
+    "address_range",
     "bytes_alike",
     "extent",
+    "identity",
     "is_contiguous",
     "is_on_cpu",
     "is_writeable",
@@ -72,6 +74,21 @@ def extent(array: CudaArray) -> tuple[int, int]:
     low = sum([offset for offset in reach if offset < 0])
     high = sum([offset for offset in reach if offset > 0])
     return array.pointer + low, array.pointer + high + array.itemsize
+
+
+def address_range(array: Any) -> tuple[int, int]:
+    """The addresses that an array's elements lie between; (0, 0) where it has none."""
+    if not array.size:
+        return 0, 0
+    if type(array) is CudaArray:
+        return extent(array)
+    low, high = numpy.lib.array_utils.byte_bounds(array)
+    return low, high
+
+
+def identity(array: Any) -> tuple[Any, ...]:
+    """What two arrays have in common that are the same elements, laid out alike."""
+    return arrays.address_of(array), array.shape, array.strides, array.dtype
 
 
 def same_part(array: Any, whole: Any, other: Any) -> Any:

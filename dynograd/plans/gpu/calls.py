@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.arrays import SCALARS, as_result, cuda_arrays
+from dynograd.arrays import SCALARS, as_result
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import OutputNode, Partial
 from dynograd.kernels import kernel
 from dynograd.plans.calls import Call
-from dynograd.plans.gpu.places import Bindings, Place, Regions
+from dynograd.plans.gpu.places import Bindings, Place, Regions, new_array
 from dynograd.plans.passes import saved_of
 from dynograd.plans.python_forms import CopyForm, Forward, RuleForm, SumForm, call_with, results_of
+from dynograd.plans.writes.stores import StoreForm
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["GpuCall", "Unknown"]
+__all__ = ["GpuCall", "Unknown", "stamped"]
 
 _PLACED_KEYS = {"dropout", "dropout_add"}  # ops whose kernels read their place in the random stream from the device
 
@@ -73,11 +74,7 @@ class GpuCall:
         form: Any = call.compute
         if type(form) is Forward:
             self._take_op(form, regions)
-            if call.node is not None:
-                kept = [
-                    array for array in saved_of(call.node) if id(getattr(array, "storage", None)) in regions.staying
-                ]
-                self.node = _Stamped(kept)
+            self.node = stamped(call, regions)
         elif type(form) is RuleForm:
             self.uses = id(form.shadow)
             self.g = {0: form.g} if type(form.g) is not Partial else form.g.parts
@@ -87,6 +84,8 @@ class GpuCall:
             self.operands = [self._read(regions, array) for array in (form.total, form.part)]
         elif type(form) is CopyForm:
             self.operands = [self._read(regions, form.source)]
+        elif type(form) is StoreForm:
+            self.operands = [self._read(regions, form.source), self._read(regions, form.target)]
         else:
             raise Unknown(f"{call.kind} {call.name} at {call.line}")
 
@@ -137,6 +136,8 @@ class GpuCall:
             operands = [bindings.at(place) for place in self.operands]
             if self.kind == "sum":
                 results = [kernel("gradients", "add", operands[0])(*operands)]
+            elif self.kind == "store":
+                results = StoreForm(*operands)()
             else:
                 results = [self._copy(operands[0])]
         for place, result in zip(self.outputs, results):
@@ -166,12 +167,16 @@ class GpuCall:
     def _copy(self, source: CudaArray) -> CudaArray:
         place = self.outputs[0]
         assert place is not None
-        strides, shape = place.strides, place.shape
-        order = sorted(range(len(shape)), key=lambda dim: -strides[dim])
-        dense = cuda_arrays.empty(tuple([shape[dim] for dim in order]), place.dtype, source.device_index)
-        result = dense.transpose(tuple(sorted(range(len(order)), key=order.__getitem__)))
+        result = new_array(place, source.device_index)
         result[...] = source
         return result
+
+
+def stamped(call: Call, regions: Regions) -> _Stamped | None:
+    """What stands for the node of an op."""
+    if call.node is None:
+        return None
+    return _Stamped([array for array in saved_of(call.node) if id(getattr(array, "storage", None)) in regions.staying])
 
 
 def actual(value: Any, bindings: Bindings) -> object:

@@ -13,6 +13,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.cuda import allocator, graphs, streams
 from dynograd.errors import DynogradError
 from dynograd.plans.gpu.calls import GpuCall
+from dynograd.plans.gpu.loops import LoopCall, LoopGroup
 from dynograd.plans.gpu.places import Bindings, Place, whole_of
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import gives
@@ -33,7 +34,7 @@ class Piece:
     def __init__(self, stop: int, bindings: Bindings, nodes: dict[int, Any], lasting: bool) -> None:
         self.stop, self.bindings, self.nodes, self.lasting = stop, bindings, nodes, lasting
         self.graph: Any = None
-        self.call: GpuCall | None = None  # that is made between graphs
+        self.call: GpuCall | LoopCall | None = None  # that is made between graphs
         self.next: dict[tuple[int, frozenset[int]], Piece] = {}  # by where they end, and what else they keep
         self.shown: Any = None  # what the program tells of it
 
@@ -43,13 +44,24 @@ class Pieces:
 
     Args:
         calls: of the program.
+        groups: those of them that one loop computes.
         last: of each region the last call that reads or writes it.
         inputs: where inputs lie.
         device: the number of the GPU.
+        replaced: takes the names of groups that are computed call by call after all, for the report.
     """
 
-    def __init__(self, calls: list[GpuCall], last: list[int], inputs: Bindings, device: int) -> None:
-        self.calls, self.last, self.device = calls, last, device
+    def __init__(
+        self,
+        calls: list[GpuCall | LoopCall],
+        groups: list[LoopGroup],
+        last: list[int],
+        inputs: Bindings,
+        device: int,
+        replaced: list[str],
+    ) -> None:
+        self.calls, self.groups, self.last, self.device = calls, groups, last, device
+        self.replaced = replaced
         self.last_use: dict[int, int] = {}  # of nodes
         for number, call in enumerate(calls):
             for node in (call.makes, call.uses):
@@ -80,29 +92,64 @@ class Pieces:
         piece.graph.replay()
         return piece
 
-    def compute(self, before: Piece, stop: int, kept: frozenset[int], lasting: bool) -> Piece:
-        """The calls one by one, as they are written; what is not needed any more is let go at once."""
+    def compute(self, before: Piece, stop: int, kept: frozenset[int], lasting: bool, grouped: bool = False) -> Piece:
+        """The calls one by one, as they are written, or with groups of them `grouped`; what is not needed any more is let go at once."""
         bindings, nodes = Bindings(before.bindings.memory), dict(before.nodes)
         ends = self._ends(before, stop, kept)
+        groups = self._groups_of(before.stop, stop, kept) if grouped else {}
         plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
         MODES.plan = MODES.recorder = None
         MODES.grad = 0
         number = before.stop
         try:
-            for number in range(before.stop, stop):
-                call = self.calls[number]
-                call.compute(bindings, nodes)
-                for region in ends.get(number, ()):
-                    bindings.memory.pop(region, None)
-                for node in (call.makes, call.uses):
-                    if node and self.last_use[node] == number and node not in before.nodes:
-                        nodes.pop(node, None)
+            while number < stop:
+                group = groups.get(number)
+                if group is not None:
+                    group.loop.run(bindings)
+                    numbers, alone = range(number, group.last + 1), group.between
+                else:
+                    numbers = range(number, number + 1)
+                    alone = [number]
+                for number in alone:
+                    self.calls[number].compute(bindings, nodes)
+                for number in numbers:
+                    self._let_go(number, ends, bindings, nodes, before)
+                number = numbers.stop
         except Exception as error:
+            if not lasting:
+                self.undo_stores(before.stop, number, bindings)
             self.failed = number, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise
         finally:
             MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
         return Piece(stop, bindings, nodes, lasting)
+
+    def undo_stores(self, start: int, stop: int, bindings: Bindings) -> None:
+        """What calls have written into tensors from outside is again what it was before them."""
+        for call in reversed(self.calls[start:stop]):
+            if call.kind == "store":
+                old, target = call.outputs
+                assert old is not None and target is not None
+                bindings.at(target)[...] = bindings.at(old)
+
+    def _let_go(
+        self, number: int, ends: dict[int, list[int]], bindings: Bindings, nodes: dict[int, Any], before: Piece
+    ) -> None:
+        """What no call behind this one needs."""
+        call = self.calls[number]
+        for region in ends.get(number, ()):
+            bindings.memory.pop(region, None)
+        for node in (call.makes, call.uses):
+            if node and self.last_use[node] == number and node not in before.nodes:
+                nodes.pop(node, None)
+
+    def _groups_of(self, start: int, stop: int, kept: frozenset[int]) -> dict[int, LoopGroup]:
+        """The groups whose calls all lie in a piece, by their first ones, unless somebody needs what they do not write."""
+        return {
+            group.first: group
+            for group in self.groups
+            if start <= group.first and group.last < stop and group.unwritten.isdisjoint(kept)
+        }
 
     def _ends(self, before: Piece, stop: int, kept: frozenset[int]) -> dict[int, list[int]]:
         """The regions that are done with in a piece, by the number of the call."""
@@ -142,7 +189,7 @@ class Pieces:
                     fixed[...] = result
         return known
 
-    def _nodes_for(self, call: GpuCall, before: Piece) -> dict[int, Any]:
+    def _nodes_for(self, call: GpuCall | LoopCall, before: Piece) -> dict[int, Any]:
         """Where the node of a call between graphs stands: with the latest ones, which change from step to step."""
         return before.nodes if call.uses in before.nodes else self.nodes
 
@@ -152,15 +199,18 @@ class Pieces:
         """A piece that comes for the first time: computed call by call, captured, and compared."""
         if not before.lasting or self.count >= _MOST:
             return self.compute(before, stop, kept, False)
-        behind = [(whole, whole.copy()) for whole in self._memory_behind(before)]
+        stored = self._stored(before.stop, stop)
+        behind = [(whole, whole.copy()) for whole in (*self._memory_behind(before), *stored)]
         eager = self.compute(before, stop, kept, False)
-        expected = [array.numpy() for array in self._results(eager, before.stop, stop)]
+        expected = [array.numpy() for array in (*self._results(eager, before.stop, stop), *stored)]
         for whole, copied in behind:  # rules may write into what an op has saved
             whole[...] = copied
         graph = graphs.CUDAGraph()
         try:
             piece = self._captured(graph, before, stop, kept)
         except (DynogradError, RuntimeError, TypeError, ValueError):
+            if self._drop_groups(before.stop, stop):
+                return self.run(before, stop, kept)
             failed = range(before.stop, stop) if self.failed is None else [self.failed[0]]
             why = "" if self.failed is None else f": {self.failed[1]}"
             for number in failed:
@@ -173,9 +223,11 @@ class Pieces:
             if array.size and array.storage.pointer not in earlier:
                 whole_of(array.storage)[...] = 0xFF
         graph.replay()
-        if not gives([array.numpy() for array in results], expected, False):
+        if not gives([array.numpy() for array in (*results, *stored)], expected, False):
             for whole, copied in behind:
                 whole[...] = copied
+            if self._drop_groups(before.stop, stop):
+                return self.run(before, stop, kept)
             for number in range(before.stop, stop):
                 self.leave_out(number, "a graph of it gave something else than its calls")
             return self.run(before, stop, kept)
@@ -183,6 +235,14 @@ class Pieces:
         self.count += 1
         before.next[stop, kept] = piece
         return piece
+
+    def _drop_groups(self, start: int, stop: int) -> bool:
+        """Calls of a piece that goes wrong are computed one by one; False: they have been so before."""
+        inside = [group for group in self.groups if start <= group.first and group.last < stop]
+        for group in inside:
+            self.groups.remove(group)
+            self.replaced.append(f"group {group.name}")
+        return bool(inside)
 
     def leave_out(self, number: int, reason: str) -> None:
         """The call is made between graphs from now on, and with it what uses its node."""
@@ -199,7 +259,7 @@ class Pieces:
         with streams.StreamContext(_stream_of(self.device)):
             graph.capture_begin(self.pool, "thread_local")
             try:
-                return self.compute(before, stop, kept, True)
+                return self.compute(before, stop, kept, True, True)
             finally:
                 graph.capture_end()
 
@@ -211,6 +271,11 @@ class Pieces:
                 if type(array) is CudaArray and array.storage.nbytes:
                     storages[id(array.storage)] = array.storage
         return [whole_of(storage) for storage in storages.values()]
+
+    def _stored(self, start: int, stop: int) -> list[CudaArray]:
+        """The memory of tensors from outside that calls write."""
+        targets = [call.outputs[1] for call in self.calls[start:stop] if call.kind == "store"]
+        return list({target.pointer: target for target in targets if isinstance(target, CudaArray)}.values())
 
     def _results(self, piece: Piece, start: int, stop: int) -> list[CudaArray]:
         """What calls have made that is still there."""

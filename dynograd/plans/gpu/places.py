@@ -10,7 +10,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.plans.gpu.array_kinds import extent
 
-__all__ = ["Bindings", "Place", "Regions", "room_for", "whole_of"]
+__all__ = ["Bindings", "Place", "Regions", "new_array", "room_for", "whole_of"]
 
 
 class Place(NamedTuple):
@@ -119,6 +119,14 @@ class Bindings:
     def set_input(self, region: int, array: CudaArray) -> None:
         """The memory that is read for an input."""
         self.memory[region] = array.storage, extent(array)[0]
+
+
+def new_array(place: Place | CudaArray, device: int) -> CudaArray:
+    """New memory for an array that is laid out as the one at `place`, without gaps."""
+    strides, shape = place.strides, place.shape
+    order = sorted(range(len(shape)), key=lambda dim: -strides[dim])
+    dense = cuda_arrays.empty(tuple([shape[dim] for dim in order]), place.dtype, device)
+    return dense.transpose(tuple(sorted(range(len(order)), key=order.__getitem__)))
 
 
 def room_for(array: CudaArray) -> CudaArray:

@@ -15,8 +15,10 @@ from dynograd.autograd.modes import MODES
 from dynograd.cuda import copies
 from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.gpu.calls import GpuCall, Unknown
+from dynograd.plans.gpu.loops import LoopCall, LoopGroup, groups_of
 from dynograd.plans.gpu.pieces import Piece, Pieces
 from dynograd.plans.gpu.places import Bindings, Place, Regions, room_for, whole_of
+from dynograd.plans.gpu.pointwise import loops_of
 from dynograd.plans.programs import gives
 from dynograd.plans.recording import Recording
 from dynograd.tensor.tensor import Tensor
@@ -35,13 +37,18 @@ class GpuProgram:
     on_gpu = True
 
     def __init__(
-        self, recording: Recording, keeps: list[int], seeds: list[Any] | None = None, gradients: list[Any] | None = None
+        self,
+        recording: Recording,
+        keeps: list[int],
+        seeds: list[Any] | None = None,
+        gradients: list[Any] | None = None,
+        exact: bool = False,
     ) -> None:
-        """See `Program`."""
+        """See `Program`. `exact`: elementwise calls are computed by the kernels of eager mode, one by one."""
         self.keeps = keeps
         self.differing: list[str] = []
         self.replaced: list[str] = []
-        self.groups: list[Any] = []
+        self.groups: list[LoopGroup] = []
         self.pieces: list[int] = []
         self.names = tuple([(call.kind, call.name, call.in_place) for call in recording.calls])
         self._path: Any = None
@@ -64,10 +71,14 @@ class GpuProgram:
         rooms = iter(room)
         self.outside = [next(rooms) if outside in others else outside.array for outside in recording.outside]
         self.seeds = [(place, own_copy(seed)) for place, seed in zip(rooms, seeds or ())]
-        self.calls: list[GpuCall] = []
+        self.calls: list[GpuCall | LoopCall] = []
+        computed = {} if exact else loops_of(recording.calls)
         for number, call in enumerate(recording.calls):
             try:
-                self.calls.append(GpuCall(call, regions, number))
+                if number in computed:
+                    self.calls.append(LoopCall(call, computed[number], regions, number))
+                else:
+                    self.calls.append(GpuCall(call, regions, number))
             except Unknown as error:
                 self.differing.append(f"{error}, which reads what no call has written")
                 return
@@ -87,7 +98,8 @@ class GpuProgram:
         self.ends = [len(self.calls)] * len(self.places)
         self.arrays: list[Any] = [cuda_arrays.outline_of(tensor.array) for tensor in recording.values]
         self.gradients: list[Any] = [None] * len(self._gradients)
-        self.graphs = Pieces(self.calls, last, inputs, self.device)
+        self.groups = groups_of(recording.calls, computed, self._read_at_the_end(recording, gradients), regions)
+        self.graphs = Pieces(self.calls, self.groups, last, inputs, self.device, self.replaced)
         self.at = self.graphs.first
         self.memory = SimpleNamespace(buffers=_Buffers(self), bytes=0)
         self._make_keys()
@@ -96,6 +108,13 @@ class GpuProgram:
     def _all(recording: Recording) -> list[Any]:
         return [tensor.array for tensor in recording.values] + [outside.array for outside in recording.outside]
 
+    def _read_at_the_end(self, recording: Recording, gradients: list[Any] | None) -> list[CudaArray]:
+        """The arrays that somebody has when the recorded step is over."""
+        results = [number for event in recording.events if event.kind == "backward" for number in event.results]
+        arrays = [recording.values[number].array for number in (*self.keeps, *results)]
+        arrays += [array for array in gradients or () if array is not None]
+        return [*arrays, *[array for _, array in recording.own_gradients.values()]]
+
     def _say_what_is_kept(self, recording: Recording, last: list[int]) -> None:
         """Which regions are there when their last call is over: those of gradients, and what the program may have."""
         results = [number for event in recording.events if event.kind == "backward" for number in event.results]
@@ -103,6 +122,9 @@ class GpuProgram:
         for place in always:
             if type(place) is Place:
                 last[place.region] = len(self.calls)
+        for call in self.calls:  # what it held before is needed where the program leaves the record
+            if call.kind == "store" and type(call.outputs[0]) is Place:
+                last[call.outputs[0].region] = len(self.calls)
         self._last = last
         # (calls that are over when the value is there, its number, its region), in the order of the program
         self._made = [
@@ -170,11 +192,21 @@ class GpuProgram:
         ]
         piece, rest = self.at, frozenset(kept)
         assert piece.stop == start, "a program goes on where it has stopped"
-        while piece.stop < stop:
-            piece = self.graphs.run(piece, stop, rest)
-            self.pieces.append(piece.stop)
+        try:
+            while piece.stop < stop:
+                piece = self.graphs.run(piece, stop, rest)
+                self.pieces.append(piece.stop)
+        except BaseException:  # the walk runs these calls anew, after Ctrl-C, too
+            self.graphs.undo_stores(start, piece.stop, piece.bindings)
+            raise
         self.at = piece
         self._show(piece)
+
+    def before_store(self, number: int) -> CudaArray:
+        """What the target of a store held before it, in a step in which the call of this number was computed."""
+        place = self.calls[number].outputs[0]
+        assert place is not None
+        return own_copy(self.at.bindings.at(place))
 
     def _show(self, piece: Piece) -> None:
         """Tells where values lie now."""
@@ -262,7 +294,9 @@ class GpuProgram:
         self.memory.bytes = sum([whole_of(storage).nbytes for storage, _ in bindings.memory.values()])
         return not self.differing
 
-    def _check_call(self, call: GpuCall, recorded: Any, bindings: Bindings, nodes: dict[int, Any], exact: bool) -> None:
+    def _check_call(
+        self, call: GpuCall | LoopCall, recorded: Any, bindings: Bindings, nodes: dict[int, Any], exact: bool
+    ) -> None:
         plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
         MODES.plan = MODES.recorder = None
         MODES.grad = 0

@@ -147,3 +147,4 @@ def _one_hot(call: Call) -> Lowered | None:
 
 
 rules_in_parts("scatter_reduce", "gather", "gather_backward", "scatter", "scatter_number", "scatter_add")
+rules_in_parts("sort", "topk", "kthvalue", "median")  # what they have picked

@@ -18,6 +18,7 @@ from dynograd.plans.lowering.forms import Lowered, arguments_of
 __all__: list[str] = []
 
 _TASKS, _BOUNDS = 1, 2  # arguments of `attentions_numba.forward` and `backward`, by place
+_DRAWS = {"op": 12, "rule": 13}  # where seed and offset stand
 _NUMBERS = 11  # of a task
 
 
@@ -58,7 +59,7 @@ def _with_tasks(call: Call, query: Any, key: Any, step: int) -> list[Launch]:
         Launch(dense_tasks_numba.write_tasks, written, 1),
         Launch(launch.kernel, tuple(arguments), parts, launch.parts, launch.kept),
     ]
-    return Lowered(launches)
+    return Lowered(launches, draw=arguments[_DRAWS[call.kind]])
 
 
 # --- sequences of different lengths ---------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 __all__: list[str] = []
 
 _PRODUCT, _SCALED = formulas.parse("x * y"), formulas.parse("x * factor")
+_RSTD, _SUMMAND = formulas.parse("1 / sqrt(x + eps)"), formulas.parse("shift - x * y")
+_NEGATIVE = formulas.parse("-(x * y)")
 _MOVED, _QUOTIENT = formulas.parse("x * kept + y * share"), formulas.parse("x / count")
 
 
@@ -30,7 +32,9 @@ def _batch_norm(call: Call) -> list[Launch] | None:
     """The running statistics take the unbiased variance; where channels lie side by side, a factor is made between the kernels."""
     arguments = arguments_of(call)
     x, weight, variance = arguments["input"], arguments["weight"], call.outputs[2]
-    if not arguments["training"] or variance is None:
+    if not arguments["training"]:
+        return _by_running_statistics(call, arguments)
+    if variance is None:
         return call.launches
     merged = _named(call, "merged_moments")
     place = _named(call, "batch_norm") if merged is None else merged
@@ -50,6 +54,32 @@ def _batch_norm(call: Call) -> list[Launch] | None:
     count = x.size // max(x.shape[1], 1)
     unbiased = loops.launches_of("scale", [_SCALED], [variance], {"x": own}, {"factor": count / max(count - 1, 1)})
     return None if unbiased is None else [*launches, *unbiased]
+
+
+def _by_running_statistics(call: Call, arguments: dict[str, Any]) -> list[Launch] | None:
+    """Copies of them, and the factor and summand of each channel that they make."""
+    names = ("running_mean", "running_var", "bias")
+    mean, variance, bias = [arguments[name] for name in names]
+    place = _named(call, "channel_affine")
+    if place is None:
+        place = _named(call, "column_scaled")
+    if place is None or any([array is None or array.dtype != numpy.float32 for array in (mean, variance)]):
+        return call.launches
+    factor, summand = call.launches[place].arguments[-3:-1]
+    rstd = layouts.scratch(mean.shape, mean.dtype) if call.node is None else call.node.rstd
+    copies = [(call.outputs[1], mean), (call.outputs[2], variance)]
+    if call.node is not None:
+        copies.append((call.node.batch_mean, mean))
+    operands = {"x": mean, "y": factor} | ({} if bias is None else {"shift": bias})
+    parts = [
+        *[layouts.copy(target, source) for target, source in copies if target is not None],
+        loops.launches_of("rstd", [_RSTD], [rstd], {"x": variance}, {"eps": float(arguments["eps"])}),
+        _factor(factor, rstd, arguments["weight"]),
+        loops.launches_of("summand", [_NEGATIVE if bias is None else _SUMMAND], [summand], operands),
+    ]
+    if any([part is None for part in parts]):
+        return None
+    return [*[launch for part in parts for launch in part or ()], *call.launches]
 
 
 def _factor(target: Any, rstd: Any, weight: Any) -> list[Launch] | None:

@@ -67,14 +67,16 @@ def noted_form(call: Call) -> Lowered | None:
     """The noted launches, with what NumPy computes beside them; whether they are all that there is to the call is not proven."""
     if call.kind not in ("op", "rule") or not call.launches or getattr(call, "in_place", False):
         return None
-    if any([launch.returns for launch in call.launches]) or _draws(call):
+    if any([launch.returns for launch in call.launches]):
         return None
     assist = ASSISTANCE.get((call.kind, call.name))
     launches = call.launches if assist is None else assist(call)
     if launches is None:
         return None
     is_lowered = type(launches) is Lowered
-    places = launches.places if is_lowered else None
+    places, draw = (launches.places, launches.draw) if is_lowered else (None, None)
+    if draw is None and _draws(call):
+        return None
     reads = [value for value in call.inputs if isinstance(value, numpy.ndarray)]
     if any([value.dtype.kind not in "fcb" for value in reads]) and not call.op.row["bound"] and places is None:
         return None
@@ -82,7 +84,9 @@ def noted_form(call: Call) -> Lowered | None:
     if is_lowered and places is None:
         exact = launches.exact
     whole = [*_copies_in_order(call), *launches]
-    return Lowered(whole, exact, getattr(launches, "check", None), places=places)
+    drawn = draw if _draws(call) else None
+    scratch = getattr(launches, "scratch", ())
+    return Lowered(whole, exact, getattr(launches, "check", None), drawn, places, scratch=scratch)
 
 
 def _copies_in_order(call: Call) -> list[Launch]:

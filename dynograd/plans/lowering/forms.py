@@ -10,28 +10,40 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
 
-__all__ = ["FORMS", "IndexCheck", "Lowered", "arguments_of", "described", "form", "gradients_of"]
+__all__ = ["FORMS", "Check", "IndexCheck", "Lowered", "arguments_of", "described", "form", "gradients_of"]
 
 Form = Callable[..., "Lowered | None"]
 FORMS: dict[tuple[str, str], Form] = {}
 """(kind of the call, name) -> form(call, arguments by name); None from a form: the call stays in Python."""
 
 
-class IndexCheck:
-    """Lets an op say what is wrong where one of its index arrays leaves what it is for. The kernels leave out what follows such an index.
+class Check:
+    """Lets an op say what is wrong where numbers in its inputs' memory do not fit. The kernels are safe for such numbers.
 
     Args:
         call: of the op.
-        bounds: (index array, the least that it may hold, what it must be below).
+        values: what is looked at: arrays and numbers.
     """
 
-    def __init__(self, call: Any, bounds: list[tuple[Any, int, int]]) -> None:
-        self.call, self.bounds = call, bounds
+    def __init__(self, call: Any, *values: Any) -> None:
+        self.call, self.values = call, values
 
     def __call__(self) -> None:
-        for index, low, high in self.bounds:
-            if index.size and not (low <= index.min() and index.max() < high):
-                self.call.compute()
+        if not self.fits(*self.values):
+            self.call.compute()
+
+    def fits(self, *values: Any) -> bool:
+        raise NotImplementedError
+
+
+class IndexCheck(Check):
+    """Of index arrays that must not leave what they are for; the kernels leave out what follows such an index.
+
+    Its values are (index array, the least that it may hold, what it must be below).
+    """
+
+    def fits(self, *values: Any) -> bool:
+        return all([not index.size or (low <= index.min() and index.max() < high) for index, low, high in values])
 
 
 class Lowered(list[Launch]):
@@ -45,9 +57,10 @@ class Lowered(list[Launch]):
         draw: an array of seed and offset (uint64), where the launches look for the place in the random stream at which they draw.
         places: of launches that were noted, where they read whole numbers anew in each step: pairs of an array of such numbers and some that
             fit.
+        scratch: arrays of whole numbers beside the call's own, which the launches write before they read them.
     """
 
-    __slots__ = ("check", "draw", "exact", "places")
+    __slots__ = ("check", "draw", "exact", "places", "scratch")
 
     def __init__(
         self,
@@ -56,9 +69,10 @@ class Lowered(list[Launch]):
         check: Callable[[], None] | None = None,
         draw: Any = None,
         places: Sequence[tuple[Any, Any]] | None = None,
+        scratch: Sequence[Any] = (),
     ) -> None:
         super().__init__(launches)
-        self.exact, self.check, self.draw, self.places = exact, check, draw, places
+        self.exact, self.check, self.draw, self.places, self.scratch = exact, check, draw, places, scratch
 
 
 def form(kind: str, *names: str) -> Callable[[Form], Form]:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy
-
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.plans.calls import Call
+from dynograd.plans.gpu.array_kinds import PLAIN, address_range, identity
 from dynograd.plans.lowering.elementwise import Pointwise, Result, pointwise
 
 __all__ = ["Fused", "Reads", "fuse"]
@@ -35,13 +34,19 @@ class Fused(Call):
     computed: Any = None
 
 
-def fuse(calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], Any] = lambda array: 0) -> list[Call]:
+def fuse(
+    calls: Sequence[Call],
+    kept: Sequence[Any],
+    place_of: Callable[[Any], Any] = lambda array: 0,
+    computed_by: Callable[[Call], Pointwise | None] = pointwise,
+) -> list[Call]:
     """The calls, with groups of neighbouring elementwise ones as one call each.
 
     Args:
         calls: a segment of a plan, in order.
         kept: arrays that must exist when the segment has run: what the program, a later segment, or another reader has.
         place_of: what arrays that share memory have in common.
+        computed_by: what a call computes at each element, if it is one of that kind.
     Returns:
         A shorter list that leaves the same values in `kept`, and in what its own calls read.
     """
@@ -49,7 +54,7 @@ def fuse(calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], A
     result: list[Call] = []
     group: _Group | None = None
     for position, call in enumerate(calls):
-        computed = None if call.saved else pointwise(call)  # a loop writes results only
+        computed = None if call.saved else computed_by(call)  # a loop writes results only
         if computed is None or not computed.results:
             if group is not None and (
                 any([output is not None for output in call.outputs]) or not _computes_nothing(call)
@@ -82,34 +87,23 @@ class Reads:
         self.place_of = place_of
         self.by_place: dict[Any, list[tuple[int, tuple[int, int]]]] = {}  # (position of the reader, bounds)
         for array in kept:
-            self.by_place.setdefault(place_of(array), []).append((len(calls), _bounds(array)))
+            self.by_place.setdefault(place_of(array), []).append((len(calls), address_range(array)))
         for position, call in enumerate(calls):
             for value in call.inputs:
-                if isinstance(value, numpy.ndarray):
-                    self.by_place.setdefault(place_of(value), []).append((position, _bounds(value)))
+                if type(value) in PLAIN:
+                    self.by_place.setdefault(place_of(value), []).append((position, address_range(value)))
 
     def after(self, array: Any, members: set[int], position: int) -> bool:
         """Whether anything reads it, but calls at `members`, from `position` on."""
-        bounds = _bounds(array)
+        bounds = address_range(array)
         return any(
             reader > position and reader not in members and _meet(bounds, other)
             for reader, other in self.by_place.get(self.place_of(array), ())
         )
 
 
-def _bounds(array: Any) -> tuple[int, int]:
-    if not array.size:
-        return 0, 0
-    low, high = numpy.lib.array_utils.byte_bounds(array)
-    return low, high
-
-
 def _meet(first: tuple[int, int], second: tuple[int, int]) -> bool:
     return first[0] < second[1] and second[0] < first[1]
-
-
-def _identity(array: Any) -> tuple[Any, ...]:
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 class _Group:
@@ -133,26 +127,26 @@ class _Group:
         kind = kinds.pop() if kinds else self.kind
         if kinds or (self.members and (computed.shape != self.shape or (self.kind is not None and kind != self.kind))):
             return False
-        written = [(_bounds(result.array), result) for _, result in self.results]
+        written = [(address_range(result.array), result) for _, result in self.results]
         replaced: dict[str, Tree] = {}
         new: dict[tuple, tuple[str, Any]] = {}
         size = 0
         for name, array in computed.operands.items():
-            identity = _identity(array)
-            value = self.values.get(identity)
+            name_of_array = identity(array)
+            value = self.values.get(name_of_array)
             if value is not None:
                 replaced[name] = value[0]
                 size += value[1]
                 continue
-            if any([_meet(_bounds(array), bounds) for bounds, _ in written]):
+            if any([_meet(address_range(array), bounds) for bounds, _ in written]):
                 return False
-            known = self.operands.get(identity) or new.get(identity)
+            known = self.operands.get(name_of_array) or new.get(name_of_array)
             if known is None:
-                known = new[identity] = f"x{len(self.operands) + len(new)}", array
+                known = new[name_of_array] = f"x{len(self.operands) + len(new)}", array
             replaced[name] = formulas.name(known[0])
-        reads = [_bounds(array) for _, array in (*self.operands.values(), *new.values())]
+        reads = [address_range(array) for _, array in (*self.operands.values(), *new.values())]
         for result in computed.results:
-            bounds = _bounds(result.array)
+            bounds = address_range(result.array)
             if any([_meet(bounds, other) for other in reads]) or any([_meet(bounds, other) for other, _ in written]):
                 return False
         size += max([_size(result.tree) for result in computed.results])
@@ -171,7 +165,7 @@ class _Group:
             tree = formulas.substitute(result.tree, replaced)
             self.results.append((position, Result(tree, result.array)))
             if result.array.shape == self.shape:
-                self.values[_identity(result.array)] = tree, size
+                self.values[identity(result.array)] = tree, size
         return True
 
     def closed(self, reads: Reads) -> list[Call]:

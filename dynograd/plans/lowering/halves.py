@@ -57,7 +57,7 @@ def lower_halves(call: Call, lower: Callable[[Call], Lowered | None]) -> Lowered
             launches += [*rounded[1], *put]
     # Others may round between, in eager mode.
     rounds_once = call.op is None or call.op.kind == "elementwise" or call.name in ("linear", "matmul")
-    return Lowered(launches, form.exact and rounds_once)
+    return Lowered(launches, form.exact and rounds_once, draw=form.draw)
 
 
 class _NoKernelError(TypeError):

@@ -89,7 +89,7 @@ class _Indices:
         return self.read, -self.size * self.negative, self.size
 
     def check(self) -> IndexCheck:
-        return IndexCheck(self.call, [self.bounds()])
+        return IndexCheck(self.call, self.bounds())
 
 
 # --- tables -------------------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def _collected(call: Call, pairs: list[tuple[Any, Any]], padding: int | None, ta
         if cleared is None:
             return None
         launches += cleared
-    return Lowered(launches, exact=False, check=IndexCheck(call, bounds))
+    return Lowered(launches, exact=False, check=IndexCheck(call, *bounds))
 
 
 # --- x[index] -----------------------------------------------------------------------------------------------------------------

@@ -80,19 +80,20 @@ def is_product(launch: Launch) -> bool:
     return any([launch.kernel is kernel for kernel in matmuls_numba.products.values()])
 
 
-def finished(launch: Launch, out: Any, gate: Any = None) -> Launch:
-    """A launch of one product that writes relu of its result into `out`; with `gate` the result where that is above 0 or NaN, else 0.
+def finished(launch: Launch, end: int, out: Any, other: Any = None) -> Launch:
+    """A launch of a product that does something with its result while this is in the cache.
 
     Args:
-        launch: of one product.
-        out: laid out as the result of the launch is.
-        gate: likewise.
+        launch: of one product of matrices.
+        end: what, of `matmuls_numba.NOTHING` and the others.
+        out: where the result goes, laid out as that of the launch is.
+        other: the matrix beside it, likewise.
     """
     *arguments, _, outer, inner, row, _, _, _ = launch.arguments
-    end = (matmuls_numba.RELU, 0, 0) if gate is None else (matmuls_numba.GATE, matmuls_numba.handle(gate), row)
-    kept = (*launch.kept[:-1], out, *([] if gate is None else [gate]))
-    arguments = [*arguments, matmuls_numba.handle(out), outer, inner, row, *end]
-    return Launch(launch.kernel, tuple(arguments), launch.count, launch.parts, kept)
+    beside = (0, 0) if other is None else (matmuls_numba.handle(other), row)
+    kept = (*launch.kept[:-1], out, *([] if other is None else [other]))
+    arguments = [*arguments, matmuls_numba.handle(out), outer, inner, row, end, *beside]
+    return Launch(matmuls_numba.products_with_ends[out.dtype], tuple(arguments), launch.count, launch.parts, kept)
 
 
 def _has_rows(array: Any) -> bool:
@@ -167,12 +168,24 @@ def _with_two_dims(x: Any, y: Any, out: Any) -> tuple[Any, Any, Any]:
 
 
 def _of_matrices(x: Any, y: Any, out: Any) -> list[Launch] | None:
-    """A batch on the left of one matrix is one matrix of all its rows."""
+    """A batch on the left of one matrix, also of one that is stretched over the batch, is one matrix of all its rows."""
     if y.ndim == 2 and x.ndim > 2:
         rows, target = _flattened(x), _flattened(out)
         if rows is not None and target is not None:
             return product(rows, y, target)
+    if x.ndim == 3 and len(x) == len(y) and matmuls_cpu.is_one_matrix(y) and not matmuls_cpu.is_one_matrix(x):
+        return _of_one_matrix(x, y[0], out)
     return product(x, y, out)
+
+
+def _of_one_matrix(x: Any, y: Any, out: Any) -> list[Launch] | None:
+    """A batch times one matrix: one product of all rows."""
+    before: list[Launch] = []
+    rows, target = _rows(x, before), _flattened(out)
+    if rows is None or target is None:
+        return None
+    put = product(rows, y, target)
+    return None if put is None else [*before, *put]
 
 
 @form("rule", "matmul")

@@ -14,7 +14,7 @@ from dynograd.kernels.formula import formulas
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops
 from dynograd.plans.lowering.bound import assistance
-from dynograd.plans.lowering.forms import Lowered, arguments_of, gradients_of
+from dynograd.plans.lowering.forms import Check, Lowered, arguments_of, gradients_of
 
 __all__: list[str] = []
 
@@ -100,9 +100,8 @@ def _layer(call: Call) -> list[Launch] | None:
     arguments, steps, products = arguments_of(call), _launch(call, "steps"), _arguments(call, "row_blocks")
     if steps is None or products is None:
         return None
-    lengths, order = arguments["lengths"], None
+    lengths, order, layout = arguments["lengths"], None, _arguments(call, "lay_out")
     if lengths is not None:
-        layout = _arguments(call, "lay_out")
         if layout is None or not numpy.may_share_memory(layout[0], lengths):
             return None  # padded, or lengths that were converted
         order = layout[_ORDER] if arguments["ragged"] else None
@@ -119,12 +118,12 @@ def _layer(call: Call) -> list[Launch] | None:
         _unsorted(call.outputs[1], hidden, order),
         _unsorted(call.outputs[2], cells, order) if has_cells else [],
     )
-    if launches is None or lengths is None:
+    if launches is None or layout is None:
         return launches
     tokens, batch = arguments["input"].shape[0], lengths.size
     even = -(-(tokens - numpy.arange(batch)) // max(batch, 1))
     check = _Check(call, lengths, tokens, not arguments["ragged"])
-    return Lowered(launches, check=check, places=[(lengths, even)])
+    return Lowered(launches, check=check, places=[(lengths, even)], scratch=layout[1:])
 
 
 def _bias(bias: Any, first: Any, second: Any) -> list[Launch] | None:
@@ -140,17 +139,13 @@ def _bias(bias: Any, first: Any, second: Any) -> list[Launch] | None:
     )
 
 
-class _Check:
-    """Lets the op say what is wrong with lengths that do not fit its tokens. The kernels then take no steps."""
+class _Check(Check):
+    """Of lengths, which must fit the tokens; the kernels take no steps where they do not."""
 
-    def __init__(self, call: Call, lengths: Any, tokens: int, is_sorted: bool) -> None:
-        self.call, self.lengths, self.tokens, self.is_sorted = call, lengths, tokens, is_sorted
-
-    def __call__(self) -> None:
+    def fits(self, *values: Any) -> bool:
         from dynograd.kernels.recurrent.recurrent_layouts_numba import fit
 
-        if not fit(self.lengths, self.tokens, self.is_sorted):
-            self.call.compute()
+        return bool(fit(*values))
 
 
 # --- backward -----------------------------------------------------------------------------------------------------------------
@@ -180,3 +175,15 @@ def _layer_rule(call: Call) -> list[Launch] | None:
             behind.append(layouts.copy(second[split:], rest))
     launches = _joined(*before, call.launches, *behind)
     return Lowered(launches, places=()) if launches is not None and layout.kind in ("packed", "ragged") else launches
+
+
+# --- cells ----------------------------------------------------------------------------------------------------------------------
+
+
+@assistance("op", "lstm_step", "gru_step")
+def _cell(call: Call) -> Lowered | None:
+    """The kernel activates gates where they lie, in a copy."""
+    if len(call.launches) != 1:
+        return None
+    copied = layouts.copy(call.launches[0].arguments[0], call.inputs[0])
+    return None if copied is None else Lowered([*copied, *call.launches])

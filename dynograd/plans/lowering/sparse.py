@@ -9,7 +9,7 @@ import numpy
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.bound import assistance
-from dynograd.plans.lowering.forms import Lowered, arguments_of
+from dynograd.plans.lowering.forms import Check, Lowered, arguments_of
 
 __all__: list[str] = []
 
@@ -43,14 +43,10 @@ def _looked_at(call: Call, crow: Any, col: Any, columns: int) -> Lowered | None:
     return Lowered(call.launches, check=_Check(call, crow, col, columns), places=places) if call.launches else None
 
 
-class _Check:
-    """Lets the op say what is wrong with rows and columns."""
+class _Check(Check):
+    """Of rows and columns."""
 
-    def __init__(self, call: Call, crow: Any, col: Any, columns: int) -> None:
-        self.call, self.crow, self.col, self.columns = call, crow, col, columns
-
-    def __call__(self) -> None:
+    def fits(self, *values: Any) -> bool:
         from dynograd.kernels.matmul.sparse_products_numba import fit
 
-        if not fit(self.crow, self.col, self.columns):
-            self.call.compute()
+        return bool(fit(*values))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from dynograd.arrays import ndarray
@@ -10,8 +11,9 @@ from dynograd.interpreter.view_history import follow_base
 from dynograd.plans.recording import kind_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["ArgumentGuard", "NotReplayed", "form_of"]
+__all__ = ["OTHER_KIND", "ArgumentGuard", "NotReplayed", "form_of"]
 
+OTHER_KIND = "the dtype, layout or requires_grad of an argument"
 _NUMBERS = (int, str, bytes, bool, type(None))
 
 
@@ -64,13 +66,20 @@ class ArgumentGuard:
         if not staying.isdisjoint(map(id, self.tensors)):
             raise NotReplayed("an argument is a tensor that the step has from elsewhere as well")
         self.kinds = [kind_of(tensor) for tensor in self.tensors]
-        self.without = [tensor._grad is None for tensor in self.tensors]
+        # Of each tensor: whether it requires grad, and has no gradient; what no copy compares.
+        self.flags = [(tensor._requires_grad, tensor._grad is None) for tensor in self.tensors]
+        self.compared = [*enumerate(self.kinds)]  # those that are not compared as they are copied, by place
         self.aliases = self._aliases(self.tensors)
+        self.are_apart = len({*self.aliases}) == len(self.aliases)
 
     @staticmethod
     def _aliases(tensors: list[Any]) -> list[int]:
         places: dict[int, int] = {}
         return [places.setdefault(id(tensor), place) for place, tensor in enumerate(tensors)]
+
+    def copies(self, places: Collection[int]) -> None:
+        """The tensors at these places are compared when they are copied."""
+        self.compared = [(place, kind) for place, kind in self.compared if place not in places]
 
     def failed(self, args: tuple, kwargs: dict[str, Any], tensors: list[Any]) -> str:
         """What is another thing now, "" if nothing; puts the call's tensors into `tensors`."""
@@ -80,19 +89,23 @@ class ArgumentGuard:
                 return "an argument"
         elif form_of((args, kwargs), tensors, []) != self.form:
             return "an argument"
-        for tensor, kind in zip(tensors, self.kinds):
+        for tensor, (requires_grad, without) in zip(tensors, self.flags):
             if type(tensor) not in TENSORS:
                 return "the type of an argument"
             if tensor._meta is not None:
                 follow_base(tensor)
             if tensor.node is not None:
                 return "an argument, which has a history"
-            if kind_of(tensor) != kind:
-                return "the dtype, layout or requires_grad of an argument"
-        if [tensor._grad is None for tensor in tensors] != self.without:
-            return "whether an argument has a gradient"
-        if self._aliases(tensors) != self.aliases:
+            if tensor._requires_grad is not requires_grad or type(tensor.array) is not ndarray:
+                return OTHER_KIND
+            if (tensor._grad is None) is not without:
+                return "whether an argument has a gradient"
+        for place, kind in self.compared:
+            if kind_of(tensors[place]) != kind:
+                return OTHER_KIND
+        ids = {*map(id, tensors)}
+        if len(ids) != len(tensors) if self.are_apart else self._aliases(tensors) != self.aliases:
             return "which arguments are one tensor"
-        if not self.staying.isdisjoint(map(id, tensors)):
+        if not self.staying.isdisjoint(ids):
             return "an argument, which is a tensor that the step has from elsewhere"
         return ""

@@ -7,8 +7,9 @@ from typing import Any
 
 from dynograd.plans.replaying.arguments import NotReplayed
 from dynograd.plans.replaying.learning import modes
-from dynograd.plans.replaying.replays import Replay
+from dynograd.plans.replaying.replays import FAILS, Replay
 from dynograd.plans.replaying.traces import Trace
+from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
 
 __all__ = ["Replays"]
@@ -18,11 +19,10 @@ _MOST_SIZES = 64  # of one walk
 
 
 class _OfSize:
-    """The replays of a walk at one size, those that were made last first; the ways that have none."""
+    """The replays of a walk at one size, those that were made last first."""
 
     def __init__(self) -> None:
         self.replays: list[Replay] = []
-        self.refused: list[Any] = []
         self.walked: Any = None  # the way that was walked last
 
 
@@ -31,7 +31,7 @@ class Replays:
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
-        self.times = 0
+        self.times = self.refused = 0  # calls that were replayed; ways that are not
 
     def call(self, walk: Walk, sizes: tuple, args: tuple, kwargs: dict[str, Any]) -> list[object] | None:
         """What the function gives, alone in a list; None: the call is to be walked."""
@@ -41,16 +41,14 @@ class Replays:
         reason = ""
         for replay in known.replays:
             tensors: list[Any] = []
-            failed = replay.failed(args, kwargs, tensors)
-            if failed:
-                reason = reason or failed
-                continue
-            box = replay.run(tensors)
-            if box is None:
-                reason = "an op fails"
+            outcome = replay.failed(args, kwargs, tensors) or replay.run(tensors)
+            if isinstance(outcome, list):
+                self.times += 1
+                return outcome
+            reason = reason or outcome
+            if outcome is FAILS:
+                reason = FAILS
                 break
-            self.times += 1
-            return box
         self.owner.note_left(f"not replayed, since this is another one now: {reason}")
         return None
 
@@ -59,11 +57,10 @@ class Replays:
         known = walk.replays.get(sizes)
         if known is None or len(known.replays) >= _MOST_VARIANTS or sys.getprofile() is not None:
             return None
-        if any([path is known.walked for path in known.refused]):
+        if known.walked.not_replayed:
             return None
         if walk.path.program.on_gpu:
-            known.refused.append(walk.path)
-            self.owner.note_left("not replayed: it is computed on a GPU")
+            self._refuse(walk.path, "it is computed on a GPU", "")
             return None
         return Trace(walk, modes())
 
@@ -80,17 +77,28 @@ class Replays:
             del walk.replays[next(iter(walk.replays))]
         walk.replays[sizes] = known
         known.walked = walk.path
-        if trace is None or any([path is walk.path for path in known.refused]):
+        if trace is None or walk.path.not_replayed:
             return
         try:
             if walk.path.program.on_gpu:
                 raise NotReplayed("it is computed on a GPU")
             known.replays.insert(0, Replay(trace, args, kwargs, box))
         except NotReplayed as error:
-            known.refused.append(walk.path)
-            self.owner.note_left(f"not replayed: {error}", trace.line or "its end")
+            self._refuse(walk.path, str(error), trace.line or "its end")
             if self.owner.fullgraph:
                 raise RuntimeError(
                     f"compile: {self.owner.name} cannot be replayed, as fullgraph=True and mode='replay' ask: {error}, at "
                     f"{trace.line or 'its end'}. Leave fullgraph out, or change the program there."
                 ) from None
+
+    def _refuse(self, path: Path, reason: str, line: str) -> None:
+        """The way is walked from now on, at all its sizes."""
+        path.not_replayed = reason
+        self.refused += 1
+        self.owner.note_left(f"not replayed: {reason}", line)
+
+    def why_not(self) -> str:
+        """Why nothing is replayed, "" where something is, or the reason has been noted."""
+        if self.times or self.refused or not self.owner.ways:
+            return ""
+        return "not replayed: no way has been walked twice from its beginning to its end, the second time to be watched"

@@ -15,9 +15,12 @@ from dynograd.kernels.build.batch_invariance import USES
 from dynograd.kernels.build.determinism import are_deterministic_algorithms_enabled
 from dynograd.nn.hooks import any_global
 from dynograd.plans.handed import Handed
+from dynograd.plans.programs import nobody
 from dynograd.plans.replaying.arguments import ArgumentGuard, NotReplayed
-from dynograd.plans.replaying.notes import Call, Write
-from dynograd.plans.replaying.places import PLAIN, Guards
+from dynograd.plans.replaying.gradients import ReplayedGradients
+from dynograd.plans.replaying.guards import Guards
+from dynograd.plans.replaying.notes import Call, Moment, Write
+from dynograd.plans.replaying.places import PLAIN
 from dynograd.plans.replaying.traces import Trace
 from dynograd.plans.steps import Step
 from dynograd.tensor.tensor import Tensor
@@ -67,6 +70,8 @@ class Learned:
         self.end = Step(None, len(path.events), path)
         self.given = sorted(_count_values(self.result, {}))
         self.own_numbers = {place for place, number in enumerate(path.numbers) if number in self.given}
+        self.gradients = ReplayedGradients(self.walk, path, self.without, self.with_gradient)
+        self.arguments.copies({place for _, place in self.arguments_of})
         self.take_program()
         self.arguments.tensors = []
 
@@ -76,6 +81,8 @@ class Learned:
         self.program = path.program
         # Values that are given, and whose memory is used again: (after so many calls, number).
         self.ends = [(end, number) for end, number in path.ends if number in self.given]
+        grouped = [number for group in self.program.groups for number in group.gone]
+        self.is_held = nobody if self.own_numbers.isdisjoint(grouped) else self.own_numbers.__contains__
 
     # --- what a trace says ------------------------------------------------------------------------------------------------------
 
@@ -183,11 +190,11 @@ class Learned:
     def _take_checks(self, trace: Trace) -> None:
         """Checks of values: of arguments before all else, of what the step computes at their place."""
         self.checks: list[tuple[Any, int]] = []
-        self.later_checks: list[tuple[int, Any, int]] = []
+        self.later_checks: list[tuple[Moment, Any, int]] = []
         places = {id(tensor.array): place for place, tensor in enumerate(self.arguments.tensors)}
-        for number, check, (kind, content) in trace.checks:
+        for at, check, (kind, content) in trace.checks:
             if kind == "value":
-                self.later_checks.append((number, check, content))
+                self.later_checks.append((at, check, content))
             elif id(content) in places:
                 self.checks.append((check, places[id(content)]))
             elif not any([content is outside.array for outside in self.path.staying]) and not any(
@@ -205,7 +212,7 @@ class Learned:
         args = [self._operand(argument, trace) for argument in write.args]
         kwargs = {name: self._operand(argument, trace) for name, argument in write.kwargs.items()}
         view = "" if target is write.target else "data" if is_silent(write.target) else "detach"
-        return write.number, target, view, write.method, args, kwargs
+        return write.at, target, view, write.method, args, kwargs
 
     def _operand(self, argument: tuple[str, Any], trace: Trace) -> tuple[str, Any]:
         """What a write in place is called with, in each call."""
@@ -296,24 +303,23 @@ class Learned:
     def _actions(self, trace: Trace) -> list[tuple[Any, ...]]:
         """What is done between pieces of the program: (kind, calls of the program before it, step, what else)."""
         having = {id(leaf): leaf for leaf in self.with_gradient}
-        cleared = list(trace.without)
         events = self.path.events
         actions: list[tuple[Any, ...]] = []
-        writes, checks, late = list(self.writes), list(self.later_checks), list(self.late)
-        again = list(enumerate(self.again))
+        late = list(self.late)
+        notes: list[tuple[Moment, str, Any]] = [(write[0], "write", write) for write in self.writes]
+        notes += [(check[0], "check", check) for check in self.later_checks]
+        notes += [(again.at, "again", (place, again)) for place, again in enumerate(self.again)]
+        notes += [(at, "clear", leaves) for at, leaves in trace.without]  # before an optimizer, or what clips
+        notes.sort(key=lambda note: note[0], reverse=True)
         for step in [*self.path.steps, None]:
             number = len(events) if step is None else step.number
             calls = events[number - 1].calls if number else 0
-            while checks and checks[0][0] <= number:
-                actions.append(("check", calls, None, checks.pop(0)))
-            while writes and writes[0][0] <= number:
-                actions.append(("write", calls, None, writes.pop(0)))
-            while cleared and cleared[0][0] <= number:  # before an optimizer, or what clips
-                dropped = [leaf for leaf in cleared.pop(0)[1] if having.pop(id(leaf), None) is not None]
-                if dropped:
-                    actions.append(("clear", calls, None, dropped))
-            while again and again[0][1].number <= number:
-                actions.append(("again", calls, None, again.pop(0)))
+            while notes and notes[-1][0].number <= number:
+                _, kind, content = notes.pop()
+                if kind == "clear":
+                    content = [leaf for leaf in content if having.pop(id(leaf), None) is not None]
+                if content:
+                    actions.append((kind, calls, None, content))
             while late and late[0][0] <= number:
                 actions.append(("copy", calls, None, late.pop(0)[1:]))
             if step is not None and step.event.kind == "backward":

@@ -14,6 +14,7 @@ __all__ = [
     "Again",
     "Call",
     "Check",
+    "Moment",
     "Write",
     "bound_arguments",
     "code_of",
@@ -36,10 +37,17 @@ class Call(NamedTuple):
     draws: bool
 
 
-class Write(NamedTuple):
-    """A write in place into a tensor from outside: `number` is that of the step of the record that comes next; arguments are described."""
+class Moment(NamedTuple):
+    """When something was done: the number of the step of the record that comes next, and what had been noted before."""
 
     number: int
+    order: int
+
+
+class Write(NamedTuple):
+    """A write in place into a tensor from outside; arguments are described."""
+
+    at: Moment
     target: Tensor
     method: Callable[..., Any]
     args: tuple[Any, ...]
@@ -49,7 +57,7 @@ class Write(NamedTuple):
 class Check(NamedTuple):
     """Values that are looked at before they are used, such as indices: `check` raises what is wrong with `array`, which is described."""
 
-    number: int
+    at: Moment
     check: Callable[[Any], object]
     array: tuple[str, Any]
 
@@ -57,7 +65,7 @@ class Check(NamedTuple):
 class Again(NamedTuple):
     """A function that changes gradients in place, and is called again in each replay; `result` is what it gave."""
 
-    number: int
+    at: Moment
     function: Callable[..., Any]
     tensors: list[Tensor]
     kwargs: dict[str, Any]
@@ -83,8 +91,13 @@ def first_argument(frame: Any) -> object:
     return None
 
 
-def method_of(code: Any) -> Callable[..., Any] | None:
-    name = "__setitem__" if code.co_name == "set_item" else code.co_name
+def method_of(frame: Any) -> Callable[..., Any] | None:
+    """The method of tensors that a frame is of; forms in place of composed ops say in `who` which one they are."""
+    name = frame.f_code.co_name
+    if name == "set_item":
+        name = "__setitem__"
+    elif name == "guarded":
+        name = frame.f_locals["who"]
     return None if name == "__dynograd_write__" else getattr(Tensor, name, None)
 
 

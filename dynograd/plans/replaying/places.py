@@ -1,7 +1,6 @@
 """Places: where a step's Python looks for what decides what it does, and what stood there: attributes, globals, cells of closures, elements of lists.
 
-They are noted when a function of the program is entered, before it can change them; `changed` says afterwards what the step itself has changed,
-and `Guards` asks before each replay whether all is as it was.
+They are noted when a function of the program is entered, before it can change them; `changed` says afterwards what the step itself has changed.
 """
 
 from __future__ import annotations
@@ -11,14 +10,11 @@ import sys
 import types
 from collections import deque
 from collections.abc import Collection, Iterable
-from operator import is_
 from typing import Any
 from weakref import ref
 
 from dynograd.arrays import ndarray
-from dynograd.nn.hooks import any_global
 from dynograd.nn.module import Module
-from dynograd.ops.readers import CALLS
 from dynograd.optim.optimizer import Optimizer
 from dynograd.plans.handed import Handed
 from dynograd.plans.programs import Program
@@ -26,7 +22,7 @@ from dynograd.plans.reporting.naming import is_filled
 from dynograd.plans.walks import Walk
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Guards", "Places", "is_library"]
+__all__ = ["Places", "alike", "is_library"]
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _DEEPEST = 4  # objects within objects
@@ -164,7 +160,7 @@ class Places:
         self.note(type(module), f"{name}.__class__")
 
     def _optimizer(self, optimizer: Optimizer, name: str) -> None:
-        self.attributes.append((optimizer, "param_groups", optimizer.param_groups, f"{name}.param_groups"))
+        self.items.append((vars(optimizer), "param_groups", optimizer.param_groups, f"{name}.param_groups", False))
         self.lengths.append((optimizer.param_groups, len(optimizer.param_groups), f"{name}.param_groups"))
         for group in optimizer.param_groups:
             self.lengths.append((group["params"], len(group["params"]), f"{name}.param_groups"))
@@ -241,57 +237,6 @@ class Places:
         for container, length, name in self.lengths:
             if len(container) != length:
                 return name
-        return next((name for array, content, name in self.arrays if array.tobytes() != content), "")
-
-
-class Guards:
-    """Whether all places that a program names are as they were."""
-
-    def __init__(self, places: Places, names: Collection[str]) -> None:
-        rows = {
-            (id(container), key): (container, key, value, name)
-            for container, key, value, name, named in places.items
-            if not named or key in names
-        }
-        self.items = [(container, key) for container, key, _, _ in rows.values()]
-        self.values = [value for _, _, value, _ in rows.values()]
-        self.names = [name for _, _, _, name in rows.values()]
-        self.attributes = [(owner, attribute) for owner, attribute, _, _ in places.attributes]
-        self.contents = [value for _, _, value, _ in places.attributes]
-        self.attribute_names = [name for _, _, _, name in places.attributes]
-        self.containers = [container for container, _, _ in places.lengths]
-        self.lengths = [length for _, length, _ in places.lengths]
-        self.length_names = [name for _, _, name in places.lengths]
-        self.arrays = places.arrays
-        self.hooks, self.change = places.hooks, CALLS.change
-
-    def failed(self) -> str:
-        """What is another thing now; "" if nothing."""
-        try:
-            values = [container[key] for container, key in self.items]
-        except LookupError:
-            return "an attribute that is gone"
-        if not all(map(is_, values, self.values)):
-            for place, (now, before) in enumerate(zip(values, self.values)):
-                if not alike(now, before):
-                    return self.names[place]
-            self.values = values
-        contents = [getattr(owner, attribute, self) for owner, attribute in self.attributes]
-        if not all(map(is_, contents, self.contents)):
-            for place, (now, before) in enumerate(zip(contents, self.contents)):
-                if not alike(now, before):
-                    return self.attribute_names[place]
-            self.contents = contents
-        if list(map(len, self.containers)) != self.lengths:
-            lengths = zip(self.containers, self.lengths, self.length_names)
-            return next(name for container, length, name in lengths if len(container) != length)
-        if self.change is not CALLS.change:  # somebody may have given a module a hook
-            for hooks, name in self.hooks:
-                if hooks:
-                    return name
-            if any_global:
-                return "hooks of all modules"
-            self.change = CALLS.change
         return next((name for array, content, name in self.arrays if array.tobytes() != content), "")
 
 

@@ -11,11 +11,15 @@ from numpy import may_share_memory
 from dynograd.autograd.modes import MODES
 from dynograd.base.random_streams import default_generator
 from dynograd.plans.handed import Handed
+from dynograd.plans.recording import kind_of
+from dynograd.plans.replaying.arguments import OTHER_KIND
 from dynograd.plans.replaying.learning import Learned, modes
 from dynograd.plans.replaying.notes import Again
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Replay"]
+__all__ = ["FAILS", "Replay"]
+
+FAILS = "an op fails"
 
 
 class Replay(Learned):
@@ -31,8 +35,9 @@ class Replay(Learned):
             return "a parameter, or another tensor from outside"
         if reason := self.guards.failed():
             return reason
-        if any([leaf._grad is not None for leaf in self.without]) or any(
-            [leaf._grad is None for leaf in self.with_gradient]
+        if not self.gradients.are_those_of_replay() and (
+            any([leaf._grad is not None for leaf in self.without])
+            or any([leaf._grad is None for leaf in self.with_gradient])
         ):
             return "whether a parameter has a gradient"
         for place in self.late_arguments:
@@ -44,24 +49,36 @@ class Replay(Learned):
                 return "the gradient that is added to"
         return ""
 
-    def run(self, tensors: list[Any]) -> list[object] | None:
-        """What the function gives for these arguments, alone in a list; None: an op has raised before anything outside was changed."""
+    def _takes_arguments(self, tensors: list[Any]) -> bool:
+        """Copies the arguments into the plan's memory; False where one is of another kind."""
+        walk, outside = self.walk, self.path.program.outside
+        for number, place in self.arguments_of:
+            array, target = tensors[place].array, outside[number]
+            if not walk.copied_alike(id(array), id(target)):
+                if kind_of(tensors[place]) != self.arguments.kinds[place]:
+                    return False
+                target[...] = array
+        return True
+
+    def run(self, tensors: list[Any]) -> list[object] | str:
+        """What the function gives for these arguments, alone in a list; or why nothing outside was changed: `FAILS`, or an argument."""
         start = perf_counter()
         walk, path = self.walk, self.path
         if path.program is not self.program:
             self.take_program()
         walk.begin_along(path)
+        if walk.shared.path is not path:
+            walk.shared.make_room(walk, path)
+        if not self._takes_arguments(tensors):
+            return OTHER_KIND
         walk.given = self.given
         random = default_generator.state() if self.draws else None
         self.replaced: list[tuple[Any, Any]] = []
         drawn = self._draw()
         program = path.program
-        if walk.shared.path is not path:
-            walk.shared.make_room(walk, path)
         outside, bound = program.outside, walk.bound
         for number, place in self.arguments_of:
-            bound[number] = tensor = tensors[place]
-            outside[number][...] = tensor.array
+            bound[number] = tensors[place]
         for number, tensor in self.constants:
             bound[number] = tensor
             outside[number][...] = tensor.array
@@ -120,7 +137,7 @@ class Replay(Learned):
                 leaf._grad = gradient
             for leaf in self.without:
                 leaf._grad = None
-            return None
+            return FAILS
         finally:
             walk.running, self.replaced = False, []
         path.replayed += 1
@@ -146,13 +163,17 @@ class Replay(Learned):
             program = self.path.program
             for end, number in self.ends:  # what is given and overwritten before the end is copied in time
                 if start <= end < stop:
-                    program.run(start, end, self.own_numbers.__contains__)
+                    program.run(start, end, self.is_held)
                     walk.copies[number] = walk.own(number)
                     start = end
-            program.run(start, stop, self.own_numbers.__contains__)
+            program.run(start, stop, self.is_held)
 
     def _assign(self, step: Any, leaves: list[tuple[int, int, bool]], calls: int) -> None:
         walk = self.walk
+        if self.gradients.is_of(step) and self.gradients.are_those_of_replay():
+            walk.assigned |= self.gradients.numbers
+            walk.at = step.next
+            return
         handed, counts = walk.handed, walk.counts
         added = []
         for place, number, had in leaves:
@@ -193,9 +214,9 @@ class Replay(Learned):
             )
 
     def _write_again(self, write: tuple[Any, ...], tensors: list[Any]) -> None:
-        number, target, view, method, args, kwargs = write
+        at, target, view, method, args, kwargs = write
         walk = self.walk
-        walk.written.append((number, target, None))
+        walk.written.append((at.number, target, None))
         if view:
             target = target.data if view == "data" else target.detach()
         walk.holds = False
@@ -220,7 +241,7 @@ class Replay(Learned):
         return content
 
     def _call_again(self, call: Again) -> object:
-        number = call.number
+        number = call.at.number
         self.walk.at = self.path.steps[number] if number < len(self.path.steps) else self.end
         try:
             return self.walk._with_gradients(lambda: call.function(call.tensors, **call.kwargs))

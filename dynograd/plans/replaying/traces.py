@@ -33,6 +33,7 @@ from dynograd.plans.replaying.notes import (
     Again,
     Call,
     Check,
+    Moment,
     Write,
     bound_arguments,
     code_of,
@@ -106,9 +107,8 @@ class Trace:
         self.writes: list[Write] = []
         self.checks: list[Check] = []
         self.again: list[Again] = []
-        self.without: list[
-            tuple[int, list[Any]]
-        ] = []  # (number of the step that comes next, leaves without a gradient)
+        self.without: list[tuple[Moment, list[Any]]] = []  # leaves without a gradient
+        self._notes = itertools.count()
         self.numbers: dict[int, int] = {}  # of recorded tensors, by id, as the function ends
         self.references: list[int] = []  # to them, by others than the record
         self._open: list[tuple[Any, Any]] = []  # frames that make tensors, with what they are called with
@@ -119,6 +119,9 @@ class Trace:
         self._aside: Any = None  # a frame of the walk's own, in which nothing is the program's
         self._handlers: dict[types.CodeType, Callable[[Any], None]] = {}
         self._enter()
+
+    def _now(self) -> Moment:
+        return Moment(self.walk.at.number, next(self._notes))
 
     def _enter(self) -> None:
         handlers = self._handlers
@@ -310,9 +313,9 @@ class Trace:
                 if type(tensor) is not Handed and tensor.array is array
             ]
             where = ("value", numbers[0]) if numbers else ("array", array)
-            self.checks.append(Check(self.walk.at.number, check, where))
+            self.checks.append(Check(self._now(), check, where))
         elif type(owner := getattr(array, "owner", None)) is Handed:
-            self.checks.append(Check(self.walk.at.number, check, ("value", owner.value.number)))
+            self.checks.append(Check(self._now(), check, ("value", owner.value.number)))
             self._set_aside(frame)
 
     def _read_number(self, frame: Any) -> None:
@@ -384,7 +387,7 @@ class Trace:
 
     def _note_gradients(self) -> None:
         without = [leaf for leaf, _ in self.places.gradients if leaf._grad is None]
-        self.without.append((self.walk.at.number, without))
+        self.without.append((self._now(), without))
 
     def _clear(self, frame: Any) -> None:
         if not frame.f_locals["set_to_none"]:
@@ -403,7 +406,7 @@ class Trace:
         (function, kwargs), self._clipping = self._clipping, None
         if has_tensors(list(kwargs.values())):
             self.refuse(f"{function.__name__} is called with a number that is a tensor")
-        self.again.append(Again(self.walk.at.number, function, self._listed, kwargs, result))
+        self.again.append(Again(self._now(), function, self._listed, kwargs, result))
 
     # --- writes -----------------------------------------------------------------------------------------------------------------
 
@@ -418,14 +421,14 @@ class Trace:
                 self.refuse("a tensor is given other memory", frame)
                 return
             if first_argument(outer) is target:
-                if method_of(code) is not None and is_library(outer.f_globals.get("__name__", "")):
+                if method_of(outer) is not None and is_library(outer.f_globals.get("__name__", "")):
                     outermost = outer
             elif outermost is not None and code.co_name not in ("ask", "_other_write"):
                 break
         if outermost is None:
             self.refuse("a write in place that is not known", frame)
             return
-        method: Any = method_of(outermost.f_code)
+        method: Any = method_of(outermost)
         if self.writes and self.writes[-1].target is target and self._last_frame is outermost:
             return  # the same write asks several times
         self._last_frame = outermost
@@ -438,4 +441,4 @@ class Trace:
             numbers = {id(tensor): number for number, tensor in enumerate(self.walk.handed)}
             args = tuple([described(value, numbers) for value in bound[0]])
             kwargs = {name: described(value, numbers) for name, value in bound[1].items()}
-            self.writes.append(Write(self.walk.at.number, target, method, args, kwargs))
+            self.writes.append(Write(self._now(), target, method, args, kwargs))

@@ -35,6 +35,7 @@ _OF_GRAD = ("outputs", "inputs", "grad_outputs")
 _NAMES = {
     "detach": ("input",),
     "write": ("tensor", "value"),
+    "store": ("tensor", "value"),
     "place": ("input",),
     "flag": ("input",),
     "grad": _OF_GRAD,
@@ -95,9 +96,10 @@ class Node:
     """One step of a graph: what the program did there.
 
     Args:
-        kind: "op", "detach", "write" (from here on the program's tensor `tensor` is `value`), "flag" (a result that becomes a leaf), "place" (the same
-            value in a place of its own on the tape), "grad" (gradients as values), "differentiate" (the same with `create_graph`: the ops behind it
-            compute them), "backward" (a whole backward pass) or "step" (of an optimizer).
+        kind: "op", "detach", "write" (from here on the program's tensor `tensor` is `value`), "store" (on a GPU: `value` is written into a tensor
+            from outside), "flag" (a result that becomes a leaf), "place" (the same value in a place of its own on the tape), "grad" (gradients as
+            values), "differentiate" (the same with `create_graph`: the ops behind it compute them), "backward" (a whole backward pass) or "step"
+            (of an optimizer).
         name: of the op; "AdamW.step" of an optimizer.
         op: the row of the table of ops; None of what is no op.
         arguments: by name: a `Value` for a tensor, lists of them, and all else as it is. A place in the random stream is `DRAWN`.

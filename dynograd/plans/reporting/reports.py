@@ -239,6 +239,8 @@ def report_of(compiled: Any) -> Report:
     walks = walks_of(compiled)
     ways = tuple([_way(path, inputs_of(path, {})) for walk in walks for path in walk.paths])
     breaks = tuple([Break(reason, line, count) for (reason, line), count in compiled.reasons.items()])
+    if compiled.replays is not None and (reason := compiled.replays.why_not()):
+        breaks += (Break(reason, "its end", compiled.calls),)
     arenas = {id(walk.arena): walk.arena.whole.nbytes for walk in walks}
     return Report(
         compiled.name,

@@ -8,7 +8,7 @@ from typing import Any
 
 from dynograd.autograd.nodes import Node
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering.forms import IndexCheck
+from dynograd.plans.lowering.forms import Check
 from dynograd.plans.sized.values import Common
 
 __all__ = ["CheckedCall", "SizedCall"]
@@ -76,16 +76,17 @@ class SizedCall:
 
 
 class CheckedCall:
-    """A call whose kernels have formulas, and whose indices are looked at first."""
+    """A call whose kernels have formulas, and whose numbers are looked at first."""
 
     def __init__(self, calls: Sequence[Call], number: int, common: Common, checks: Sequence[Any]) -> None:
         self.number, self.common = number, common
         self.call = SizedCall(calls, number, common, True)
-        self.bounds: Any = common.of([check.bounds for check in checks], number)
+        self.kind: type[Check] = type(checks[0])
+        self.values: Any = common.of([check.values for check in checks], number)
 
-    def at(self, numbers: list[int]) -> IndexCheck:
+    def at(self, numbers: list[int]) -> Check:
         """What looks at them at other sizes."""
-        return IndexCheck(_Made(self.call, numbers), self.common.at(self.bounds, numbers))
+        return self.kind(_Made(self.call, numbers), *self.common.at(self.values, numbers))
 
 
 class _Made:

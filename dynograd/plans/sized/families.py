@@ -137,20 +137,23 @@ class Families:
         for chosen in candidates(paths, (*numbers, *latest[count:])):
             if len(chosen) < FEWEST:
                 continue
-            try:
-                free = free_places(chosen, count)
-                sizes = Sizes([kept(sample, count, free) for sample in chosen])
-                if not free and not sizes.fits(numbers):
+            steps = [paths[sample] for sample in chosen]
+            idle = sorted(set(steps[0].idle).intersection(*[path.idle for path in steps]))
+            for excepted in (idle, []) if idle else ([],):  # their shapes may be looked at, though no op reads them
+                try:
+                    free = free_places(chosen, count, excepted)
+                    sizes = Sizes([kept(sample, count, free) for sample in chosen], excepted)
+                    if not free and not sizes.fits(numbers):
+                        continue
+                    self.tried[names] = programs
+                    way = Way(steps, sizes, self.make_walk())
+                except (Differs, NoFormula) as error:
+                    reason = str(error)
                     continue
-                self.tried[names] = programs
-                way = Way([paths[sample] for sample in chosen], sizes, self.make_walk())
-            except (Differs, NoFormula) as error:
-                reason = str(error)
-                continue
-            family = Family(way, names, form, [names[1][place - count] for place in free])
-            family.built = len(paths)
-            self._put(family)
-            return family
+                family = Family(way, names, form, [names[1][place - count] for place in free])
+                family.built = len(paths)
+                self._put(family)
+                return family
         if reason:
             most = self.waiting[names] = len(paths) + max(len(paths) // 4, 1)
             self.note(f"each size is recorded by itself until {most} are there: {reason}")
@@ -186,7 +189,7 @@ class Families:
                 continue
             ordered = [common[0], *[sample for sample in chosen if sample is not common[0]]]
             try:
-                sizes = Sizes([kept(sample, count, free) for sample in ordered])
+                sizes = Sizes([kept(sample, count, free) for sample in ordered], family.program.sizes.idle)
                 steps = [paths[sample] for sample in ordered]
                 if family.attach(functools.partial(Way, steps, sizes, family.walk), names, sizes.samples[0]):
                     self.changes += 1

@@ -39,6 +39,7 @@ class Family:
     def complete(self, numbers: tuple[int, ...]) -> tuple[int, ...] | None:
         """The sizes with those of the arguments, which are known before the step begins, and for others what they may be; None: there are none."""
         program, count = self.program, len(numbers)
+        numbers = program.sizes.without_idle(numbers)
         for known in (program.at, *program.sizes.samples):
             whole = (*numbers, *known[count:])
             if whole in program.states or program.sizes.fits(whole):
@@ -67,8 +68,11 @@ class Family:
         self.names.append(names)
         return True
 
-    def adapt(self, entry: Any, args: tuple) -> bool:
-        """An op gets a tensor of other sizes than expected, which the step has fetched itself: makes the walk one of these, in the middle of the step."""
+    def adapt(self, entry: Any, args: tuple, tried: tuple) -> tuple[int, ...]:
+        """An op gets a tensor of other sizes than expected, which the step has fetched itself: makes the walk one of these, in the middle of the step.
+
+        Gives the sizes, which are none of `tried`; or nothing, where there are none.
+        """
         walk, at = self.walk, self.program.at
         if (
             walk.assigned
@@ -76,7 +80,7 @@ class Family:
             or walk.boundary >= 0
             or (walk.done and any([way.program.apart for way in self.ways]))
         ):
-            return False  # gradients, or what calls in their Python form know of one another, are of the sizes so far
+            return ()  # gradients, or what calls in their Python form know of one another, are of the sizes so far
         count = len(at) - len(self.fetched)
         for step in (walk.at, *walk.at.others):
             if step.of is not entry:
@@ -103,9 +107,13 @@ class Family:
                     elif number in walk.bound:
                         numbers[place] = at[place]
                 sizes = tuple(numbers)
-                if sizes != at and (sizes in self.program.states or self.program.sizes.fits(sizes)):
-                    return self._resize_within(sizes)
-        return False
+                if (
+                    sizes != at
+                    and sizes not in tried
+                    and (sizes in self.program.states or self.program.sizes.fits(sizes))
+                ):
+                    return sizes if self._resize_within(sizes) else ()
+        return ()
 
     def _resize_within(self, numbers: tuple[int, ...]) -> bool:
         """The same, where what the step has got so far stays as it is."""

@@ -22,15 +22,15 @@ def fetched_sizes(path: Path) -> tuple[tuple[int, ...], tuple[tuple[int, int], .
     return tuple(sizes), tuple(places)
 
 
-def free_places(samples: Sequence[tuple[int, ...]], count: int) -> list[int]:
-    """The places of sizes behind the first `count` that are no formulas of those before them."""
+def free_places(samples: Sequence[tuple[int, ...]], count: int, idle: Sequence[int] = ()) -> list[int]:
+    """The places of sizes behind the first `count` that are no formulas of those before them, without the idle ones."""
     free: list[int] = []
     for place in range(count, len(samples[0])):
         values = [sample[place] for sample in samples]
         if len(set(values)) == 1:
             continue
         try:
-            Sizes([kept(sample, count, free) for sample in samples]).number(values)
+            Sizes([kept(sample, count, free) for sample in samples], idle).number(values)
         except NoFormula:
             free.append(place)
     return free

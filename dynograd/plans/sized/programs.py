@@ -11,7 +11,7 @@ from dynograd.arrays import ndarray
 from dynograd.kernels.build.launches import noting
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, lower, moved, noted_form
-from dynograd.plans.lowering.forms import IndexCheck
+from dynograd.plans.lowering.forms import Check
 from dynograd.plans.memory import Arena, bounds, write
 from dynograd.plans.programs import Bound, Program, gives
 from dynograd.plans.python_forms import Forward
@@ -43,8 +43,8 @@ class SizedProgram(Program):
         first = programs[0]
         self.sizes, self.memory = sizes, SizedMemory(programs, sizes)
         self.common = common = Common(self.memory)
-        self.names = first.names
-        self.calls, self.forms = list(first.calls), first.forms
+        self.names, self.again = first.names, first.again
+        self.calls, self.forms, self.drawing = list(first.calls), first.forms, first.drawing
         self._bounds_of(programs)
         self.apart = [
             SizedCall([program.calls[number] for program in programs], number, common, first.forms[number] is not None)
@@ -150,11 +150,12 @@ class SizedProgram(Program):
         gained = _SAVED * (sum([form is not None for form in self.forms]) - len(self.apart))
         return gained > _LOST * len(self.apart) + _SET * self.plain.rows[-1] + _LOST_AT_LEAST
 
-    def set_key(self, event: Any, key: Any) -> None:
-        super().set_key(event, key)
-        place = self.draws.get(event.calls - 1)
-        if place is not None:
-            place[...] = key
+    def _set_key_of(self, number: int, key: Any) -> None:
+        super()._set_key_of(number, key)
+        for other in self.drawing.get(number, ()):
+            place = self.draws.get(other)
+            if place is not None:
+                place[...] = key
 
     def resize(self, sizes: tuple[int, ...]) -> bool:
         """Sets the sizes. False: they are none that it can have."""
@@ -265,6 +266,7 @@ class SizedProgram(Program):
         bound.launch(0, 1)
         if gives(places, expected, form.exact):
             self.kernels[id(call)] = bound, 0, form.check
+            self.draws[next(number for number, other in enumerate(self.calls) if other is call)] = form.draw
         else:
             self.replaced.append(f"{call.kind} {call.name}")
             for place, values in zip(places, expected):
@@ -275,7 +277,7 @@ class SizedProgram(Program):
 def _is_sizable(form: Any) -> bool:
     """Whether a call may stand in a table for several sizes: what it checks first, too, must be known for them."""
     check = getattr(form, "check", None)
-    return form is not None and (check is None or type(check) is IndexCheck)
+    return form is not None and (check is None or isinstance(check, Check))
 
 
 class _Moves:

@@ -36,7 +36,8 @@ def products_of(tables: list[Any], words: Any, memory: SizedMemory) -> list[tupl
 
 
 def _is_product(kernel: Any) -> bool:
-    return any([kernel is product for product in matmuls_numba.products.values()])
+    kernels = [*matmuls_numba.products.values(), *matmuls_numba.products_with_ends.values()]
+    return any([kernel is product for product in kernels])
 
 
 def last_words(table: Any) -> dict[int, int]:

@@ -56,17 +56,20 @@ class Sizes:
 
     Args:
         samples: of each step, in the order of `flat_sizes`; at least `FEWEST`, all of one length.
+        idle: the places of those that may be any, and that no formula is found from.
     Raises:
         NoFormula: fewer than two of them differ.
     """
 
-    def __init__(self, samples: Sequence[tuple[int, ...]]) -> None:
-        self.samples = list(samples)
+    def __init__(self, samples: Sequence[tuple[int, ...]], idle: Sequence[int] = ()) -> None:
+        self.samples, self.idle = list(samples), idle
         columns = list(zip(*samples))
         self.places: list[int] = []  # of the sizes that differ, each kind once
         self.alike: list[tuple[int, int]] = []  # sizes that are another one
         self.fixed: list[tuple[int, int]] = []  # (place, size) of the others
         for place, column in enumerate(columns):
+            if place in idle:
+                continue
             if len(set(column)) == 1:
                 self.fixed.append((place, column[0]))
             else:
@@ -134,6 +137,13 @@ class Sizes:
         if any([(size - low) % step for size, (low, _, step) in zip(own, self.ranges)]):
             return False
         return all([low <= product <= high for product, (low, high) in zip(self._products_of(own), self._between)])
+
+    def without_idle(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The same sizes, with those in idle places as they are in the first sample."""
+        if not self.idle:
+            return sizes
+        first = self.samples[0]
+        return tuple([first[place] if place in self.idle else size for place, size in enumerate(sizes)])
 
     def nearest(self, sizes: tuple[int, ...]) -> int:
         """The number of the sample that is most like these sizes."""

@@ -1,7 +1,7 @@
 """Batch rules of products: matrix products, linear layers, convolutions.
 
 A weight of which every example has its own place (so that its gradient is one per example) is still one weight in memory, a
-stretched view. Such products are computed as one large product, and only their gradients are one product per example.
+stretched view. Such products are computed as one large product (by the kernels of `matmul`), and only their gradients are one product per example.
 """
 
 from __future__ import annotations
@@ -37,35 +37,10 @@ def swapped(value: Any) -> Any:
     return run("permute", value, (*range(rank - 2), rank - 1, rank - 2))
 
 
-class SharedProduct(Function):
-    """x (examples, n, k) @ w (examples, k, m), where all w are one matrix: a single product of (examples * n, k) and (k, m)."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, w: Any) -> Any:
-        ctx.save_for_backward(x, w)
-        count, rows, inner = x.shape
-        matrix = first_of(w)
-        return run("view", run("matmul", run("view", x, (count * rows, inner)), matrix), (count, rows, matrix.shape[1]))
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        x, w = ctx.saved_tensors
-        return (
-            product(g, swapped(w)) if ctx.needs_input_grad[0] else None,
-            run("matmul", swapped(x), g) if ctx.needs_input_grad[1] else None,
-        )
-
-
 def product(x: Any, w: Any) -> Any:
-    """(examples, n, k) @ (examples, k, m)."""
-    if type(x) is Batched or type(w) is Batched:  # of another level, whose rule for matmul is asked next
-        return run("matmul", x, w)
-    if hasattr(type(x), "__dynograd_rows__") or hasattr(type(w), "__dynograd_rows__"):  # rows of different lengths
-        return run("matmul", x, w)
-    if is_one(w) and not is_one(x):
-        return SharedProduct.apply(x, w)
-    if is_one(x) and not is_one(w):
-        return swapped(SharedProduct.apply(swapped(w), swapped(x)))
+    """(examples, n, k) @ (examples, k, m); kernels multiply with one matrix at once."""
+    if type(x) is not Batched and type(w) is not Batched and is_one(x) and not is_one(w):
+        return swapped(run("matmul", swapped(w), swapped(x)))
     return run("matmul", x, w)
 
 

@@ -37,7 +37,8 @@ class PendingArray:
     def when_known(self, check: Any) -> None:
         """Has `check(array)` called when the value is there; what it raises becomes the value's error."""
         if self.owner.pending.whole is None:  # a plan computes it
-            check(self.value())
+            if not self.owner.pending.walk.check_when_known(self.owner, check):
+                check(self.value())
             return
         port = self.owner.pending
         bucket = port.whole.bucket

@@ -23,7 +23,7 @@ from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.handed import Handed, Read, become, stand_for
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, saved_of
-from dynograd.plans.view_writes import can_put, put
+from dynograd.plans.writes.view_writes import can_put, put
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RecordedVersions", "WalkedVersions"]
@@ -54,6 +54,7 @@ class RecordedVersions:
         number = self.numbers.get(id(target))
         if number is None:
             return False
+        self.before_write_in_part(target)
         reason = self._why_not(target, number, result)
         if reason:
             self.refuse(f"a write in place into {reason}")
@@ -245,8 +246,12 @@ class WalkedVersions:
         if not self.running:
             return False
         if isinstance(target, Handed):
-            return target.value.walk is self and self.handed[target.value.number] is target
-        return any([self.handed[number] is target for number in self.read_numbers])
+            is_own = target.value.walk is self and self.handed[target.value.number] is target
+        else:
+            is_own = any([self.handed[number] is target for number in self.read_numbers])
+        if is_own:
+            self.before_write_in_part(target)
+        return is_own
 
     def renew_at_once(self: Any, target: Any, result: Any) -> bool:
         """`renew` in the usual case: the record has it here, of tensors that nobody has read and whose memory is theirs; else False."""

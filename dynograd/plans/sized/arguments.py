@@ -1,0 +1,48 @@
+"""The sizes of the tensors among a function's arguments, and which of them belong to tensors that no op gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynograd.plans.sized.marks import shape_of
+from dynograd.plans.sized.sizes import flat_sizes
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["idle_places", "sizes_of"]
+
+
+def sizes_of(values: Any) -> tuple:
+    """The shapes of all tensors among the values; of a ragged one those of its elements, and how many rows it has, and the longest."""
+    sizes: list[Any] = []
+    for value in values.values() if isinstance(values, dict) else values:
+        if type(value) is Tensor:
+            sizes.append(shape_of(value))
+        elif isinstance(value, (tuple, list, dict)):
+            if value:
+                sizes.append(sizes_of(value))
+        elif (partition := getattr(value, "partition", None)) is not None:
+            sizes.append((*value.packed.shape, partition.count, partition.longest))
+        elif isinstance(value, Tensor):
+            sizes.append(tuple(value.shape))
+    return tuple(sizes)
+
+
+def idle_places(values: Any, outside: Sequence[Any]) -> list[int]:
+    """The places, in the order of `flat_sizes`, of the sizes of tensors that are none of those from outside that a record has."""
+    read = {id(other.tensor) for other in outside}
+    places: list[int] = []
+    count = 0
+    for value in _tensors_in(values):
+        sizes, _ = flat_sizes(sizes_of([value]))
+        if type(value) is Tensor and id(value) not in read:
+            places += range(count, count + len(sizes))
+        count += len(sizes)
+    return places
+
+
+def _tensors_in(values: Any) -> list[Any]:
+    tensors: list[Any] = []
+    for value in values.values() if isinstance(values, dict) else values:
+        tensors += _tensors_in(value) if isinstance(value, (tuple, list, dict)) else [value]
+    return tensors
