@@ -36,10 +36,10 @@ PATHS = {
     "dynograd.autograd.variable": "dynograd.tensor.legacy",
 }
 _ROOMS = {
-    "compat": "_C __config__ _dynamo _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators quasirandom types",
+    "compat": "_C __config__ _dynamo _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators quasirandom special types",
     "overrides": "fx",
     "saving": "serialization",
-    "tools": "__main__ convert port warming",
+    "tools": "__main__ convert port run warming",
     "transforms": "gradcheck",
 }
 _ABOVE_FACES = {"distributed.algorithms", "testing._internal"}
