@@ -1299,8 +1299,6 @@ class InstalledMethods:
             'In-place form of `hardswish`: the result is written into the tensor, which is returned.'
         def hardtanh_(self, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
             'In-place form of `hardtanh`: the result is written into the tensor, which is returned.'
-        def has_hooks(self) -> builtins.bool:
-            'Whether code of a program runs when this leaf gets its gradient.'
         def has_names(self) -> Any:
             ...
         def isin(self, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False, element: Any = None, test_element: Any = None) -> Tensor:
