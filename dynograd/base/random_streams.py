@@ -186,7 +186,7 @@ class _DefaultGenerator(Generator):
             _places.place = (_places.place[0], offset)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return copyreg.__newobj__, (Generator,), self.__getstate__()  # type: ignore[attr-defined]
+        return copyreg.__newobj__, (Generator,), self.__getstate__()
 
 
 default_generator = _DefaultGenerator()

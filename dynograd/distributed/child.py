@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 from dynograd.distributed import starting
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> None:
         _end_all(code)
 
 
-def _raised(show: Callable[..., object], kind: type, error: BaseException, traceback: Any) -> None:
+def _raised(show: Callable[..., object], kind: type, error: BaseException, traceback: TracebackType | None) -> None:
     starting.failed(error)
     show(kind, error, _behind(traceback))
     _end_all(1)
@@ -83,7 +84,7 @@ def _terminated(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
 
 
-def _behind(traceback: Any) -> Any:
+def _behind(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback from the program on, without the frames that have started it."""
     at = traceback
     while at is not None and at.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.autograd import is_grad_enabled
+from dynograd.base.devices import device
 from dynograd.distributed import ProcessGroup
 from dynograd.distributed.groups import group_of
 from dynograd.distributed.joins import Join, Joinable, JoinHook
@@ -249,7 +250,7 @@ class DistributedDataParallel(Module, Joinable):
         return _Shadow(self, bool(kwargs.get("divide_by_initial_world_size", True)))
 
     @property
-    def join_device(self) -> Any:
+    def join_device(self) -> device:
         """Where its parameters are."""
         return next(self.module.parameters()).device
 
