@@ -77,7 +77,7 @@ class _OfNames(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ in faces.FACES:
             faces.make(module)
-        else:
+        if module.__name__ not in faces.FACES or module.__name__.partition(".")[2] in refused.modules():
             refused.fill(module)
             module.__dict__["__getattr__"] = below(module.__name__.partition(".")[2])
             show_plainly(module.__dict__)

@@ -32,6 +32,11 @@ def seconds_of(timeout: timedelta | float | None, default: float) -> float:
 class Work:
     """The handle of a collective called with `async_op=True`.
 
+    Args:
+        future: of what it gives.
+        call, line: what it is, and where it was called.
+        results: the tensors that it writes.
+
     >>> dynograd.distributed.init_process_group()
     >>> work = dynograd.distributed.barrier(async_op=True)
     >>> work.wait()
@@ -170,7 +175,19 @@ class ProcessGroup:
         is_collective: bool = True,
         results: Sequence[Any] = (),
     ) -> Any:
-        """Does `task`, in its turn. `call` says what it is, and is the same text in all processes."""
+        """Does something together with the others, in its turn.
+
+        Args:
+            call: what it is; the same text in all processes, or they are told that they differ.
+            task: a function of the engine.
+            async_op: whether it is done by a thread of the group.
+            is_collective: whether all processes take part.
+            results: the tensors that it writes.
+        Returns:
+            What `task` gives; a `Work` with `async_op`.
+        Raises:
+            RankError: another process ended, does not come, or called something else.
+        """
         communicator = self.communicator
         if communicator is None:
             raise RuntimeError(
