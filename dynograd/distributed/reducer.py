@@ -215,16 +215,13 @@ class Reducer:
             self._reorder()
 
     def join_without_gradients(self) -> None:
-        """Takes part in a pass of the others, with nothing to give and nothing to get."""
-        gradients = [parameter.grad for parameter in self.parameters]
+        """Takes part in a pass of the others, with nothing to give."""
         self._is_shadow = True
         try:
             self._begin(_NoTask())
             self._end()
         finally:
             self._is_shadow = False
-            for parameter, gradient in zip(self.parameters, gradients):
-                parameter.grad = gradient
 
     def _start(self, index: int, async_op: bool) -> None:
         bucket = self._buckets[index]
