@@ -38,6 +38,8 @@ class Modes(threading.local):
     """What notes a step for `compile`, or compares it with its record."""
     sequences: Any = None
     """What recorders on this thread ask for the sequences of ops that they know: a compiled function's scopes."""
+    closures: Any = None
+    """What compiles the closures of optimizers on this thread: those of a compiled function."""
     running: Any = None
     """The recorder whose groups run on this thread now."""
     task: Any = None

@@ -199,7 +199,9 @@ def with_step_hooks(function: _Step) -> _Step:
         self._step_called = True
         plan = MODES.plan
         if plan is not None and not self._in_step:
-            return plan.step(self, lambda: step(self, *args, **kwargs), bool(args or kwargs))
+            return plan.step(self, functools.partial(step, self), args, kwargs)
+        if MODES.closures is not None and (args or kwargs) and not self._in_step:
+            args, kwargs = MODES.closures.within(args, kwargs)
         if self._in_step or not are_there(self):
             return function(self, *args, **kwargs)
         self._in_step = True

@@ -20,6 +20,7 @@ from dynograd.base import values
 from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
+from dynograd.plans.closures import Closures
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
 from dynograd.plans.recording import Recording
@@ -111,6 +112,7 @@ class Compiled:
         """Forgets all records."""
         self.shared = Shared(Walk)
         self.scopes = Scopes(self.exact)
+        self.closures = Closures()
         self.walks: dict[tuple, Walk] = {}  # by the sizes of the arguments; those used last stand last
         self.sizes: tuple = ()
         self.families = Families(lambda: Walk(self, self.shared), self.note_left)
@@ -141,6 +143,8 @@ class Compiled:
                 return self.function(*args, **kwargs)
             if self.scopes.latest and not self.fullgraph:
                 return self.scopes.call(self.function, args, kwargs)
+            if self.closures.latest and not self.fullgraph:
+                return self.closures.call(self, args, kwargs)
             if self.shared.is_leased():
                 self.note_left("what it gave before is still to be differentiated")
                 return self.function(*args, **kwargs)
@@ -233,6 +237,11 @@ class Compiled:
                 if path.is_eligible():
                     yield sizes, path
 
+    def of_closure(self, closure: Any) -> Compiled:
+        """The closure of an optimizer that this function calls. Each call may bring another one of the same code: nothing is replayed."""
+        settings = {**self.settings, "replay": False, "name": f"{self.name}, closure {closure.__name__}"}
+        return Compiled(closure, **settings)
+
     def _own_walk(self, sizes: tuple) -> Walk:
         """A new walk, in the place of the one that was used longest ago."""
         while len(self.walks) >= self.most_ways:
@@ -277,6 +286,7 @@ class Compiled:
             self.known,
             names_of_arguments(self.function, *self.arguments) if self.arguments else {},
             self.scopes,
+            self.closures,
             self.on_gpu,
         )
         recording.begin()
@@ -310,7 +320,7 @@ class Compiled:
                     f"fullgraph out, or change the program there."
                 )
         elif recording.events and not self.known:
-            self.note_left("it calls no op that is recorded (what the closure of an optimizer calls is not)")
+            self.note_left("it calls no op that is recorded")
         elif met_before and recording.events:
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)

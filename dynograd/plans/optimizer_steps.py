@@ -9,7 +9,7 @@ from dynograd.autograd.writes import stamp_marks
 from dynograd.kernels import kernel
 from dynograd.kernels.build import threads
 from dynograd.optim import hooks
-from dynograd.optim.optimizer import Optimizer
+from dynograd.plans.closures import is_usual
 from dynograd.plans.handed import Handed
 from dynograd.plans.watches import Watch
 
@@ -35,7 +35,7 @@ class OptimizerStep:
         self.optimizer, self.line = optimizer, line
         self.batches: list[_Batch] = []
         self.watch = Watch()
-        self.usual = type(optimizer).step.__wrapped__ is Optimizer.step.__wrapped__
+        self.usual = is_usual(optimizer)
         if not self.usual:
             return
         self.together, self.state, self.groups = optimizer._together(), optimizer.state, optimizer.param_groups

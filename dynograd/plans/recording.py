@@ -25,6 +25,7 @@ from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
 from dynograd.plans.checkpointed.parts import Parts
+from dynograd.plans.closures import is_usual, stepped_behind
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
@@ -106,10 +107,15 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(
-        self, known: dict[int, Any], arguments: dict[int, str], scopes: Any = None, on_gpu: bool = False
+        self,
+        known: dict[int, Any],
+        arguments: dict[int, str],
+        scopes: Any = None,
+        closures: Any = None,
+        on_gpu: bool = False,
     ) -> None:
         """`on_gpu`: ops of the CPU run as they are written, and only those of a GPU are recorded."""
-        self.owner_scopes, self.on_gpu = scopes, on_gpu
+        self.owner_scopes, self.owner_closures, self.on_gpu = scopes, closures, on_gpu
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
         self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
@@ -428,10 +434,16 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
 
     # --- optimizers -------------------------------------------------------------------------------------------------------------
 
-    def step(self, optimizer: Any, run: Callable[[], Any], with_closure: bool) -> Any:
+    def step(self, optimizer: Any, run: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        if (args or kwargs) and not self.reason:
+            box = stepped_behind(optimizer, args, kwargs)
+            if box is not None:
+                return box[0]
+            if self.owner_closures is not None and not is_usual(optimizer):
+                self.refuse(self.owner_closures.note())
         plan, MODES.plan = MODES.plan, None
         try:
-            result = run()
+            result = run(*args, **kwargs)
         finally:
             MODES.plan = plan
         self.current.clear()

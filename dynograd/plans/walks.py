@@ -7,6 +7,7 @@ Where the program leaves the record, the ops so far are run anew as they are wri
 
 from __future__ import annotations
 
+import functools
 import weakref
 from sys import getrefcount
 from threading import get_ident
@@ -20,6 +21,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
+from dynograd.plans.closures import stepped_behind
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.handed import Handed, Read, become, detached, new_handed
@@ -647,8 +649,11 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Pa
                     grad.value.walk.read(grad)
                 kernel("gradients", "add_into", grad.array)(grad.array, self.path.arrays[place])
 
-    def step(self, optimizer: Any, run: Any, with_closure: bool) -> Any:
+    def step(self, optimizer: Any, run: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """An optimizer takes its step: on the gradients that the plan has computed."""
+        with_closure = bool(args or kwargs)
+        if with_closure and (box := stepped_behind(optimizer, args, kwargs)) is not None:
+            return box[0]
         step = self.at
         for choice in (step, *step.others):
             event = choice.event
@@ -665,7 +670,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Pa
                 taken = self.path.optimizers.get(choice.number)
                 if taken is not None and not with_closure and taken.run():
                     return None
-                result = self._with_gradients(run)
+                result = self._with_gradients(functools.partial(run, *args, **kwargs))
                 if taken is None:
                     gradients = [(leaf, number, tensor.array) for leaf, number, tensor in self.path.gradients]
                     taken = OptimizerStep(optimizer, gradients, self.handed, choice.event.line)
@@ -675,7 +680,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Pa
                 return result
         if MODES.plan is self:
             self.leave("the step of an optimizer that the record does not have here")
-        return run()
+        return run(*args, **kwargs)
 
     def _with_gradients(self, run: Any) -> Any:
         """Leaves have the plan's own gradients while an optimizer reads them."""

@@ -46,21 +46,3 @@ def test_a_compiled_method_of_a_copied_object_is_that_of_the_copy() -> None:
 def test_a_decorated_function_is_pickled_by_its_name() -> None:
     assert pickle.loads(pickle.dumps(doubled)) is doubled
     assert copy.copy(doubled) is doubled
-
-
-def test_a_step_of_which_nothing_is_recorded_says_so() -> None:
-    layer = nn.Linear(3, 1)
-    optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=2)
-
-    @torch.compile
-    def step() -> Any:
-        def closure() -> Any:
-            optimizer.zero_grad()
-            loss = layer(torch.ones(2, 3)).square().sum()
-            loss.backward()
-            return loss
-
-        return optimizer.step(closure)
-
-    step(), step()
-    assert "the closure of an optimizer" in str(step.report())

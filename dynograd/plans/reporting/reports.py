@@ -168,6 +168,7 @@ class Report:
         arena: bytes of the memory that the ways share.
         scoped: calls with a scope of `autobatch`, which run as they are written.
         sequences: of ops in these scopes.
+        closures: calls of optimizers with a closure that is compiled by itself, and its report.
 
     >>> shifted = dynograd.compile(lambda x: 2 * x + 1)
     >>> results = [shifted(dynograd.ones(3)) for _ in range(5)]
@@ -187,6 +188,7 @@ class Report:
     arena: int
     scoped: int = 0
     sequences: tuple[Sequence, ...] = ()
+    closures: tuple[Report, ...] = ()
 
     def __str__(self) -> str:
         lines = [self._first_line()]
@@ -197,7 +199,7 @@ class Report:
             details = list(way.details())
             lines += [*way.head(), *(["  all else as of a way above"] if details and details in told else details)]
             told.append(details)
-        return "\n".join(lines)
+        return "\n".join([*lines, *[str(report) for report in self.closures]])
 
     def _first_line(self) -> str:
         memory = f", {_bytes(self.arena)} of memory" if self.ways else ""
@@ -223,7 +225,8 @@ class Report:
             text = escape("\n".join(others))
             tables.append(f"<details><summary>{escape(first)}</summary><pre>{text}</pre></details>")
         states = "".join([f"<div>{escape(told)}</div>" for told in self._states()])
-        return f"<div>{escape(self._first_line())}</div>{states}{''.join(tables)}"
+        closures = "".join([closure._repr_html_() for closure in self.closures])
+        return f"<div>{escape(self._first_line())}</div>{states}{''.join(tables)}{closures}"
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
@@ -254,6 +257,7 @@ def report_of(compiled: Any) -> Report:
         sum(arenas.values()),
         compiled.scopes.calls,
         tuple([Sequence(*row) for row in compiled.scopes.listed()]),
+        tuple([report_of(closure) for closure in compiled.closures.all.values()]),
     )
 
 
