@@ -75,7 +75,8 @@ class Sequence:
         self.inputs, self.fixed = inputs, fixed
         self.form = SequenceForm(self, steps[0].op, tuple(kinds), steps[0].grad)
         self.calls = self.left = 0  # how often it was gone through, and left before its end
-        self.fused: dict[Any, Any] = {}  # by the results that are needed: the form of a cell, or why there is none
+        self.fused: dict[Any, Any] = {}  # by the results that are needed: the form of a cell
+        self.rows: dict[Any, Any] = {}  # by the same: the form of groups that run op by op
         end = Step(self, len(steps))
         for step, following in zip(steps, [*steps[1:], end], strict=True):
             step.sequence, step.next = self, following
