@@ -8,7 +8,7 @@ a tensor. An op that is another one than expected has those before it recorded o
 
 from __future__ import annotations
 
-from sys import getrefcount
+from sys import _getframe, getrefcount
 from typing import Any
 from weakref import getweakrefcount
 
@@ -243,6 +243,7 @@ class Sequences:
 
     def __init__(self) -> None:
         self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
+        self.depths: dict[Any, int] = {}  # by op: how many frames up from `_place` the program was that called it
         self.codes: dict[int, Any] = {}  # keeps code, so that ids stay its own
         self.between_steps, self.learning = Step(), Step()
         self.recorder: Any = None
@@ -321,7 +322,7 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
             sequences.between()
     beginning = sequences.starts.get(this)
     if beginning is not None and recorder.cast is None and not active_vmaps.levels:
-        place = None if len(beginning) == 1 else caller()
+        place = None if len(beginning) == 1 else _place(sequences, this, beginning)
         for sequence in beginning:
             if (
                 (place is None or sequence.place == place)
@@ -333,6 +334,28 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
                 return step.result if step.pack is None else step.pack(step.result)
     sequences.alone += 1
     return MISS
+
+
+def _place(sequences: Sequences, this: Any, beginning: list[Sequence]) -> Any:
+    """Where the program calls the op `this`, looked for first as many frames up as the latest time."""
+    depth = sequences.depths.get(this)
+    if depth is not None:
+        try:
+            frame = _getframe(depth)
+        except ValueError:
+            frame = None
+        if frame is not None:
+            code = frame.f_code
+            if any([sequence.place[0] is code for sequence in beginning]):
+                return code, frame.f_lasti
+    place = caller(3)
+    frame, depth = _getframe(0), 0
+    while place is not None and frame is not None:
+        if frame.f_code is place[0]:
+            sequences.depths[this] = depth
+            break
+        frame, depth = frame.f_back, depth + 1
+    return place
 
 
 def layer(recorder: Any, op: Op, *args: Any) -> object:
