@@ -295,10 +295,16 @@ def assert_same(found, wanted):
             numpy.testing.assert_allclose(value, expected, rtol=2e-5, atol=2e-6, err_msg=str(number))
 
 
-@pytest.fixture(params=["op by op", "fused"])
+@pytest.fixture(params=["op by op", "in rows", "fused"])
 def form(request, monkeypatch):
     monkeypatch.setattr(expanding, "_HOT", 0 if request.param == "fused" else 10**9)
+    if request.param == "op by op":
+        monkeypatch.setattr(expanding, "_form_of", lambda sequence, buckets: None)
     return request.param
+
+
+def sequences_of(fast):
+    return [sequences for _, sequences in fast.scopes.by_place.values()]
 
 
 def compiled(step):
@@ -319,7 +325,7 @@ def test_sequences_are_gone_through(form):
     model, optimizer = made()
     model.inner.dropout = nn.Identity()
     run(fast, model, optimizer, [batch(number) for number in range(6)])
-    sequences = fast.scopes.sequences
+    (sequences,) = sequences_of(fast)
     assert sorted(len(sequence.steps) for sequence in sequences.all) == [8, 15]
     assert all(sequence.calls > 20 and not sequence.left for sequence in sequences.all)
     assert sequences.inside > 9 * sequences.alone

@@ -25,7 +25,7 @@ from dynograd.transforms.batching.batched import _active as active_vmaps
 MISS = object()
 _new = object.__new__
 _MOST_AT = 32  # sequences that begin with one op
-_LONGEST_PAUSE = 63  # scopes, until it is looked again which sequences there are
+_LONGEST_PAUSE = 1023  # scopes, until it is looked again which sequences there are
 _GAIN = 2  # an op in a sequence saves 0.5 us or more, one alone costs 1 us more than without sequences
 _CHANCES = 8  # times that a sequence may be left before its end, beside a quarter of the times that it was gone through
 
