@@ -89,8 +89,9 @@ class _Rows:
     def run(self) -> list[tuple[Any, bool]]:
         """The results that are needed: (tensor, whether it has a row for each call)."""
         form = self.form
+        wants_gradients = any([kind.grad for kind in form.kinds])
         for step, *operands in zip(form.sequence.steps, form.operands, form.shared, form.constants, strict=True):
-            MODES.grad = 2 * step.form.grad  # nodes are shown to the recorder's watcher
+            MODES.grad = 2 * step.form.grad if wants_gradients else 0  # 2: nodes are shown to the recorder's watcher
             self._call(step.form, *operands)
         return [self.results[number] for number in form.numbers]
 
