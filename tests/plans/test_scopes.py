@@ -502,6 +502,7 @@ def test_ops_in_rows_are_as_they_are_written(example, count, form):
     (sequences,) = sequences_of(fast)
     in_rows = [sequence for sequence in sequences.all if sequence.rows]
     assert form == "fused" or bool(in_rows) == (form == "in rows")
+    assert not any("groups of their own" in why for _, why, _ in torch.autobatch.report().refused)
 
 
 def test_an_error_in_a_row_is_the_example_s_own():
@@ -524,6 +525,7 @@ def test_an_error_in_a_row_is_the_example_s_own():
         with pytest.raises(Exception, match="singular") as error:
             function([0.5, 0.25, float("-inf"), 1.0, 0.75, 1.5])
         messages.append((type(error.value), str(error.value), error.value.__notes__[0]))
+    assert any("groups of their own" in why for _, why, _ in torch.autobatch.report().refused)
     assert messages[0] == messages[1]
     numpy.testing.assert_allclose(fast(good), step(good), rtol=1e-4)
 

@@ -1,7 +1,7 @@
-"""Calls of sequences when their groups are about to run: as buckets of their ops, one by one, or as a cell, where that can be fused.
+"""Calls of sequences when their groups are about to run: their ops on all rows of a group, a cell, where that can be fused, or buckets of the ops.
 
-Both give what the ops give one by one. A fused group has no place in the graph of gradients for what lies inside it, so it stands only for
-sequences of which nobody holds such a tensor.
+All give what the ops give one by one. A group of the first two has no place in the graph of gradients for what lies inside it, so it stands
+only for sequences of which nobody holds such a tensor.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dynograd.transforms.autobatch.record.sequences import Sequence, SequenceFor
 __all__ = ["expanded"]
 
 
-def expanded(recorder: Any, waiting: list[Any], fused: bool = True) -> list[Any]:
+def expanded(recorder: Any, waiting: list[Any], together: bool = True) -> list[Any]:
     """`waiting` without buckets of sequences: those that stand in their place.
 
     Args:
-        fused: cells may stand there, too.
+        together: their ops on rows and cells may stand there, too; else buckets of the ops alone.
     """
     if not any([type(bucket.form) is SequenceForm for bucket in waiting]):
         return waiting
@@ -37,7 +37,7 @@ def expanded(recorder: Any, waiting: list[Any], fused: bool = True) -> list[Any]
             alike.setdefault(bucket.form, []).append(bucket)
             bucket.form.sequence.note(bucket.count())
     forms = {
-        form: _form_of(form.sequence, buckets) if fused else None for form, buckets in alike.items()
+        form: _form_of(form.sequence, buckets) if together else None for form, buckets in alike.items()
     }  # that stand for the sequence, with the results that they give
     instead: dict[Any, list[Any]] = {}
     for bucket in sorted(waiting, key=lambda bucket: bucket.depth):  # what it needs comes first

@@ -56,8 +56,9 @@ class OpsForm(Form):
         if not recorder.failed:
             try:
                 results = _Rows(recorder, self, buckets).run()
-            except Exception:  # of some of its rows: alone, each op says of which
-                pass
+            except Exception as error:  # of some of its rows: alone, each op says of which
+                why = f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}"
+                recorder.report.note_refused(self.label, f"its ops in groups of their own ({why})")
             else:
                 fill_ports(recorder, self, buckets, results)
                 return
