@@ -10,6 +10,7 @@ from dynograd.transforms.autobatch.record.sequences import Sequences
 
 __all__ = ["Scopes"]
 
+_MOST_PLACES = 64
 REASON = "a scope of autobatch, whose ops run in groups"
 
 
@@ -18,22 +19,29 @@ class Scopes:
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
-        self.sequences: Any = None
+        self.by_place: dict[Any, tuple[Any, Sequences]] = {}  # by where a scope begins: its code, and its sequences
         self.calls = 0  # with a scope
         self.latest = False  # whether the latest call had one
 
-    def begin(self) -> Sequences | None:
-        """A scope begins: what its recorder goes by; nothing in exact mode, where other groups might give other bits."""
+    def begin(self, code: Any, at: int) -> Sequences | None:
+        """A scope begins there: what its recorder goes by; nothing in exact mode, where other groups might give other bits."""
         self.latest = True
-        if self.sequences is None and not self.exact:
-            self.sequences = Sequences()
-        return self.sequences
+        if self.exact:
+            return None
+        place = id(code), at  # to hash code takes a microsecond
+        known = self.by_place.get(place)
+        if known is None:
+            if len(self.by_place) == _MOST_PLACES:
+                self.by_place.clear()
+            known = self.by_place[place] = code, Sequences()
+        return known[1]
 
     def listed(self) -> list[tuple[int, str, str, int]]:
         """Of each sequence how many ops it has, the first one, where it begins, and how often it was gone through."""
         return [
             (len(sequence.steps), sequence.steps[0].op.name, line_text(sequence.place), sequence.calls)
-            for sequence in ([] if self.sequences is None else self.sequences.all)
+            for _, sequences in self.by_place.values()
+            for sequence in sequences.all
             if sequence.calls
         ]
 

@@ -295,10 +295,16 @@ def assert_same(found, wanted):
             numpy.testing.assert_allclose(value, expected, rtol=2e-5, atol=2e-6, err_msg=str(number))
 
 
-@pytest.fixture(params=["op by op", "fused"])
+@pytest.fixture(params=["op by op", "in rows", "fused"])
 def form(request, monkeypatch):
     monkeypatch.setattr(expanding, "_HOT", 0 if request.param == "fused" else 10**9)
+    if request.param == "op by op":
+        monkeypatch.setattr(expanding, "_form_of", lambda sequence, buckets: None)
     return request.param
+
+
+def sequences_of(fast):
+    return [sequences for _, sequences in fast.scopes.by_place.values()]
 
 
 def compiled(step):
@@ -319,7 +325,7 @@ def test_sequences_are_gone_through(form):
     model, optimizer = made()
     model.inner.dropout = nn.Identity()
     run(fast, model, optimizer, [batch(number) for number in range(6)])
-    sequences = fast.scopes.sequences
+    (sequences,) = sequences_of(fast)
     assert sorted(len(sequence.steps) for sequence in sequences.all) == [8, 15]
     assert all(sequence.calls > 20 and not sequence.left for sequence in sequences.all)
     assert sequences.inside > 9 * sequences.alone
@@ -329,6 +335,7 @@ def test_sequences_are_gone_through(form):
         "15 ops from cat on (test_scopes.py:" in str(report)
         and "5 calls with scopes of autobatch" in report._repr_html_()
     )
+    assert [bool(one.rows) for one in sequences.all] == [form == "in rows"] * 2
     usable = [cell.fusing.refused is cell.refused is None for one in sequences.all for cell in one.fused.values()]
     assert usable == ([True, True] if form == "fused" else [])
 
@@ -402,3 +409,149 @@ def test_a_scope_may_come_later():
     fast = compiled(step)
     assert_same(run(fast, *made(), batches), run(step, *made(), batches))
     assert fast.scopes.calls >= 3 and fast.walked >= 3
+
+
+# ---------------------------------------------------------------- short sequences: their ops go through all rows of a group
+
+
+def reduced(model, tokens):
+    """A parser that decides by the scores of two states."""
+    buffer, stack, scores = list(tokens), [], model.head
+    while buffer or len(stack) > 1:
+        shift = len(stack) < 2
+        if not shift and buffer:
+            shift = int(scores(torch.cat([stack[-1], stack[-2]])[:WIDTH].sigmoid()).argmax()) == 0
+        if shift:
+            stack.append(model.words(torch.tensor(buffer.pop())))
+        else:
+            right, left = stack.pop(), stack.pop()
+            stack.append(model.inner.gates(torch.cat([left, right]))[:WIDTH].tanh())
+    return stack[0]
+
+
+def numbers(model, tokens):
+    """Operands that are numbers."""
+    h = torch.zeros(WIDTH)
+    for token in tokens:
+        h = (model.head(h * 0.5 + model.words(torch.tensor(token))) / 3).sum() + h.tanh()
+    return h
+
+
+def twice(model, tokens):
+    """An input that comes again, and a result that is used twice."""
+    h = torch.zeros(WIDTH)
+    for token in tokens:
+        x = model.words(torch.tensor(token))
+        y = (x + h).tanh()
+        h = y * x - y.sigmoid()
+    return h
+
+
+def parts(model, tokens):
+    """Several results of one op, of which some stay inside."""
+    h = torch.zeros(WIDTH)
+    for token in tokens:
+        i, o, u = model.leaf.gates(h + model.words(torch.tensor(token))).chunk(3, -1)
+        h = i.sigmoid() * u
+        if token % 3 == 0:
+            h = h + o
+    return h
+
+
+def one_row(model, tokens):
+    """The same row for all, and then each its own."""
+    start = model.words(torch.tensor(1))
+    h = model.head(start.sigmoid() * 2).tanh().sum()
+    for token in tokens:
+        h = (h * model.words(torch.tensor(token)).sum()).tanh().exp().sigmoid()
+    return h.reshape(1)
+
+
+def without_a_gradient(model, tokens):
+    """A sequence whose results want no gradient, though its operands do."""
+    h = torch.zeros(WIDTH)
+    for token in tokens:
+        x = model.words(torch.tensor(token)) + h
+        place = model.head(x.sigmoid()).argmax()
+        h = x * (place + 1)
+    return h
+
+
+EXAMPLES = [reduced, numbers, twice, parts, one_row, without_a_gradient]
+
+
+def sentences(number, count=4):
+    random = numpy.random.default_rng(number)
+    return [random.integers(20, size=random.integers(2, 7)).tolist() for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.__name__)
+def test_ops_in_rows_are_as_they_are_written(example, count, form):
+    def step(model, optimizer, examples):
+        with torch.autobatch(always=True):
+            results = torch.batched(lambda tokens: example(model, tokens), always=True)(examples)
+            loss = sum((result * result).sum() for result in results)
+        loss.backward()
+        return [loss, *results]
+
+    batches = [sentences(number % 7, count) for number in range(12)]
+    wanted = run(step, *made(), batches)
+    fast = compiled(step)
+    assert_same(run(fast, *made(), batches), wanted)
+    (sequences,) = sequences_of(fast)
+    in_rows = [sequence for sequence in sequences.all if sequence.rows]
+    assert form == "fused" or bool(in_rows) == (form == "in rows")
+    assert not any("groups of their own" in why for _, why, _ in torch.autobatch.report().refused)
+
+
+def test_an_error_in_a_row_is_the_example_s_own():
+    """Where a row fails, the ops are groups of their own, and say which one."""
+
+    def of(x):
+        return torch.linalg.inv((x * 2 + torch.eye(3)).exp() - 1).tanh().sum()
+
+    def step(values):
+        with torch.autobatch(always=True):
+            total = sum(of(torch.full((3, 3), value)) for value in values)
+        return float(total)
+
+    fast, good = torch.compile(step), [0.25, 0.5, 0.75, 1.0, 1.25, 1.5]
+    for _ in range(5):
+        numpy.testing.assert_allclose(fast(good), step(good), rtol=1e-4)
+    assert any(sequence.rows for sequence in sequences_of(fast)[0].all)
+    messages = []
+    for function in (step, fast):
+        with pytest.raises(Exception, match="singular") as error:
+            function([0.5, 0.25, float("-inf"), 1.0, 0.75, 1.5])
+        messages.append((type(error.value), str(error.value), error.value.__notes__[0]))
+    assert any("groups of their own" in why for _, why, _ in torch.autobatch.report().refused)
+    assert messages[0] == messages[1]
+    numpy.testing.assert_allclose(fast(good), step(good), rtol=1e-4)
+
+
+def test_each_scope_of_a_step_has_its_own_sequences():
+    """A scope without sequences does not end those of another one."""
+
+    def step(model, optimizer, examples):
+        result = trees(model, optimizer, examples)
+        with torch.autobatch(always=True):
+            plain = [model.words(torch.tensor(number)).sum() for number in range(8)]
+        return [*result, *plain]
+
+    batches = [batch(number) for number in range(8)]
+    fast = compiled(step)
+    assert_same(run(fast, *made(), batches), run(step, *made(), batches))
+    first, other = sequences_of(fast)
+    assert first.pays and first.inside and not other.all
+
+
+def test_sequences_go_with_their_function():
+    fast, (model, optimizer) = compiled(trees), made()
+    run(fast, model, optimizer, [batch(number) for number in range(4)])
+    (sequences,) = sequences_of(fast)
+    gone = weakref.ref(sequences.all[0])
+    del fast, sequences
+    run(trees, model, optimizer, [batch(0)])  # `autobatch.report()` is that of another scope
+    gc.collect()
+    assert gone() is None

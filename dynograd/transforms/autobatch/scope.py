@@ -71,7 +71,7 @@ class autobatch:
                 self.outer = _last[0] = _skipped
                 return _skipped
         compiled = MODES.sequences if MODES.plan is None else MODES.plan.scopes()
-        sequences = None if compiled is None else compiled.begin()
+        sequences = None if compiled is None else compiled.begin(self.code, line)
         report = _last[0] = Report()
         inplace.guards.append(inplace.ask)
         writing.open_()

@@ -25,10 +25,12 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
     """Runs all calls of `buckets` and fills their ports. A call that fails leaves its error with its row."""
     first = buckets[0]
     form = first.form
+    if form.run_ops is not None:
+        form.run_ops(recorder, buckets)
+        return
     if form.run_chained is not None and not recorder.failed and form.run_chained(recorder, buckets):
         return
-    counts = [bucket.count() for bucket in buckets]
-    size = sum(counts)
+    size = sum([bucket.count() for bucket in buckets])
     MODES.grad = 2 * form.grad  # nodes are shown to the recorder's watcher
     if len(buckets) == 1:
         columns, by_row, numbers = first.columns, first.by_row, first.numbers
@@ -36,31 +38,49 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
         columns = [[column for bucket in buckets for column in bucket.columns[k]] for k in range(len(first.columns))]
         by_row = None if first.by_row is None else [place for bucket in buckets for place in bucket.by_row]
         numbers = None if first.numbers is None else [number for bucket in buckets for number in bucket.numbers]
-    sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
     group = Group(recorder, form, first.shared, columns, by_row, numbers, size)
     result = group.run()
-    outputs = [result] if form.single else list(result)
     several = (size > 1 and not group.alike) or type(form) is RunningSum
+    results = [(output, several) for output in ([result] if form.single else result)]
+    fill_ports(recorder, form, buckets, results, group.errors)
+
+
+def fill_ports(
+    recorder: Any,
+    form: Any,
+    buckets: list[Any],
+    results: list[tuple[Any, bool]],
+    errors: dict[int, Exception] | None = None,
+) -> None:
+    """Gives the ports of `buckets`, which have run, their rows, and forgets their calls.
+
+    Args:
+        results: the outputs, each with whether it has a row for each call; else it is that of all of them.
+        errors: of rows that failed.
+    """
     arenas: Any = recorder.arenas.get(form)
-    if arenas is not None and not several:
-        outputs = [registry["view"].function(output, (1, *output.shape)) for output in outputs]
-        several = True
-    nodes = [slab_of(output) if several else None for output in outputs]
-    bases = [0] * len(outputs)
+    size = sum([bucket.count() for bucket in buckets])
+    if arenas is not None:
+        results = [(output if several else _rows(output, size), True) for output, several in results]
+    nodes = [slab_of(output) if several else None for output, several in results]
+    bases = [0] * len(results)
     if arenas is None:
-        arenas = [None] * len(outputs)
+        arenas = [None] * len(results)
     else:
-        bases = [_put(*parts) for parts in zip(arenas, outputs, nodes, strict=True)]
+        bases = [_put(arena, output, node) for arena, (output, _), node in zip(arenas, results, nodes, strict=True)]
     start = 0
-    for bucket, count in zip(buckets, counts, strict=True):
-        for port, output, node, arena, base in zip(bucket.ports, outputs, nodes, arenas, bases, strict=True):
+    sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
+    alike = size > 1 and not all([several for _, several in results])  # calls share a row
+    for bucket in buckets:
+        count = bucket.count()
+        for port, (output, several), node, arena, base in zip(bucket.ports, results, nodes, arenas, bases, strict=True):
             port.slab, port.one, port.offset, port.slab_node = output, not several, start, node
             port.arena, port.base_row = arena, base
-        if group.errors:
+        if errors:
             bucket.errors = {
-                row - start: error for row, error in group.errors.items() if start <= row < start + count
+                row - start: error for row, error in errors.items() if start <= row < start + count
             } or None
-        bucket.done, bucket.common = True, bucket.common or group.alike
+        bucket.done, bucket.common = True, bucket.common or alike
         bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], {}, None, None, ()
         start += count
     recorder.report.note_group(form, size, sources)
@@ -201,7 +221,7 @@ class Group:
         if type(form) is RunningSum:
             return self._running_sum()
         if form.joins and (size > 1 or len(self.columns) > 3) and not self.errors:
-            joined = self._joined()
+            joined = self.joined()
             if joined is not None:
                 return joined
         if size == 1:
@@ -211,6 +231,18 @@ class Group:
             if not operands:
                 return self._one_by_one("its operands are shared, but each call draws for itself")
             operands[0] = _repeat(operands[0][0], size), True  # the same operands, and yet another draw each time
+        try:
+            result = self.computed(operands)
+        except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
+            return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
+        if not self.alike or self.recorder.arenas.get(form) is None:
+            return result
+        self.alike = False
+        return tuple([_repeat(value, size) for value in result]) if isinstance(result, tuple) else _repeat(result, size)
+
+    def computed(self, operands: list[tuple[Any, bool]]) -> Any:
+        """What the op gives for these operands, each with whether it has a row for each call; `alike` where one call has been made for all."""
+        form, size = self.form, self.size
         numbers = None
         if self.numbers is not None and self.numbers.count(self.numbers[0]) != size:
             like = (
@@ -219,41 +251,34 @@ class Group:
             given_numbers = numpy.array(self.numbers, like.dtype)
             numbers = wrap(arrays.to_device(given_numbers, arrays.device_of(like)))
         stacked = tuple([is_batched for _, is_batched in operands])
-        together = numbers is not None or self.by_row is not None or any(stacked)
         ready = None if form.ready is None or self.by_row is not None or self.numbers is not None else form.ready
-        try:
-            if ready is not None and together:
-                result = ready.call(form.op, self._given(iter([value for value, _ in operands])), stacked, size)
-                if result is not None:
-                    return result
-            if not together:  # the same call again and again
-                arguments = self._given(iter([value for value, _ in operands]))
-                if self.numbers is not None:
-                    arguments[form.number] = self.numbers[0]
-                result = form.call(arguments)
-            else:
-                draws = "error" if self.by_row is None else RowPlaces(self.by_row)
-                with Level(size, draws) as level:  # type: ignore[arg-type]
-                    values = [make_batched(level, value) if is_batched else value for value, is_batched in operands]
-                    arguments = self._given(iter(values))
-                    if numbers is not None:
-                        arguments[form.number] = make_batched(level, numbers)
-                    elif self.numbers is not None:
-                        arguments[form.number] = self.numbers[0]
-                    if ready is not None:
-                        result = ready.watch(form.op, level, arguments, stacked)
-                        if result is not NotImplemented:
-                            return result
-                    result = self._drawing(arguments, 0)
-                    if isinstance(result, tuple):
-                        return tuple([_lowered(value, size) for value in result])
-                    return _lowered(result, size)
-        except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
-            return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
-        if self.recorder.arenas.get(form) is None:
+        if numbers is None and self.by_row is None and not any(stacked):  # the same call again and again
+            arguments = self._given(iter([value for value, _ in operands]))
+            if self.numbers is not None:
+                arguments[form.number] = self.numbers[0]
+            result = form.call(arguments)
             self.alike = True
             return result
-        return tuple([_repeat(value, size) for value in result]) if isinstance(result, tuple) else _repeat(result, size)
+        if ready is not None:
+            result = ready.call(form.op, self._given(iter([value for value, _ in operands])), stacked, size)
+            if result is not None:
+                return result
+        draws = "error" if self.by_row is None else RowPlaces(self.by_row)
+        with Level(size, draws) as level:  # type: ignore[arg-type]
+            values = [make_batched(level, value) if is_batched else value for value, is_batched in operands]
+            arguments = self._given(iter(values))
+            if numbers is not None:
+                arguments[form.number] = make_batched(level, numbers)
+            elif self.numbers is not None:
+                arguments[form.number] = self.numbers[0]
+            if ready is not None:
+                result = ready.watch(form.op, level, arguments, stacked)
+                if result is not NotImplemented:
+                    return result
+            result = self._drawing(arguments, 0)
+            if isinstance(result, tuple):
+                return tuple([_lowered(value, size) for value in result])
+            return _lowered(result, size)
 
     def _drawing(self, arguments: dict[str, Any], row: int) -> Any:
         """`form.call(arguments)`, with the place of `row` in the random stream where it draws."""
@@ -299,7 +324,7 @@ class Group:
             return stack(results, 0)
         return tuple([stack(list(parts), 0) for parts in zip(*results, strict=True)])
 
-    def _joined(self) -> Any:
+    def joined(self) -> Any:
         """`cat` or `stack` of operands of one kind behind one another: more rows, gathered at once. None: some are shared."""
         count, size = len(self.columns), self.size
         if count != len(self.shared):
@@ -344,6 +369,11 @@ class Group:
 
 def _lowered(value: Any, size: int) -> Any:
     return value.inner if type(value) is Batched else _repeat(value, size)
+
+
+def _rows(output: Any, size: int) -> Any:
+    """A result of all calls as rows, one for each."""
+    return registry["view"].function(output, (1, *output.shape)) if size == 1 else _repeat(output, size)
 
 
 def _repeat(value: Any, size: int) -> Any:

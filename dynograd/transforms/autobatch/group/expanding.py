@@ -1,19 +1,20 @@
-"""Calls of sequences when their groups are about to run: as buckets of their ops, one by one, or as a cell, where that can be fused.
+"""Calls of sequences when their groups are about to run: their ops on all rows of a group, a cell, where that can be fused, or buckets of the ops.
 
-Both give what the ops give one by one. A fused group has no place in the graph of gradients for what lies inside it, so it stands only for
-sequences of which nobody holds such a tensor.
+All give what the ops give one by one. A group of the first two has no place in the graph of gradients for what lies inside it, so it stands
+only for sequences of which nobody holds such a tensor.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
 from dynograd.transforms.autobatch.fuse.fusing import HOT
-from dynograd.transforms.autobatch.record.buckets import Bucket
+from dynograd.transforms.autobatch.group.op_buckets import buckets_of_ops, sources_of
+from dynograd.transforms.autobatch.group.op_rows import OpsForm
 from dynograd.transforms.autobatch.record.cell_forms import CellForm
+from dynograd.transforms.autobatch.record.forms import Form
 from dynograd.transforms.autobatch.record.outlines import PLACE
 from dynograd.transforms.autobatch.record.sequence_steps import AGAIN, FIXED, INPUT, INSIDE
 from dynograd.transforms.autobatch.record.sequences import Sequence, SequenceForm
@@ -21,11 +22,11 @@ from dynograd.transforms.autobatch.record.sequences import Sequence, SequenceFor
 __all__ = ["expanded"]
 
 
-def expanded(recorder: Any, waiting: list[Any], fused: bool = True) -> list[Any]:
+def expanded(recorder: Any, waiting: list[Any], together: bool = True) -> list[Any]:
     """`waiting` without buckets of sequences: those that stand in their place.
 
     Args:
-        fused: cells may stand there, too.
+        together: their ops on rows and cells may stand there, too; else buckets of the ops alone.
     """
     if not any([type(bucket.form) is SequenceForm for bucket in waiting]):
         return waiting
@@ -35,29 +36,25 @@ def expanded(recorder: Any, waiting: list[Any], fused: bool = True) -> list[Any]
         if type(bucket.form) is SequenceForm:
             alike.setdefault(bucket.form, []).append(bucket)
             bucket.form.sequence.note(bucket.count())
-    cells = {
-        form: _cell_of(form.sequence, buckets) if fused else None for form, buckets in alike.items()
-    }  # and the results that it gives
+    forms = {
+        form: _form_of(form.sequence, buckets) if together else None for form, buckets in alike.items()
+    }  # that stand for the sequence, with the results that they give
     instead: dict[Any, list[Any]] = {}
     for bucket in sorted(waiting, key=lambda bucket: bucket.depth):  # what it needs comes first
         if type(bucket.form) is SequenceForm:
-            cell = cells[bucket.form]
-            if cell is None:
-                instead[bucket] = _of_ops(recorder, bucket, instead)
+            form = forms[bucket.form]
+            if form is None:
+                instead[bucket] = buckets_of_ops(recorder, bucket, instead)
             else:
-                _become(bucket, *cell)
+                _become(bucket, *form)
     if instead:
         for bucket in recorder.waiting:
             if not instead.keys().isdisjoint(bucket.sources):
-                bucket.sources = _sources(bucket.sources, instead)
+                bucket.sources = sources_of(bucket.sources, instead)
         recorder.waiting = [new for bucket in recorder.waiting for new in instead.get(bucket, (bucket,))]
         if len(recorder.waiting) > _MANY:
             _count_generations(recorder.waiting)
     return [new for bucket in waiting for new in instead.get(bucket, (bucket,))]
-
-
-def _sources(sources: dict[Any, None], instead: dict[Any, list[Any]]) -> dict[Any, None]:
-    return dict.fromkeys([new for source in sources for new in instead.get(source, (source,))])
 
 
 _MANY = 128  # buckets: of fewer, generations are counted when they are scheduled
@@ -76,89 +73,11 @@ def _count_generations(waiting: list[Any]) -> None:
         bucket.generations = known
 
 
-# --- op by op ------------------------------------------------------------------------------------------------------------------------
+# --- together ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _of_ops(recorder: Any, bucket: Any, instead: dict[Any, list[Any]]) -> list[Any]:
-    """Buckets of the ops of a sequence's calls, in order: row by row their calls."""
-    sequence, count, ports = bucket.form.sequence, bucket.count(), bucket.ports
-    outer = [source for source in _sources(bucket.sources, instead) if not source.done]
-    columns, buckets = iter(bucket.columns), []
-    inputs: list[Any] = []
-    for step in sequence.steps:
-        shared: list[Any] = []
-        own: list[list[int]] = []
-        sources: list[Any] = []
-        number = None
-        for is_tensor, (what, content) in _operands(step):
-            entry = None
-            if what == INPUT:
-                inputs.append(next(columns))
-                own.append(inputs[-1])
-                sources += outer
-            elif what == AGAIN:
-                own.append(inputs[content])
-                sources += outer
-            elif what == INSIDE:
-                base = recorder.base_of(ports[content])
-                own.append(list(range(base, base + count)))
-                sources.append(ports[content].bucket)
-            elif what == FIXED:
-                entry = recorder.entry_of(content)
-            elif is_tensor:  # a number, or left out
-                entry = None if step.form.number is not None or content[1] is None else content[0]
-                number = content[1]
-            if is_tensor:
-                shared.append(entry)
-        buckets.append(
-            _bucket(recorder, step, tuple(shared), own, sources, [ports[result] for result in step.results], count)
-        )
-        if step.form.number is not None:
-            buckets[-1].numbers = [number] * count
-    for port, row, check in bucket.checks or ():
-        own_checks = port.whole.bucket
-        own_checks.checks = [*(own_checks.checks or ()), (port, row, check)]
-    bucket.close()
-    return buckets
-
-
-def _bucket(
-    recorder: Any, step: Any, shared: tuple, columns: list[list[int]], sources: list[Any], ports: list[Any], count: int
-) -> Bucket:
-    """A bucket of `count` calls of an op, with these ports."""
-    bucket = Bucket(recorder, step.form, 1 + max([source.depth for source in sources], default=0), shared)
-    bucket.columns = columns
-    bucket.rows = iter(range(count, sys.maxsize))
-    bucket.next_row = bucket.rows.__next__
-    for source in dict.fromkeys(sources):
-        bucket.need(source)
-    bucket.ports = tuple(ports)
-    for number, port in enumerate(ports):
-        port.bucket, port.number = bucket, number
-        detached = None if port._detached is None else port._detached()
-        if detached is not None:
-            detached.bucket, detached.number = bucket, number
-    return bucket
-
-
-def _operands(step: Any) -> list[tuple[bool, Any]]:
-    """Of each argument whether a tensor may stand there, and what it is; tensors in the order in which a bucket has them."""
-    names = step.op.array_names
-    listed: list[Any] = []
-    for name, place in zip(step.op.signature.parameters, step.args, strict=True):
-        places = place if type(place) is list else [place]
-        listed.append((name, [step.wants[part] for part in places]))
-    by_name = dict(listed)
-    return [(True, want) for name in names for want in by_name[name]]
-
-
-# --- fused ---------------------------------------------------------------------------------------------------------------------------
-
-
-def _cell_of(sequence: Sequence, buckets: list[Any]) -> tuple[CellForm, tuple[int, ...]] | None:
-    """The form of a cell that stands for a sequence's calls, and which of its results that gives; None where they are to run op by op."""
-    if sequence.calls < _HOT:
-        return None
+def _form_of(sequence: Sequence, buckets: list[Any]) -> tuple[Form, tuple[int, ...]] | None:
+    """The form that stands for a sequence's calls, and which of its results that gives; None where they are to run op by op."""
     needed: set[int] = set()
     for bucket in buckets:
         if bucket.checks is not None:
@@ -173,13 +92,19 @@ def _cell_of(sequence: Sequence, buckets: list[Any]) -> tuple[CellForm, tuple[in
     if not needed:
         return None
     numbers = tuple(sorted(needed))
-    form = sequence.fused.get(numbers)
+    if sequence.calls >= _HOT and len(sequence.steps) >= _LONG:
+        cell = sequence.fused.get(numbers)
+        if cell is None:
+            cell = sequence.fused[numbers] = _new_cell(sequence, numbers)
+        if cell.refused is None and cell.fusing.ready() and cell.fusing.refused is None:
+            return cell, numbers
+    form = sequence.rows.get(numbers)
     if form is None:
-        form = sequence.fused[numbers] = _new_cell(sequence, numbers)
-    usable = form.refused is None and form.fusing.ready() and form.fusing.refused is None
-    return (form, numbers) if usable else None
+        form = sequence.rows[numbers] = OpsForm(sequence, numbers)
+    return form, numbers
 
 
+_LONG = 5  # ops: shorter ones, in small groups, take longer as fused ones
 _HOT = 1024  # calls of a sequence, from which on it is fused
 _OWN = 2  # references to a port: its bucket's, and that of who counts
 
@@ -236,8 +161,8 @@ def _new_cell(sequence: Sequence, numbers: tuple[int, ...]) -> CellForm:
     return form
 
 
-def _become(bucket: Any, form: CellForm, numbers: tuple[int, ...]) -> None:
-    """The calls of a bucket are those of a cell that gives the results `numbers`."""
+def _become(bucket: Any, form: Form, numbers: tuple[int, ...]) -> None:
+    """The calls of a bucket are those of a form that gives the results `numbers`."""
     ports = tuple([bucket.ports[number] for number in numbers])
     for number, port in enumerate(ports):
         port.number = number

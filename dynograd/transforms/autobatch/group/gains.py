@@ -35,14 +35,20 @@ def gained(report: Any, since: int = 0, turns: int = 0) -> float:
     total = -_TURN * turns
     for form, size, _ in report.order[since:]:
         form = getattr(form, "first", form)  # of a family
-        kind = form.kinds[0]
-        sort = "fused" if form in report.fused else _sort(form)
-        on_way_back = kind.grad or kind.device.type != "cpu"
-        call, group = (_WITH_GRADIENTS if on_way_back else _PLAIN)[sort]
-        if on_way_back and sort == "product":
-            call += _WEIGHT * min(kind.size, _LARGEST)
-        total += call * size - group
+        fused = form in report.fused
+        for part in [form] if form.run_ops is None else [step.form for step in form.sequence.steps]:
+            total += _gain_of(part, size, fused)
     return total
+
+
+def _gain_of(form: Any, size: int, fused: bool) -> float:
+    kind = form.kinds[0]
+    sort = "fused" if fused else _sort(form)
+    on_way_back = kind.grad or kind.device.type != "cpu"
+    call, group = (_WITH_GRADIENTS if on_way_back else _PLAIN)[sort]
+    if on_way_back and sort == "product":
+        call += _WEIGHT * min(kind.size, _LARGEST)
+    return call * size - group
 
 
 def _sort(form: Any) -> str:

@@ -63,6 +63,7 @@ class Form:
     grad: int
     casting: Any  # what autocast did when the call was recorded
     calls = 1  # of the program's ops, in one
+    run_ops: Any = None  # of sequences: runs a group op by op
     run_chained: Any = None  # of cells: runs a group as part of a chain, where it is fused
 
     def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:

@@ -35,7 +35,7 @@ from dynograd.transforms.autobatch.record.sequence_steps import (
 from dynograd.transforms.autobatch.record.sequences import Sequence, Sequences
 
 _TIMES = 4  # that a sequence was met in the scope
-_SHORTEST = 5  # ops: 3 cost as much to go through as to record, and in small groups more to run as a fused one
+_SHORTEST = 3  # ops: 2 cost as much to go through as to record
 _MODULES = "dynograd.nn.module"
 _LOG = 100_000  # ops that are looked at
 

@@ -8,7 +8,7 @@ a tensor. An op that is another one than expected has those before it recorded o
 
 from __future__ import annotations
 
-from sys import getrefcount
+from sys import _getframe, getrefcount
 from typing import Any
 from weakref import getweakrefcount
 
@@ -25,7 +25,7 @@ from dynograd.transforms.batching.batched import _active as active_vmaps
 MISS = object()
 _new = object.__new__
 _MOST_AT = 32  # sequences that begin with one op
-_LONGEST_PAUSE = 63  # scopes, until it is looked again which sequences there are
+_LONGEST_PAUSE = 1023  # scopes, until it is looked again which sequences there are
 _GAIN = 2  # an op in a sequence saves 0.5 us or more, one alone costs 1 us more than without sequences
 _CHANCES = 8  # times that a sequence may be left before its end, beside a quarter of the times that it was gone through
 
@@ -75,7 +75,8 @@ class Sequence:
         self.inputs, self.fixed = inputs, fixed
         self.form = SequenceForm(self, steps[0].op, tuple(kinds), steps[0].grad)
         self.calls = self.left = 0  # how often it was gone through, and left before its end
-        self.fused: dict[Any, Any] = {}  # by the results that are needed: the form of a cell, or why there is none
+        self.fused: dict[Any, Any] = {}  # by the results that are needed: the form of a cell
+        self.rows: dict[Any, Any] = {}  # by the same: the form of groups that run op by op
         end = Step(self, len(steps))
         for step, following in zip(steps, [*steps[1:], end], strict=True):
             step.sequence, step.next = self, following
@@ -242,6 +243,7 @@ class Sequences:
 
     def __init__(self) -> None:
         self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
+        self.depths: dict[Any, int] = {}  # by op: how many frames up from `_place` the program was that called it
         self.codes: dict[int, Any] = {}  # keeps code, so that ids stay its own
         self.between_steps, self.learning = Step(), Step()
         self.recorder: Any = None
@@ -320,7 +322,7 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
             sequences.between()
     beginning = sequences.starts.get(this)
     if beginning is not None and recorder.cast is None and not active_vmaps.levels:
-        place = None if len(beginning) == 1 else caller()
+        place = None if len(beginning) == 1 else _place(sequences, this, beginning)
         for sequence in beginning:
             if (
                 (place is None or sequence.place == place)
@@ -332,6 +334,28 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
                 return step.result if step.pack is None else step.pack(step.result)
     sequences.alone += 1
     return MISS
+
+
+def _place(sequences: Sequences, this: Any, beginning: list[Sequence]) -> Any:
+    """Where the program calls the op `this`, looked for first as many frames up as the latest time."""
+    depth = sequences.depths.get(this)
+    if depth is not None:
+        try:
+            frame = _getframe(depth)
+        except ValueError:
+            frame = None
+        if frame is not None:
+            code = frame.f_code
+            if any([sequence.place[0] is code for sequence in beginning]):
+                return code, frame.f_lasti
+    place = caller(3)
+    frame, depth = _getframe(0), 0
+    while place is not None and frame is not None:
+        if frame.f_code is place[0]:
+            sequences.depths[this] = depth
+            break
+        frame, depth = frame.f_back, depth + 1
+    return place
 
 
 def layer(recorder: Any, op: Op, *args: Any) -> object:
