@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from dynograd.base import stubs
@@ -72,7 +73,7 @@ def optimize_assert(backend: Any = None, **options: Any) -> Callable[[Any], Any]
     return optimize(backend, nopython=True, **options)
 
 
-def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> Any:
+def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> AbstractContextManager[None]:
     """Sets options of `_dynamo.config` in a block or a function; they change nothing.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.base import stubs
@@ -16,7 +17,9 @@ __path__: list[str] = []  # there are modules below it
 __all__ = ["compile", "list_mode_options", "list_options", *stubs.names("_inductor")]
 
 
-def compile(gm: Any, example_inputs: list[Any] | None = None, options: dict[str, Any] | None = None) -> Any:
+def compile(
+    gm: Any, example_inputs: list[Any] | None = None, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
     """`dynograd.compile` of a graph module, as PyTorch's compiler of graphs is called.
 
     Args:

@@ -57,7 +57,9 @@ class ExplainOutput:
         return "\n".join(lines) + "\n"
 
 
-def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
+def explain(
+    f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any
+) -> ExplainOutput | Callable[..., ExplainOutput]:
     """What `compile` can record of a function or module, and why not all of it, as `explain(f)(*args)`.
 
     It is called three times with the arguments, as the second call is recorded and the third goes along the record; so it is for functions that
@@ -108,7 +110,7 @@ class Counters:
             total += _counts_of(compiled).get(name, Counter()) - before.get(name, Counter())
         return total
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: Any = None) -> object:
         """The counter of a name, or `default` where it is empty."""
         counter = self[name]
         return counter or default

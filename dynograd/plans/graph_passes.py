@@ -234,7 +234,7 @@ class GraphPass:
         return same(again, calls)
 
 
-def _bare(g: Any) -> Any:
+def _bare(g: Any) -> Partial | Tensor:
     """A gradient without values."""
     if type(g) is Partial:
         return Partial({number: _bare(part) for number, part in g.parts.items()})

@@ -6,9 +6,10 @@ the tangent), where levels are numbered in the order in which they are met. So t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.batching.batched import Batched, make_batched
 from dynograd.transforms.duals import Dual, make_dual
 
@@ -47,7 +48,7 @@ class Unwrapped:
         forms = None if group is None else tuple([self._form(tensor, plain, may_be_new) for tensor in group])
         return forms, tuple(plain)
 
-    def _form(self, tensor: Any, plain: list[Any], may_be_new: bool) -> Any:
+    def _form(self, tensor: Any, plain: list[Any], may_be_new: bool) -> object:
         if type(tensor) is Batched:
             return "batch", self._number(tensor.level, may_be_new), self._form(tensor.inner, plain, may_be_new)
         if type(tensor) is Dual:
@@ -70,16 +71,17 @@ class Unwrapped:
         """Tensors of these forms around the plain ones."""
         return [self._wrapped(form, plain) for form in forms]
 
-    def _wrapped(self, form: Any, plain: Iterator[Any]) -> Any:
+    def _wrapped(self, form: Any, plain: Iterator[Any]) -> Tensor | None:
         if type(form) is not tuple:
             return next(plain)
         if form[0] == "batch":
             return make_batched(self.levels[form[1]], self._wrapped(form[2], plain))
-        primal = self._wrapped(form[2], plain)
-        return make_dual(self.levels[form[1]], primal, self._wrapped(form[3], plain))
+        primal, tangent = [self._wrapped(part, plain) for part in form[2:]]
+        assert primal is not None and tangent is not None
+        return make_dual(self.levels[form[1]], primal, tangent)
 
 
-def changed(tensor: Any, change: Any) -> Any:
+def changed(tensor: Any, change: Callable[[Any], Tensor]) -> Tensor:
     """A tensor with `change` of each plain tensor in it."""
     if type(tensor) is Batched:
         return make_batched(tensor.level, changed(tensor.inner, change))

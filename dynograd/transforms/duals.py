@@ -269,9 +269,10 @@ def forms_of_copy(node: Node, copied: Node, change: Callable[[Any], Any]) -> Ite
             level.forms.pop(copied, None)
 
 
-def _changed(form: Any, change: Callable[[Any], Any]) -> Any:
+def _changed(form: Any, change: Callable[[Any], Any]) -> object:
     if type(form) is Dual:
-        return make_dual(form.level, _changed(form.primal, change), change(form.tangent))
+        primal: Any = _changed(form.primal, change)
+        return make_dual(form.level, primal, change(form.tangent))
     return [_changed(element, change) for element in form] if isinstance(form, list) else form
 
 
