@@ -142,6 +142,16 @@ ROWS = [
         for reduction in ("mean", "sum") for n in (100, 2000)
     ],
     Row("cross_entropy", lambda r, d: (tensor(r, d, 7), _index(r, 7), None, -100, 0.0, "mean", True), "one"),
+    *[
+        Row("cross_entropy", lambda r, d, x=x, reduction=reduction, smooth=smooth, ahead=ahead: (
+            tensor(r, d, *x), _index(r, x[1], x[0], *x[2:]), None, 3, smooth, reduction, ahead), f"{x} {reduction} {smooth} {ahead}", rule=reduction != "none")
+        for x, reduction, smooth, ahead in [
+            ((2, 7, 30), "mean", 0.0, True), ((2, 7, 4, 5), "mean", 0.0, False), ((3, 7, 40, 50), "sum", 0.0, True), ((3, 7, 4, 5), "mean", 0.2, True),
+            ((2, 7, 4, 5), "none", 0.0, False), ((6, 7, 1, 1), "mean", 0.0, True),
+        ]
+    ],
+    Row("cross_entropy", lambda r, d: (strided(tensor(r, d, 2, 7, 4, 5), (0, 2, 3, 1)), _index(r, 7, 2, 4, 5), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", True), "channels last"),
+    Row("nll_loss", lambda r, d: (tensor(r, d, 2, 7, 4, 5), _index(r, 7, 2, 4, 5), None, 3, "mean"), "places"),
     Row("cross_entropy", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", False), "weights"),
 ]  # fmt: skip
 CASES = [
