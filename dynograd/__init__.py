@@ -201,8 +201,8 @@ _LAZY = (
     "overrides",
     "runs",
     "serialization",
-    *"_C __config__ _dynamo _inductor _jit_internal _prims_common _utils accelerator compiler cpu distributed distributions functional futures".split(),
-    *"_higher_order_ops _subclasses fx hub library".split(),
+    *"_C __config__ _dynamo _inductor _jit_internal _logging _prims_common _utils accelerator compiler cpu distributed distributions".split(),
+    *"_higher_order_ops _subclasses functional futures fx hub library".split(),
     *"mps mtia multiprocessing onnx quasirandom random return_types testing types version xpu".split(),
 )
 _LAZY_NAMES = {

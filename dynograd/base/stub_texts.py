@@ -65,9 +65,11 @@ def _given_back(path: str, warns: bool, call: str, required: Any, rest: Any, ret
     if "mode" in required or "should_optimize" in required or path.endswith("set_stance"):
         call = call if required else f'dynograd.{path}("force_eager")'
         return f"A context manager and decorator that changes nothing.\n\n>>> with {call}:\n...     1 + 1\n2"
+    if path.endswith("substitute_in_graph"):
+        return f"A decorator that gives back its function.\n\n{_quietly(warns, call + '(max) is max')}"
     if required:
         return f"`{returned}`, as it is.\n\n{_quietly(warns, call + ' == ' + _ARGUMENTS.get(returned, 'len'))}"
-    if (rest and not returned) or path.endswith("optimize"):
+    if rest and not returned:
         return f"A decorator that gives back its function.\n\n{_quietly(warns, f'dynograd.{path}()(len) is len')}"
     return f"The function as it is, or a decorator that gives it back.\n\n{_quietly(warns, f'dynograd.{path}(len) is len')}"
 

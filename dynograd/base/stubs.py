@@ -22,8 +22,6 @@ __all__ = ["MODULES", "OPTIONS", "TABLE", "Settings", "function", "names", "sett
 
 MODULES = {
     "_dynamo._trace_wrapped_higher_order_op": "The name of it that packages import.",
-    "_dynamo.utils": "The name of it that packages import.",
-    "_inductor": "`torch._inductor` for programs that set its options: they change nothing.",
     "_jit_internal": "`torch._jit_internal`: marks of scripted programs, which change nothing.",
     "_prims_common": "The name of it that packages import.",
     "backends.cpu": "`torch.backends.cpu`: what the processor can do is found out by the compiler of kernels.",
@@ -56,6 +54,10 @@ _UNTRANSLATED = "nothing is translated: what it gets comes back as it is and run
 _UNTRACED = "nothing is traced: what it gets comes back as it is, and is not called with the example. Leave the call out."
 _UNCOMPILED = "nothing is translated: what it gets comes back and runs eagerly, as it is written; kernels are compiled one by one, unasked."
 _SAID = f"{_UNCOMPILED} Leave the call out, or say so with disable=True."
+_KEPT = "kernels that were compiled are kept on disk, unasked; records are made anew in each process."
+_UNGUARDED = "there are no guards to choose from: ops compare themselves with the record, and mode='replay' asks all of its own."
+_UNEXPORTED = "nothing is traced by it."
+_BY_FX = "Trace with dynograd.fx.symbolic_trace, or make a graph of a record: dynograd.fx.from_record(compile(f).graph())."
 _UNUSED = "Options of PyTorch 2.13 are known, and change nothing here: leave the line out."
 _TF32 = "allow_tf32 acts; the others are remembered, and change nothing: leave the line out."
 _NO_XPU = "there are no XPU devices here."
@@ -81,6 +83,21 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "compiler.assume_constant_result": (MARKER, lambda fn: fn, _EAGER),
     "compiler.disable": (MARKER, lambda fn=None, recursive=True, *, reason=None: (lambda fn: fn) if fn is None else fn, _EAGER),
     "compiler.cudagraph_mark_step_begin": (CONSTANT, lambda: None, "no graph is captured unasked."),
+    "compiler.config": (SETTINGS, None, _UNUSED),
+    "compiler.load_cache_artifacts": (CONSTANT, lambda serialized_artifacts: None, _KEPT),
+    "compiler.load_compiled_function": (NotImplementedError, lambda file, *, f_globals=None, external_data=None: "records are not written to files.",
+        "Compile the function again: kernels that it needs are kept on disk."),
+    "compiler.nested_compile_region": (MARKER, lambda fn=None, *, options=None, max_reuse_entries=8, reuse_hash_fn=None:
+        (lambda fn: fn) if fn is None else fn, _EAGER),
+    "compiler.save_cache_artifacts": (CONSTANT, lambda: None, _KEPT),
+    "compiler.set_enable_guard_collectives": (CONSTANT, lambda enabled: False, "each process compares its own records."),
+    "compiler.keep_portable_guards_unsafe": (CONSTANT, lambda guard_entries: [], _UNGUARDED),
+    "compiler.keep_tensor_guards_unsafe": (CONSTANT, lambda guard_entries, keep_parameters=False: [], _UNGUARDED),
+    "compiler.skip_all_guards_unsafe": (CONSTANT, lambda guard_entries: [], _UNGUARDED),
+    "compiler.skip_guard_on_all_nn_modules_unsafe": (CONSTANT, lambda guard_entries: [], _UNGUARDED),
+    "compiler.skip_guard_on_globals_unsafe": (CONSTANT, lambda guard_entries: [], _UNGUARDED),
+    "compiler.skip_guard_on_inbuilt_nn_modules_unsafe": (CONSTANT, lambda guard_entries: [], _UNGUARDED),
+    "compiler.substitute_in_graph": (MARKER, lambda original_fn, *, can_constant_fold_through=False, skip_signature_check=False: lambda fn: fn, _EAGER),
     "compiler.is_compiling": (CONSTANT, lambda: False, _EAGER),
     "compiler.is_dynamo_compiling": (CONSTANT, lambda: False, _EAGER),
     "compiler.is_exporting": (CONSTANT, lambda: False, _EAGER),
@@ -94,9 +111,28 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "_dynamo.graph_break": (CONSTANT, lambda msg="": None, _EAGER),
     "_dynamo.is_compiling": (CONSTANT, lambda: False, _EAGER),
     "_dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex": (CONSTANT, lambda: _Nothing(), "indices that vmap batches need no help."),
+    "_dynamo.allow_c_slot": (MARKER, lambda tp, *, tp_hash=True, tp_richcompare=True: tp, _EAGER),
+    "_dynamo.disable_nested_graph_breaks": (MARKER, lambda fn=None: (lambda fn: fn) if fn is None else fn, _EAGER),
+    "_dynamo.dont_skip_tracing": (MARKER, lambda fn=None: (lambda fn: fn) if fn is None else fn, _EAGER),
+    "_dynamo.error_on_graph_break": (CONSTANT, lambda error_on_graph_break: _Nothing(), "compile(fullgraph=True) makes it an error."),
+    "_dynamo.export": (NotImplementedError, lambda f, *args, **kwargs: _UNEXPORTED, _BY_FX),
+    "_dynamo.is_dynamo_disable_recursive": (CONSTANT, lambda method: None, _EAGER),
+    "_dynamo.lookup_backend": (NotImplementedError, lambda compiler_fn: "backends get graphs of PyTorch's tracer, which there are not.", _BY_FX),
+    "_dynamo.nonstrict_trace": (MARKER, lambda traceable_fn: traceable_fn, _EAGER),
+    "_dynamo.override_cudagraphs": (CONSTANT, lambda fwd=None, bwd=None: _Nothing(), "graphs are captured wherever they can be."),
+    "_dynamo.override_optimization_hint": (CONSTANT, lambda x, val: None, "sizes are numbers here."),
+    "_dynamo.register_backend": (MARKER, lambda compiler_fn=None, name=None, tags=(): (lambda fn: fn) if compiler_fn is None else compiler_fn,
+        "compile takes none but its own."),
+    "_dynamo.replay": (NotImplementedError, lambda filename: f"{filename} would be a note of PyTorch's tracer.", _BY_FX),
+    "_dynamo.reset_recompile_user_contexts": (CONSTANT, lambda: None, _EAGER),
+    "_dynamo.run": (MARKER, lambda fn=None: (lambda fn: fn) if fn is None else fn, _EAGER),
+    "_dynamo.set_recursion_limit": (CONSTANT, lambda limit: None, "Python's own holds."),
+    "_dynamo.skip_frame": (CONSTANT, lambda msg="": None, _EAGER),
+    "_dynamo.step_unsupported": (CONSTANT, lambda msg="": None, _EAGER),
+    "_dynamo.substitute_in_graph": (MARKER, lambda original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False:
+        lambda fn: fn, _EAGER),
     "_dynamo.mark_static_address": (CONSTANT, lambda t, guard=True: None, "no address is remembered."),
-    "_dynamo.utils.is_compile_supported": (CONSTANT, lambda device_type: False, _EAGER),
-    "_dynamo.optimize": (WARNS, lambda *args, **kwargs: lambda fn: fn, _UNCOMPILED),
+    "_dynamo.utils.is_compile_supported": (CONSTANT, lambda device_type: device_type in (None, "cpu", "cuda"), "compile records steps on both."),
     "_inductor.config": (SETTINGS, None, _UNUSED),
 
     "jit.script": (WARNS, lambda obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None: obj, _UNTRANSLATED),
@@ -193,7 +229,6 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "_prims_common.is_contiguous_or_false": (CONSTANT, lambda a, memory_format=None: a.is_contiguous(), "sizes are numbers here."),
     "_subclasses.fake_tensor.is_fake": (CONSTANT, lambda x: False, "tensors without memory are those of device meta."),
     "_inductor.cudagraph_mark_step_begin": (CONSTANT, lambda: None, "no graph is captured unasked."),
-    "_inductor.list_mode_options": (CONSTANT, lambda mode=None, dynamic=None: {}, _UNCOMPILED),
     "backends.cpu.get_cpu_capability": (CONSTANT, lambda: "DEFAULT", "kernels are compiled for the processor that runs them."),
 
     "cpu.is_available": (CONSTANT, lambda: True, "programs run on it."),
@@ -355,6 +390,12 @@ allow_bf16_reduced_precision_reduction_split_k False: allow_fp16_accumulation
     "backends.openmp": "",
     "backends.opt_einsum": "True: enabled 'auto': strategy",
     "backends.quantized": "'none': engine []: supported_engines",
+    "compiler.config": """
+None: job_id pgo_extra_read_key pgo_extra_write_key log_file_name '': cache_key_tag dynamic_sources dynamic_values unbacked_sources False:
+force_disable_caches force_cudagraph_gc verbose capture_scalar_outputs capture_dynamic_output_shape_ops fail_on_recompile_limit_hit
+allow_unspec_int_on_nn_module enable_cpp_symbolic_shape_guards wrap_top_frame True: dynamic_shapes assume_static_by_default automatic_dynamic_shapes
+skip_tensor_guards_with_matching_dict_tags 8: recompile_limit 256: accumulated_recompile_limit (): reorderable_logging_functions
+""",
     "_dynamo.config": """
 False: verbose verify_correctness leaf_function_validate_outputs leaf_function_check_escaped_gradients generate_pycode fail_on_recompile_limit_hit
 fail_on_cache_limit_hit specialize_int specialize_float automatic_dynamic_exclusion_guard log_graph_in_out_metadata allow_ignore_mark_dynamic prepare_freezing

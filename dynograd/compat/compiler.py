@@ -12,6 +12,15 @@ from typing import Any
 
 from dynograd.base import stubs
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.compat.compile_options import (
+    EAGER_BACKENDS,
+    check_options,
+    chosen_backend,
+    get_default_backend,
+    list_backends,
+    set_default_backend,
+)
+from dynograd.compat.numpy_functions import wrap_numpy
 from dynograd.nn.module import Module
 from dynograd.plans.compiling import STANCES, Compiled, forget_all, set_stance_to
 from dynograd.plans.reporting.graphs import Graph
@@ -26,17 +35,28 @@ __all__ = [
     "OptimizedModule",
     "Report",
     "compile",
+    "get_default_backend",
+    "list_backends",
     "mark_dynamic",
     "mark_static",
     "maybe_mark_dynamic",
     "reset",
+    "set_default_backend",
     "set_stance",
+    "wrap_numpy",
     *stubs.names("compiler"),
 ]
 
-MODES = ("default", "checked", "exact", "replay", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_BACKENDS = ("inductor", "dynograd", "cudagraphs")
-_EAGER_BACKENDS = ("eager", "aot_eager")
+MODES = (
+    "default",
+    "checked",
+    "exact",
+    "replay",
+    "lite",
+    "reduce-overhead",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
+)
 
 
 def compile(
@@ -44,7 +64,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: Any = "inductor",
+    backend: Any = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
@@ -70,11 +90,12 @@ def compile(
         fullgraph: what cannot be recorded (in mode "replay": or replayed) is an error that says where.
         dynamic: None: sizes between those of three recorded calls are walked by formulas, where that is likely to be faster. True: always,
             also where much is made anew for each size. False: each size is recorded by itself, and 64 of them are kept.
-        backend: "inductor", "dynograd" or "cudagraphs" for this one; "eager" or "aot_eager" give `model` back.
-        mode: None, "default", "checked", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" are one: results may differ from
+        backend: "inductor", "dynograd" or "cudagraphs" for this one; "eager" or "aot_eager" give `model` back. None: that of
+            `compiler.set_default_backend`.
+        mode: None, "default", "checked", "lite", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" are one: results may differ from
             those of the program as it is written in the last bits, as sums are added in another order. "exact": they have the same bits. "replay":
             as "default", and the program's Python is not run again for a pure step, behind guards on all that it has looked at.
-        options: accepted where it is None or empty.
+        options: of PyTorch's compiler (`_inductor.list_options()`), checked and without effect.
         disable: `model` comes back.
         name: in the report.
         recompile_limit: how many ways are kept.
@@ -97,7 +118,7 @@ def compile(
             f"compile: either mode or options can be specified, but both can't be: got {mode=}, {options=}."
         )
     if options:
-        raise RuntimeError(f"compile: there are no options; got {options!r}. Leave them out.")
+        check_options(options)
     if mode is not None and mode not in MODES:
         raise ValueError(f"compile: expected a mode out of {', '.join(MODES)}, got {mode!r}.")
     if model is None:
@@ -114,15 +135,7 @@ def compile(
         )
     if not callable(model):
         raise TypeError(f"compile: expected a function or module, got {type(model).__name__} ({model!r}).")
-    if backend not in (*_BACKENDS, *_EAGER_BACKENDS) and not callable(backend):
-        raise ValueError(
-            f"compile: expected a backend out of {', '.join((*_BACKENDS, *_EAGER_BACKENDS))}, got {backend!r}. Leave it out."
-        )
-    if callable(backend):
-        raise ValueError(
-            "compile: a backend of one's own gets graphs of PyTorch's tracer, which there are not. Leave it out, or trace with dynograd.fx."
-        )
-    if disable or backend in _EAGER_BACKENDS or _is_step_of_optimizer(model):
+    if disable or chosen_backend("compile", backend) in EAGER_BACKENDS or _is_step_of_optimizer(model):
         return model
     settings: dict[str, Any] = dict(
         exact=mode == "exact",

@@ -66,6 +66,7 @@ utils._python_dispatch            compat.inner.top_level is_traceable_wrapper_su
 autograd.profiler_util            profiler.legacy    *
 _tensor                           compat.inner.rebuilding Tensor _rebuild_from_type_v2
 _tensor_str                       compat.inner.tensor_str PRINT_OPTS get_printoptions printoptions set_printoptions _tensor_str _add_suffixes _str_intern _str
+_dynamo.utils                     compat.explaining  counters is_compile_supported
 _dynamo.exc                       compat.compiler    TensorifyScalarRestartAnalysis
 autograd.profiler_legacy          profiler.legacy    profile
 cuda.amp.common                   cuda.amp           amp_definitely_not_available

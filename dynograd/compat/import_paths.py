@@ -36,8 +36,8 @@ PATHS = {
     "dynograd.autograd.variable": "dynograd.tensor.legacy",
 }
 _ROOMS = {
-    "compat": """_C __config__ _dynamo _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators
-        quasirandom special types""",
+    "compat": "_C __config__ _dynamo _inductor _logging _utils accelerator array_api backends compiler cpu functional futures hub jit "
+    "multiprocessing operators quasirandom special types",
     "overrides": "fx",
     "saving": "serialization",
     "tools": "__main__ convert port run warming",

@@ -17,7 +17,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["BackwardWatch"]
 
 
-class _Border(Function):
+class BackwardHookFunction(Function):
     """The tensors themselves; in backward `told(gradients)` gives what goes on."""
 
     @staticmethod
@@ -102,7 +102,7 @@ def _through(told: Callable, values: Sequence[Any]) -> tuple[list[int], list[Any
             return [_elements(g) for g in told(rows)]
 
         ragged = any([is_ragged(tensor) for tensor in tensors])
-        bordered = _Border.apply(seen if ragged else told, *[_elements(tensor) for tensor in tensors])
+        bordered = BackwardHookFunction.apply(seen if ragged else told, *[_elements(tensor) for tensor in tensors])
         for place, like, element in zip(places, tensors, bordered, strict=True):
             passed[place] = _rows_like(like, element)
     return places, passed

@@ -39,7 +39,7 @@ from dynograd.plans.walks import Walk
 from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
 
-__all__ = ["STANCES", "Compiled", "forget_all", "set_stance_to"]
+__all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
 
 _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
 _SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "replay")
@@ -59,6 +59,11 @@ def _has_made(tensor: Any) -> bool:
 
 
 values.makers.append(_has_made)
+
+
+def all_compiled() -> list[Compiled]:
+    """The compiled functions of the process that there are now."""
+    return list(_all)
 
 
 def forget_all() -> None:

@@ -19,9 +19,11 @@ from dynograd.interpreter import TENSORS, differentiation
 from dynograd.interpreter.history import in_its_own_place
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import is_on_cpu
-from dynograd.plans.graph_passes import GraphPass, RulesAsOps, modes_of_rules, seeds_of
+from dynograd.plans.graph_passes import GraphPass, RulesAsOps, asked_for, seeds_of
+from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, Pass, has_hooks
 from dynograd.plans.python_forms import CopyForm
+from dynograd.plans.wrapped import Unwrapped, has_wrapped
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RecordedGradients", "are_plain", "give_to", "leaf_of", "run_again"]
@@ -82,6 +84,7 @@ class RecordedGradients(RulesAsOps):
     """The part of a recording that notes them."""
 
     calls: list[Call]
+    constants: list[Any]
     events: list[Event]
     inside: int
     numbers: dict[int, int]
@@ -89,6 +92,7 @@ class RecordedGradients(RulesAsOps):
     places: dict[int, int]
     reason: str
     values: list[Any]
+    without_values: bool
 
     def begin_gradients(self) -> None:
         self.begin_rules()
@@ -104,10 +108,12 @@ class RecordedGradients(RulesAsOps):
             own: gives an array of its own for a gradient that is not differentiated.
             flags: whether the graph is kept, whether the gradients are differentiated, and who asks.
         """
-        keeps, through_ops, _ = flags
         if self.inside or self.reason or self.differentiating:
             return run(outputs, inputs, seeds, own)
-        tensors = [*outputs, *inputs, *[seed for seed in seeds or () if seed is not None]]
+        wrapped = Unwrapped(outputs, inputs, seeds) if has_wrapped(outputs, inputs, seeds) else None
+        groups = (outputs, inputs, seeds) if wrapped is None else wrapped.groups
+        keeps, through_ops = flags[0], flags[1] or wrapped is not None
+        tensors = [tensor for group in groups if group is not None for tensor in group if tensor is not None]
         if not all([type(tensor) in TENSORS for tensor in tensors]):
             self.refuse("gradients of what is no plain tensor")
         elif not all([is_on_cpu(tensor) for tensor in tensors]):
@@ -115,15 +121,19 @@ class RecordedGradients(RulesAsOps):
         elif through_ops and not keeps:
             self.refuse("a backward pass that is differentiated, and lets its graph go")
         elif through_ops and seeds is None:
-            seeds = seeds_of(outputs)
+            if wrapped is not None:
+                self.refuse("gradients of a batch, or of a moving tensor, that begin with ones of their own")
+            else:
+                seeds = seeds_of(outputs)
+                groups = outputs, inputs, seeds
         if self.reason:
             return run(outputs, inputs, seeds, own)
-        described = [self._described(group) for group in (outputs, inputs, seeds)]
+        described = [self._described(group) for group in groups]
         kind = "differentiate" if through_ops else "grad"
-        event = Event(kind, None, (*described, ("same", (*flags, modes_of_rules()))), MODES.grad, caller(4))
+        event = Event(kind, None, (*described, ("same", asked_for(flags, wrapped))), MODES.grad, caller(4))
         event.calls = len(self.calls)
         return (
-            self._with_graph(event, run, outputs, inputs, seeds)
+            self._with_graph(event, run, outputs, inputs, seeds, wrapped)
             if through_ops
             else self._as_arrays(event, run, outputs, inputs, seeds, own)
         )
@@ -152,7 +162,9 @@ class RecordedGradients(RulesAsOps):
         self._over(event)
         return results
 
-    def _with_graph(self: Any, event: Event, run: Any, outputs: Any, inputs: Any, seeds: Any) -> list[Any]:
+    def _with_graph(
+        self: Any, event: Event, run: Any, outputs: Any, inputs: Any, seeds: Any, wrapped: Unwrapped | None
+    ) -> list[Any]:
         self.events.append(event)
         start = len(self.events)
         self.differentiating = True
@@ -160,11 +172,19 @@ class RecordedGradients(RulesAsOps):
             results = run(outputs, inputs, seeds, None)
         finally:
             self.differentiating = False
-        if not all([result is None or id(result) in self.numbers for result in results]):
+        forms, plain = None, tuple(results)
+        if wrapped is not None:
+            try:
+                forms, plain = wrapped.form_of(results, may_be_new=False)
+            except LookupError:
+                self.refuse("gradients that move along with what is not among the operands")
+        if not all([result is None or id(result) in self.numbers for result in plain]):
             self.refuse("a gradient that nothing was computed for")
+        elif any([result is not None and is_part_of_any(result.array, self.constants) for result in plain]):
+            self.refuse("a gradient that is a part of what a rule has made of shapes alone")
         if not self.reason:
-            numbers = [None if result is None else self.numbers[id(result)] for result in results]
-            event.subject = len(self.events) - start, tuple(numbers)
+            numbers = [None if result is None else self.numbers[id(result)] for result in plain]
+            event.subject = len(self.events) - start, tuple(numbers), forms
         return results
 
     def backward(self: Any, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
@@ -201,7 +221,7 @@ class RecordedGradients(RulesAsOps):
     def in_its_own_place(self: Any, tensor: Any, run: Callable[[Any], Tensor]) -> Tensor:
         """`run(tensor)`: the same value with a place of its own on the tape."""
         result = run(tensor)
-        if self.inside or self.reason or type(tensor) not in TENSORS:
+        if self.inside or self.reason or self.without_values or type(tensor) not in TENSORS:
             return result
         if not is_on_cpu(tensor):
             self.refuse("a tensor on a GPU gets a place of its own")

@@ -17,11 +17,13 @@ from dynograd.autograd.nodes import OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
 from dynograd.interpreter.history import AliasBackward
 from dynograd.plans.comparing import same
-from dynograd.plans.passes import Event, is_constant
+from dynograd.plans.passes import Event, hooked, is_constant, unrecorded
 from dynograd.plans.python_forms import call_with, results_of
+from dynograd.plans.wrapped import Unwrapped, changed
 from dynograd.tensor.tensor import Tensor
+from dynograd.transforms.duals import forms_of_copy
 
-__all__ = ["GraphPass", "RulesAsOps", "modes_of_rules", "seeds_of", "stays"]
+__all__ = ["GraphPass", "RulesAsOps", "asked_for", "seeds_of", "stays"]
 
 _ones: dict[tuple[Any, ...], Tensor] = {}
 _constants: weakref.WeakValueDictionary[tuple[Any, ...], Tensor] = weakref.WeakValueDictionary()
@@ -45,16 +47,22 @@ def modes_of_rules() -> tuple[object, ...]:
     return MODES.honest, STATE.enabled["cpu"] and STATE.dtypes["cpu"]
 
 
+def asked_for(flags: tuple[Any, ...], wrapped: Unwrapped | None) -> tuple[Any, ...]:
+    """How gradients are asked for, and the forms of operands that are no plain tensors."""
+    return (*flags, modes_of_rules()) if wrapped is None else (*flags, modes_of_rules(), wrapped.form)
+
+
 def _is_seed(tensor: Any) -> bool:
     return _ones.get((tuple(tensor.array.shape), tensor.dtype)) is tensor
 
 
-def _constant(array: Any) -> Tensor:
+def _constant(array: Any, requires_grad: bool = False) -> Tensor:
     """The one tensor with these numbers that records have in the place of what rules make anew each time."""
-    key = array.shape, array.strides, array.dtype, array.tobytes()
+    key = array.shape, array.strides, array.dtype, array.tobytes(), requires_grad
     tensor = _constants.get(key)
     if tensor is None:
         tensor = _constants[key] = Tensor.wrap(array.copy(order="K"))
+        tensor._requires_grad = requires_grad
     return tensor
 
 
@@ -69,7 +77,7 @@ class RulesAsOps:
     def begin_rules(self) -> None:
         self.by_array: dict[int, list[int]] = {}  # numbers of values, by the id of their array
         self.differentiating = False  # a backward pass runs through ops
-        self.listening: list[list[Any]] = []  # what is told of the ops that rules call
+        self.listening: list[Any] | None = None  # what is told of the ops that a rule calls
         self.without_values = False  # a rule runs again, to see whether it calls the same ones
         self.made: list[Tensor] = []  # stand for what rules make of shapes and numbers
         self.drawn: dict[Any, int] = {}  # the events that have drawn random numbers, by the place in the stream
@@ -89,8 +97,7 @@ class RulesAsOps:
         """An op was called: what shapes say of it, and the numbers of tensors that no op has made."""
         kinds = [("same", None)] * len(args) if described is None else described
         operands = [self._outline(value, its_own) for value, its_own in zip(args, kinds)]
-        for calls in self.listening:
-            calls.append((entry, operands, [_outline(tensor) for tensor in results]))
+        self.listening.append((entry, operands, [_outline(tensor) for tensor in results]))
 
     def _outline(self: Any, value: Any, described: tuple[str, Any]) -> object:
         kind, content = described
@@ -133,10 +140,11 @@ class RulesAsOps:
                     return "outside", self._place_of(outside.tensor)
             if any([array is constant for constant in self.constants]):
                 return "outside", self._place_of(_constant(array))
-            if self.listening:
-                constant = _constant(array)
-                self.made.append(constant)
-                return "outside", self._place_of(constant)
+        if node is None and self.listening is not None:
+            constant = _constant(array, tensor._requires_grad)
+            self.made.append(constant)
+            self.constants.append(array)
+            return "outside", self._place_of(constant)
         self.refuse("a tensor that comes into a backward pass from elsewhere")
         return None
 
@@ -194,15 +202,16 @@ class GraphPass:
         if type(node) in (OutputNode, AliasBackward) or recording.reason:
             return node.apply_graph(g)
         if id(node) not in recording.shadows:
-            recording.refuse(f"{node.op_name()} was not recorded")
+            recording.refuse(unrecorded(node))
         if node.hooks is not None:
-            recording.refuse(f"a hook on a gradient of {node.op_name()}")
-        calls: list[Any] = []
-        recording.listening.append(calls)
+            recording.refuse(hooked(node))
+        if recording.listening is not None:  # a rule makes a pass of its own: that is a part of what it calls
+            return node.apply_graph(g)
+        calls = recording.listening = []
         try:
             gradients = node.apply_graph(g)
         finally:
-            recording.listening.pop()
+            recording.listening = None
         if not recording.reason and not self._follows_from_shapes(node, g, calls):
             recording.refuse(f"the backward of {node.op_name()} decides on values")
         return gradients
@@ -213,14 +222,15 @@ class GraphPass:
         for name in node.saved_names:
             setattr(bare, name, map_saved(getattr(node, name), _without_values))
         recording = self.recording
-        again: list[Any] = []
-        listening, recording.listening, recording.without_values = recording.listening, [again], True
+        again = recording.listening = []
+        recording.without_values = True
         try:
-            bare.apply_graph(_bare(g))
+            with forms_of_copy(node, bare, _bare):
+                bare.apply_graph(_bare(g))
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
             return False
         finally:
-            recording.listening, recording.without_values = listening, False
+            recording.listening, recording.without_values = None, False
         return same(again, calls)
 
 
@@ -228,6 +238,10 @@ def _bare(g: Any) -> Partial | Tensor:
     """A gradient without values."""
     if type(g) is Partial:
         return Partial({number: _bare(part) for number, part in g.parts.items()})
+    return changed(g, _bare_tensor)
+
+
+def _bare_tensor(g: Any) -> Tensor:
     tensor = Tensor.wrap(_without_values(g.array))
     tensor.node, tensor._requires_grad = g.node, g._requires_grad
     return tensor

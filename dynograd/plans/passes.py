@@ -12,13 +12,14 @@ from dynograd.autograd.packing import map_saved
 from dynograd.interpreter.history import AliasBackward
 from dynograd.interpreter.tensor_parts import Meta
 from dynograd.kernels.build.launches import noting
+from dynograd.nn.backward_hooks import BackwardHookFunction
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import PLAIN, bytes_alike, is_writeable
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["HOOKED", "Event", "Pass", "has_hooks", "is_constant", "is_plain", "saved_of"]
+__all__ = ["HOOKED", "Event", "Pass", "has_hooks", "hooked", "is_constant", "is_plain", "saved_of", "unrecorded"]
 
 
 HOOKED = 2  # in the place of whether a leaf had a gradient: it has hooks, which decide what becomes of the new one
@@ -64,10 +65,10 @@ class Pass:
         if recording.reason or type(node) in (OutputNode, AliasBackward):
             return gradients
         if shadow is None:
-            recording.refuse(f"{node.op_name()} was not recorded")
+            recording.refuse(unrecorded(node))
             return gradients
         if node.hooks is not None:
-            recording.refuse(f"a hook on a gradient of {node.op_name()}")
+            recording.refuse(hooked(node))
         for part in gradients:
             if part is not None and type(part) not in (*PLAIN, DeferredSum):
                 recording.refuse(f"the gradient of {node.op_name()} is a {type(part).__name__}")
@@ -214,6 +215,22 @@ class Pass:
             if node.attrs is FREED:
                 recording.used.setdefault(id(node), len(recording.events))
         recording.visited += self.nodes
+
+
+def unrecorded(node: Any) -> str:
+    """Why no step is recorded that has a node which no recorded op has made."""
+    if node.op is not None:
+        return f"{node.op_name()} was not recorded"
+    if getattr(node, "function", None) is BackwardHookFunction:
+        return "a full backward hook of a module"
+    return f"{node.op_name()}, a function with a backward of its own"
+
+
+def hooked(node: Any) -> str:
+    """Why no step is recorded that has a node with hooks."""
+    if node.hooks.before or node.hooks.after:
+        return f"a hook on a gradient of {node.op_name()}"
+    return f"a hook on a gradient of {node.op_name()}, or retain_grad() of its result"
 
 
 def has_hooks(leaf: Any) -> bool:

@@ -137,7 +137,7 @@ class Program:
             tensor
             for tensor in recording.values
             if not memory.has(tensor.array)
-            and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
+            and not any([numpy.may_share_memory(tensor.array, array) for array in (*staying, *recording.constants)])
         ]
         self.again = _twins_of(self.calls)
         self.names = tuple([(call.kind, call.name, call.in_place) for call in self.calls])

@@ -182,7 +182,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
         tensors = [value for value in operands if isinstance(value, Tensor)]
         if writes_in_place(entry.op, args):
             return call_in_place(entry.op, args)
-        if self.without_values:
+        if self.without_values and all([type(tensor) in TENSORS for tensor in tensors]):
             return self.tell(entry, below, args)
         if self.inside or self.reason or not tensors or not all([type(tensor) in TENSORS for tensor in tensors]):
             return call_with(below, entry.op, args)
@@ -228,7 +228,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
             event.results.append(self._new_value(tensor))
         self._note_op(event, entry, below, args, results, launches)
         self._over(event)
-        if self.listening:
+        if self.listening is not None:
             self.told(entry, args, results, described)
         return result
 

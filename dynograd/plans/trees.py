@@ -62,11 +62,11 @@ class Tree:
         for step in path.steps:
             its_event = step.event
             if its_event is not None and its_event.kind == "differentiate" and step.path is path:
-                count, numbers = its_event.subject
+                count, numbers, forms = its_event.subject
                 its_own = [None if number is None else path.numbers[number] for number in numbers]
                 inner = path.steps[step.number + 1 : step.number + 1 + count]
                 keyed = [(other, path.steps[source]) for other in inner if (source := source_of(other)) is not None]
-                step.subject = path.steps[step.number + count], its_own, keyed
+                step.subject = path.steps[step.number + count], its_own, keyed, forms
         path.take(program)
         entries = {event.entry for event in recording.events if event.entry is not None}
         aside = {entry.key for entry in entries} | with_quick_ways(recording.through)
@@ -215,7 +215,7 @@ class Tree:
                 self.results.append(place)
         if event.kind == "grad":
             numbers = iter(step.results)
-            step.subject = step, [None if number is None else next(numbers) for number in event.subject], []
+            step.subject = step, [None if number is None else next(numbers) for number in event.subject], [], None
         elif event.kind == "backward":
             step.subject = [(place, number, had) for (place, _, had), number in zip(event.subject, step.results)]
         else:

@@ -7,8 +7,9 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.plans.gradients import are_plain, give_to
-from dynograd.plans.graph_passes import modes_of_rules, seeds_of
+from dynograd.plans.graph_passes import asked_for, seeds_of
 from dynograd.plans.handed import Handed, stand_for
+from dynograd.plans.wrapped import Unwrapped, has_wrapped
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["WalkedGradients"]
@@ -39,15 +40,17 @@ class WalkedGradients:
 
     def gradients(self: Any, run: Any, outputs: Any, inputs: Any, seeds: Any, own: Any, flags: tuple) -> list[Any]:
         """What `autograd.grad` gives: a tensor for each input, or None."""
-        through_ops = flags[1]
-        begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
+        wrapped = Unwrapped(outputs, inputs, seeds) if has_wrapped(outputs, inputs, seeds) else None
+        groups: Any = (outputs, inputs, seeds) if wrapped is None else wrapped.groups
+        through_ops = flags[1] or wrapped is not None
+        begun_with = seeds_of(outputs) if through_ops and seeds is None else groups[2]
         for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
-            results = self._along(choice, (outputs, inputs, begun_with, (*flags, modes_of_rules())))
+            results = self._along(choice, (*groups[:2], begun_with, asked_for(flags, wrapped)), wrapped)
             if results is not None:
                 return results
             if not self.running:
                 break
-        if self.running and any([isinstance(tensor, Handed) for tensor in (*outputs, *inputs, *(seeds or ()))]):
+        if self.running and any([isinstance(tensor, Handed) for group in groups for tensor in group or ()]):
             self.leave("gradients that the record does not have here")
         return (
             MODES.plan.gradients(run, outputs, inputs, seeds, own, flags)
@@ -55,20 +58,21 @@ class WalkedGradients:
             else run(outputs, inputs, seeds, own)
         )
 
-    def _along(self: Any, choice: Any, args: tuple) -> list[Any] | None:
+    def _along(self: Any, choice: Any, args: tuple, wrapped: Unwrapped | None = None) -> list[Any] | None:
         """The gradients that a step of the record gives, if these are its operands; afterwards the walk may have ended."""
         if not self._go_to_one(choice, args) or not self.running:
             return None
-        last, numbers, keyed = choice.subject
+        last, numbers, keyed, forms = choice.subject
         for step, source in keyed:
             step.key = source.key
         self.at = last.next
-        return [None if number is None else self.handed[number] for number in numbers]
+        plain = [None if number is None else self.handed[number] for number in numbers]
+        return plain if wrapped is None else wrapped.wrapped(forms, iter(plain))
 
     def to_leaves(self: Any, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
         """A backward pass that the record has as gradients of all leaves, which get these. Gives whether it is one."""
         begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
-        flags = (keeps, through_ops, "leaves", modes_of_rules())
+        flags = asked_for((keeps, through_ops, "leaves"), None)
         for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
             if choice.args[3][1][2] != "leaves":
                 continue

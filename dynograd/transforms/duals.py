@@ -8,7 +8,8 @@ is active sees what its nodes saved as Duals again: reverse over forward, forwar
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dynograd import arrays, interpreter
@@ -248,6 +249,31 @@ def _settle(level: Level) -> None:
             level.awaited.append((primal, forms))
         elif (node := _node_of(primal)) is not None:
             level.forms[node] = forms
+
+
+@contextmanager
+def forms_of_copy(node: Node, copied: Node, change: Callable[[Any], Any]) -> Iterator[None]:
+    """Inside, a copy of a node has saved the same Duals, with `change` of their tangents."""
+    noted = []
+    for level in _active.levels:
+        if level.awaited:
+            _settle(level)
+        forms = level.forms.get(node)
+        if forms is not None:
+            level.forms[copied] = {name: _changed(form, change) for name, form in forms.items()}
+            noted.append(level)
+    try:
+        yield
+    finally:
+        for level in noted:
+            level.forms.pop(copied, None)
+
+
+def _changed(form: Any, change: Callable[[Any], Any]) -> object:
+    if type(form) is Dual:
+        primal: Any = _changed(form.primal, change)
+        return make_dual(form.level, primal, change(form.tangent))
+    return [_changed(element, change) for element in form] if isinstance(form, list) else form
 
 
 def _snapshot(value: Any) -> Any:

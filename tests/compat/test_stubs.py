@@ -69,7 +69,13 @@ def test_modules_list_what_the_table_fills_in(name):
         ("compiler.is_compiling", (), False),
         ("compiler.is_dynamo_compiling", (), False),
         ("compiler.is_exporting", (), False),
+        ("compiler.load_cache_artifacts", (b"",), None),
+        ("compiler.save_cache_artifacts", (), None),
+        ("compiler.set_enable_guard_collectives", (True,), False),
+        ("compiler.skip_all_guards_unsafe", ([],), []),
         ("_dynamo.is_compiling", (), False),
+        ("_dynamo.utils.is_compile_supported", ("cpu",), True),
+        ("_dynamo.utils.is_compile_supported", ("mps",), False),
         ("jit.is_scripting", (), False),
         ("jit.is_tracing", (), False),
         ("xpu.is_available", (), False),
@@ -102,7 +108,15 @@ def test_constants(path, arguments, value):
         (torch.compiler.disable(recursive=False), max),
         (torch.compiler.allow_in_graph, max),
         (torch.compiler.assume_constant_result, max),
+        (torch.compiler.nested_compile_region, max),
+        (torch.compiler.nested_compile_region(max_reuse_entries=2), max),
+        (torch.compiler.substitute_in_graph(min), max),
         (torch._dynamo.disable, max),
+        (torch._dynamo.nonstrict_trace, max),
+        (torch._dynamo.register_backend, max),
+        (torch._dynamo.register_backend(name="mine"), max),
+        (torch._dynamo.optimize(disable=True), LAYER),
+        (torch._dynamo.optimize("eager"), LAYER),
         (torch._dynamo.disable(reason="slow"), max),
         (torch.jit.export, LAYER.forward),
         (torch.jit.unused, LAYER.forward),
@@ -132,7 +146,6 @@ def test_blocks_that_change_nothing(block):
 @pytest.mark.parametrize(
     ("path", "call", "words"),
     [
-        ("_dynamo.optimize", lambda: torch._dynamo.optimize("inductor")(LAYER), "nothing is translated.* runs eagerly"),
         ("jit.script", lambda: torch.jit.script(LAYER), "nothing is translated: .* the Python that it is. Leave the call out"),
         ("jit.script_method", lambda: torch.jit.script_method(LAYER), "nothing is translated"),
         ("jit.trace", lambda: torch.jit.trace(LAYER, torch.zeros(1, 2)), "nothing is traced.* not called with the example"),
@@ -152,16 +165,6 @@ def test_what_does_not_happen_is_said_once(path, call, words):
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        lambda: torch._dynamo.optimize(disable=True)(LAYER),
-    ],
-)
-def test_disabled_compilers_are_silent(call):
-    assert call() is LAYER
-
-
-@pytest.mark.parametrize(
     ("call", "error", "words"),
     [
         (lambda: torch.jit.script(), TypeError, r"script\(\) missing 1 required positional argument: 'obj'"),
@@ -177,6 +180,9 @@ def test_disabled_compilers_are_silent(call):
         (lambda: torch.hub.help("a/b", "c"), NotImplementedError, "hub.help: nothing is downloaded .asked for 'a/b'.*Clone"),
         (lambda: torch.hub.download_url_to_file("u", "f"), NotImplementedError, "hub.download_url_to_file: .*'u'.*Download the file"),
         (lambda: torch.xpu.current_device(), DeviceError, r"xpu.current_device: there are no XPU devices here. Ask xpu.is_available\(\)"),
+        (lambda: torch.compiler.load_compiled_function("step.bin"), NotImplementedError, "records are not written.* kept on disk"),
+        (lambda: torch._dynamo.export(LAYER), NotImplementedError, "nothing is traced by it. Trace with dynograd.fx"),
+        (lambda: torch._dynamo.lookup_backend("inductor"), NotImplementedError, "graphs of PyTorch's tracer.*dynograd.fx"),
         (lambda: torch.xpu.set_device(0), DeviceError, "xpu.set_device: .*use device='cuda' or 'cpu'"),
         (lambda: torch.xpu.get_device_name(), DeviceError, "xpu.get_device_name: there are no XPU"),
         (lambda: torch.xpu.get_device_capability(), DeviceError, "xpu.get_device_capability: there are no XPU"),
@@ -191,6 +197,7 @@ def test_refusals_name_the_way_out(call, error, words):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
+        ("compiler.config.recompile_limit", 8),
         ("_dynamo.config.cache_size_limit", 8),
         ("_dynamo.config.suppress_errors", False),
         ("_dynamo.config.numpy_default_float", "float64"),

@@ -7,6 +7,8 @@ import pytest
 
 import dynograd
 from dynograd.errors import IndexRangeError
+from dynograd.kernels.build import threads
+from dynograd.kernels.build.bound_calls_numba import Table
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import lower
 from tests.plans.lowering_forms import FORMS
@@ -106,6 +108,19 @@ ROWS = [
     Row("embedding", lambda r, d: (tensor(r, d, 200, 64), _index(r, 200, 4000), None, False), "large"),
     Row("index", lambda r, d: (tensor(r, d, 9, 5), [_index(r, 9, 7) - 3], (0,))),
     Row("index", lambda r, d: (tensor(r, d, 3, 9, 5), [_index(r, 9, 7)], (slice(None), 0)), "dim 1"),
+    *[
+        Row("index", lambda r, d, x=x, places=places, lead=lead: (
+            tensor(r, d, *x),
+            [_index(r, 2 * size, *shape) - size for size, shape in zip(x[len(lead) :], places)],
+            (*lead, *range(len(places)))), f"{x}{places}")
+        for x, places, lead in [
+            ((9, 5), [(7,), (7,)], ()), ((9, 5, 4), [(7,), (7,)], ()), ((3, 9, 5), [(7, 1), (4,)], (slice(None),)),
+            ((4, 3, 5, 2), [(6,), (6,), (6,)], ()), ((200, 300), [(4000,), (4000,)], ()),
+        ]
+    ],
+    Row("index", lambda r, d: (strided(tensor(r, d, 9, 5), (1, 0)), [_index(r, 9, 7), _index(r, 5, 7)], (0, 1)), "turned"),
+    Row("index_backward", lambda r, d: (tensor(r, d, 7), [_index(r, 9, 7), _index(r, 5, 7)], (0, 1), (9, 5)), rule=False),
+    Row("index_backward", lambda r, d: (tensor(r, d, 7, 5), [_index(r, 9, 7)], (0,), (9, 5)), "1", rule=False),
     Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 4, 5), [dynograd.tensor(r.permutation(9)[:4])], (0,), False)),
     Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 7, 5), [_index(r, 9, 7)], (0,), True), "add"),
     # rows
@@ -127,6 +142,16 @@ ROWS = [
         for reduction in ("mean", "sum") for n in (100, 2000)
     ],
     Row("cross_entropy", lambda r, d: (tensor(r, d, 7), _index(r, 7), None, -100, 0.0, "mean", True), "one"),
+    *[
+        Row("cross_entropy", lambda r, d, x=x, reduction=reduction, smooth=smooth, ahead=ahead: (
+            tensor(r, d, *x), _index(r, x[1], x[0], *x[2:]), None, 3, smooth, reduction, ahead), f"{x} {reduction} {smooth} {ahead}", rule=reduction != "none")
+        for x, reduction, smooth, ahead in [
+            ((2, 7, 30), "mean", 0.0, True), ((2, 7, 4, 5), "mean", 0.0, False), ((3, 7, 40, 50), "sum", 0.0, True), ((3, 7, 4, 5), "mean", 0.2, True),
+            ((2, 7, 4, 5), "none", 0.0, False), ((6, 7, 1, 1), "mean", 0.0, True),
+        ]
+    ],
+    Row("cross_entropy", lambda r, d: (strided(tensor(r, d, 2, 7, 4, 5), (0, 2, 3, 1)), _index(r, 7, 2, 4, 5), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", True), "channels last"),
+    Row("nll_loss", lambda r, d: (tensor(r, d, 2, 7, 4, 5), _index(r, 7, 2, 4, 5), None, 3, "mean"), "places"),
     Row("cross_entropy", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", False), "weights"),
 ]  # fmt: skip
 CASES = [
@@ -214,6 +239,24 @@ def test_an_index_outside_raises_what_eager_raises():
         run(lowered)
     made.call.inputs[1][1] = 8
     run(lowered)
+
+
+@pytest.mark.parametrize(("place", "wrong"), [(0, 9), (0, -10), (1, 5), (1, -6)])
+def test_each_of_several_indices_is_checked(place, wrong):
+    made = Made(
+        Row("index", lambda r, d: (tensor(r, d, 9, 5), [dynograd.tensor([1, 2]), dynograd.tensor([0, 4])], (0, 1))),
+        F,
+        1,
+    )
+    lowered = lower(made.call)
+    run(lowered)
+    made.call.inputs[1 + place][1] = wrong
+    with pytest.raises((IndexRangeError, IndexError), match=str(wrong)):
+        run(lowered)
+    made.call.inputs[1 + place][1] = -1
+    run(lowered)
+    made.call.inputs[1 + place][1] = wrong
+    Table(lowered, threads.get_num_threads()).run()  # the kernels leave it out
 
 
 def test_what_has_no_form_stays_in_python():

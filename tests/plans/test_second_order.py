@@ -15,7 +15,7 @@ from dynograd.plans.compiling import Compiled
 from dynograd.tensor.tensor import Tensor
 from tests.ops.arguments import Subject, as_tuple
 from tests.ops.tables import families, rows_of, title_of
-from tests.plans import leaf_programs  # noqa: F401  (enters its rows)
+from tests.plans import leaf_programs, transformed_programs  # noqa: F401  (enter their rows)
 from tests.plans.second_order_programs import CALLS, PROGRAMS, WALKED
 from tests.plans.test_every_op import Case, check_case
 from tests.plans.twins import difference, in_python_form, outcome_of, overwritten_between_steps, seen

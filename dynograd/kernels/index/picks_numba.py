@@ -27,3 +27,17 @@ def pick_rows(x, size, inner, index, low, out, outside, start, stop):
         while c < inner:
             out[np.uint64(into + c)] = x[np.uint64(of + c)]
             c += 1
+
+
+@chunked(noalias=True)
+def join_indices(first, second, first_size, second_size, out, start, stop):
+    """out[m] = first[m] * second_size + second[m], where both may count from the end; first_size * second_size where one leaves its dim."""
+    for item in range(start, stop):
+        m = np.uint64(item)
+        row, column = first[m], second[m]
+        row += first_size & (row >> 63)
+        column += second_size & (column >> 63)
+        if row < 0 or row >= first_size or column < 0 or column >= second_size:
+            out[m] = first_size * second_size
+        else:
+            out[m] = row * second_size + column

@@ -11,6 +11,7 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import IndexCheck, Lowered, arguments_of, form
+from dynograd.plans.lowering.joined_indices import joined
 
 __all__ = ["collected"]
 
@@ -158,18 +159,45 @@ def _index(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
     x, indices = arguments["input"], arguments["indices"]
     dim = _dim_of(indices, arguments["template"])
-    return None if dim is None else _Indices(call, indices[0], True).pick(x, dim, call.outputs[0])
+    if dim is not None:
+        return _Indices(call, indices[0], True).pick(x, dim, call.outputs[0])
+    several = joined(indices, arguments["template"], x.shape)
+    if several is None:
+        return None
+    launches = list(several.launches)
+    rows = layouts.row_major(x, launches)
+    if rows is None:
+        return None
+    picked = _Indices(call, several.index, False).pick(rows.reshape(several.shape), several.dim, call.outputs[0])
+    return None if picked is None else Lowered([*launches, *picked], check=IndexCheck(call, *several.bounds))
 
 
 @form("rule", "index")
 def _index_rule(call: Call) -> Lowered | None:
     node, target = call.node, call.outputs[0]
-    dim = _dim_of(list(node.indices), node.attrs[0])
-    return (
-        None
-        if dim is None or target is None
-        else _added(call, layouts.fill(target, 0), call.inputs[0], node.indices[0], dim, target)
-    )
+    return None if target is None else _added_at(call, call.inputs[0], list(node.indices), node.attrs[0], target)
+
+
+@form("op", "index_backward")
+def _index_backward(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    return _added_at(call, arguments["g"], arguments["indices"], arguments["template"], call.outputs[0])
+
+
+def _added_at(call: Call, g: Any, indices: list[Any], template: tuple, target: Any) -> Lowered | None:
+    """Zeros, with g added at the index arrays."""
+    zeros = layouts.fill(target, 0)
+    dim = _dim_of(indices, template)
+    if dim is not None:
+        return _added(call, zeros, g, indices[0], dim, target)
+    several = joined(indices, template, target.shape)
+    if several is None or zeros is None or not target.flags.c_contiguous:
+        return None
+    added = _Indices(call, several.index, False)
+    if not added.add(g, several.dim, target.reshape(several.shape)):
+        return None
+    launches = [*zeros, *several.launches, *added.launches]
+    return Lowered(launches, exact=False, check=IndexCheck(call, *several.bounds))
 
 
 def _added(call: Call, before: list[Launch] | None, g: Any, index: Any, dim: int, target: Any) -> Lowered | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy
@@ -25,9 +26,11 @@ class _Classes:
     def __init__(self, scores: Any, labels: Any, weight: Any, ignored: int, smoothing: float, reduction: str) -> None:
         if scores.ndim == 1 and scores.flags.c_contiguous:  # one example
             scores, labels = scores.reshape(1, -1), labels.reshape(1)
-        self.shape, self.reduction, dtype = scores.shape, reduction, scores.dtype
+        places = prod(scores.shape[2:])
+        self.shape = (*scores.shape[:2], places) if places > 1 else scores.shape[:2]  # places follow the classes
+        self.reduction, dtype = reduction, scores.dtype
         self.fits = (
-            scores.ndim == 2
+            scores.ndim >= 2
             and scores.size > 0
             and dtype.name in ("float32", "float64")
             and labels.dtype == numpy.int64
@@ -43,7 +46,8 @@ class _Classes:
             self.inputs |= {"smoothing": smoothing, "weights": float(scores.shape[1])}
         self.name = "smooth_cross_entropy" if smoothing else "cross_entropy"
         self.total = layouts.scratch((), dtype)
-        self.shares = layouts.scratch(scores.shape[:1], dtype)
+        self.rows = (self.labels.size,)
+        self.shares = layouts.scratch(self.rows, dtype)
 
     def counted(self, g: Any) -> list[Launch]:
         """Fills `total`, and `shares` with what each row's loss receives where the loss receives `g`, an array of one element."""
@@ -74,7 +78,7 @@ def _cross_entropy(call: Call) -> Lowered | None:
     if not classes.fits or loss.dtype != classes.dtype:
         return None
     statistics, gradient = getattr(node, "statistics", None), getattr(node, "gradient", None)
-    losses = layouts.scratch(classes.shape[:1], classes.dtype)
+    losses = layouts.scratch(classes.rows, classes.dtype)
     outputs: dict[str, Any] = {"loss": losses}
     if isinstance(statistics, numpy.ndarray):
         if statistics.dtype != classes.dtype:
@@ -120,7 +124,7 @@ def _likelihood(call: Call) -> Lowered | None:
     loss = call.outputs[0]
     if not classes.fits or loss.dtype != classes.dtype:
         return None
-    losses = layouts.scratch(classes.shape[:1], classes.dtype)
+    losses = layouts.scratch(classes.rows, classes.dtype)
     put = rows.program_launches("nll", classes.shape, classes.inputs, {"loss": losses})
     reduced = classes.reduced(losses, loss)
     counted = classes.counted(numpy.ones(1, classes.dtype))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays
-from dynograd.arrays import CudaArray
+from dynograd.arrays import CudaArray, MetaArray
 from dynograd.base import random_streams
 from dynograd.base.shapes import Size
 from dynograd.interpreter import TENSORS
@@ -136,7 +136,7 @@ class Batched(Tensor):
         if hasattr(type(self.inner), "__dynograd_rows__"):
             return self.inner._example_array
         inner = self.inner.array
-        if type(inner) is CudaArray:
+        if type(inner) in (CudaArray, MetaArray):
             return inner[0]
         first = inner[0, ...] if len(inner) else numpy.empty(inner.shape[1:], inner.dtype)
         shown = first.view(_Shown)
