@@ -13,6 +13,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.cuda import allocator, graphs, streams
 from dynograd.errors import DynogradError
 from dynograd.plans.gpu.calls import GpuCall
+from dynograd.plans.gpu.endings import BoundEnding, Ending
 from dynograd.plans.gpu.loops import LoopCall, LoopGroup
 from dynograd.plans.gpu.places import Bindings, Place, whole_of
 from dynograd.plans.passes import saved_of
@@ -35,7 +36,9 @@ class Piece:
         self.stop, self.bindings, self.nodes, self.lasting = stop, bindings, nodes, lasting
         self.graph: Any = None
         self.call: GpuCall | LoopCall | None = None  # that is made between graphs
-        self.next: dict[tuple[int, frozenset[int]], Piece] = {}  # by where they end, and what else they keep
+        self.ending: BoundEnding | None = None  # the step of an optimizer in its graph
+        # By where they end, what else they keep, and the step of an optimizer that they take.
+        self.next: dict[tuple[int, frozenset[int], Ending | None], Piece] = {}
         self.shown: Any = None  # what the program tells of it
 
 
@@ -76,20 +79,27 @@ class Pieces:
             if call.eager:
                 self.leave_out(number, call.eager)
 
-    def run(self, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+    def run(self, before: Piece, stop: int, kept: frozenset[int], ending: Ending | None = None) -> Piece:
         """Computes the calls behind a piece, up to `stop` or less far, and gives the piece that is there then.
 
         Args:
             kept: regions that somebody needs although no later call does.
+            ending: the step of an optimizer at `stop`, which the piece may take: its `ending` says so.
         """
         start = before.stop
         if self.calls[start].eager:
             return self._call(before, start)
-        stop = next((number for number in range(start, stop) if self.calls[number].eager), stop)
-        piece = before.next.get((stop, kept))
+        end = next((number for number in range(start, stop) if self.calls[number].eager), stop)
+        if ending is not None and (end < stop or ending.refused):
+            ending = None
+        piece = before.next.get((end, kept, ending))
         if piece is None:
-            return self._new(before, stop, kept)
+            return self._new(before, end, kept, ending)
+        if piece.ending is not None:
+            piece.ending.write_numbers()
         piece.graph.replay()
+        if piece.ending is not None:
+            piece.ending.stamp()
         return piece
 
     def compute(self, before: Piece, stop: int, kept: frozenset[int], lasting: bool, grouped: bool = False) -> Piece:
@@ -166,7 +176,7 @@ class Pieces:
     def _call(self, before: Piece, number: int) -> Piece:
         """A call that no graph has: what it gives is copied to where later graphs read it."""
         call = self.calls[number]
-        key = number + 1, frozenset[int]()
+        key = number + 1, frozenset[int](), None
         known = before.next.get(key)
         bindings = Bindings(before.bindings.memory)
         plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
@@ -195,10 +205,11 @@ class Pieces:
 
     # --- graphs -----------------------------------------------------------------------------------------------------------------
 
-    def _new(self, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+    def _new(self, before: Piece, stop: int, kept: frozenset[int], ending: Ending | None) -> Piece:
         """A piece that comes for the first time: computed call by call, captured, and compared."""
         if not before.lasting or self.count >= _MOST:
             return self.compute(before, stop, kept, False)
+        bound = None if ending is None else ending.bound()
         stored = self._stored(before.stop, stop)
         behind = [(whole, whole.copy()) for whole in (*self._memory_behind(before), *stored)]
         eager = self.compute(before, stop, kept, False)
@@ -207,8 +218,14 @@ class Pieces:
             whole[...] = copied
         graph = graphs.CUDAGraph()
         try:
-            piece = self._captured(graph, before, stop, kept)
+            if bound is not None:
+                expected += bound.rehearse(eager.bindings)
+                behind += [(array, array.copy()) for array in bound.written]
+                stored += bound.written
+            piece = self._captured(graph, before, stop, kept, bound)
         except (DynogradError, RuntimeError, TypeError, ValueError):
+            if bound is not None:
+                return self._without(bound, before, stop, kept)
             if self._drop_groups(before.stop, stop):
                 return self.run(before, stop, kept)
             failed = range(before.stop, stop) if self.failed is None else [self.failed[0]]
@@ -222,19 +239,33 @@ class Pieces:
         for array in results:
             if array.size and array.storage.pointer not in earlier:
                 whole_of(array.storage)[...] = 0xFF
+        if bound is not None:
+            bound.send_rows()
+            bound.write_numbers()
         graph.replay()
         if not gives([array.numpy() for array in (*results, *stored)], expected, False):
             for whole, copied in behind:
                 whole[...] = copied
+            if bound is not None:
+                return self._without(bound, before, stop, kept)
             if self._drop_groups(before.stop, stop):
                 return self.run(before, stop, kept)
             for number in range(before.stop, stop):
                 self.leave_out(number, "a graph of it gave something else than its calls")
             return self.run(before, stop, kept)
-        piece.graph = graph
+        if bound is not None:
+            bound.stamp()
+        piece.graph, piece.ending = graph, bound
         self.count += 1
-        before.next[stop, kept] = piece
+        before.next[stop, kept, ending if bound is not None else None] = piece
         return piece
+
+    def _without(self, bound: BoundEnding, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+        """The piece goes wrong with the step of the optimizer, which is taken behind graphs from now on."""
+        bound.uncount()
+        bound.ending.refused = True
+        self.replaced.append(f"step of {type(bound.ending.step.optimizer).__name__}")
+        return self.run(before, stop, kept)
 
     def _drop_groups(self, start: int, stop: int) -> bool:
         """Calls of a piece that goes wrong are computed one by one; False: they have been so before."""
@@ -254,12 +285,16 @@ class Pieces:
                 if other.uses == call.makes:
                     other.eager = other.eager or f"what {call.name} has saved is another thing in each step"
 
-    def _captured(self, graph: Any, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+    def _captured(self, graph: Any, before: Piece, stop: int, kept: frozenset[int], bound: BoundEnding | None) -> Piece:
         self.failed = None
         with streams.StreamContext(_stream_of(self.device)):
             graph.capture_begin(self.pool, "thread_local")
             try:
-                return self.compute(before, stop, kept, True, True)
+                piece = self.compute(before, stop, kept, True, True)
+                if bound is not None:
+                    bound.point(piece.bindings)
+                    bound.launch()
+                return piece
             finally:
                 graph.capture_end()
 

@@ -15,6 +15,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.cuda import copies
 from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.gpu.calls import GpuCall, Unknown
+from dynograd.plans.gpu.endings import Ending
 from dynograd.plans.gpu.loops import LoopCall, LoopGroup, groups_of
 from dynograd.plans.gpu.pieces import Piece, Pieces
 from dynograd.plans.gpu.places import Bindings, Place, Regions, room_for, whole_of
@@ -50,6 +51,11 @@ class GpuProgram:
         self.replaced: list[str] = []
         self.groups: list[LoopGroup] = []
         self.pieces: list[int] = []
+        self.endings: dict[int, Ending] = {}  # by the number of the step
+        self.ending: Ending | None = (
+            None  # what is offered: the optimizer's step behind the calls that are computed next
+        )
+        self.has_stepped = False
         self.names = tuple([(call.kind, call.name, call.in_place) for call in recording.calls])
         self._path: Any = None
         others = [outside for outside in recording.outside if outside.fresh and outside.address is None]
@@ -191,11 +197,15 @@ class GpuProgram:
             if start < calls <= stop and self._last[region] < stop and (is_held is None or is_held(number))
         ]
         piece, rest = self.at, frozenset(kept)
+        ending, self.ending = self.ending, None
+        if ending is not None and ending.calls != stop:
+            ending = None
         assert piece.stop == start, "a program goes on where it has stopped"
         try:
             while piece.stop < stop:
-                piece = self.graphs.run(piece, stop, rest)
+                piece = self.graphs.run(piece, stop, rest, ending)
                 self.pieces.append(piece.stop)
+            self.has_stepped = piece.ending is not None and piece.ending.ending is ending
         except BaseException:  # the walk runs these calls anew, after Ctrl-C, too
             self.graphs.undo_stores(start, piece.stop, piece.bindings)
             raise
