@@ -14,7 +14,7 @@ from dynograd.cuda import driver
 from dynograd.kernels.optim.bound_steps_cuda import BoundStep
 from dynograd.nn import functional as F
 from dynograd.plans.compiling import Compiled
-from dynograd.plans.gpu.endings import BoundEnding
+from dynograd.plans.gpu.endings import BoundClipping, BoundEnding
 from tests.gpu.compiled_twins import batch, check_same, compiling, mlp, plain, run_twins
 
 OPTIMIZERS: dict[str, Callable[[nn.Module], Any]] = {
@@ -212,3 +212,53 @@ def test_a_gradient_that_is_kept_is_copied_before_the_next_step() -> None:
         kept.append((model[0].weight.grad, plain(model[0].weight.grad)))
     for number, (gradient, numbers) in enumerate(kept):
         check_same(plain(gradient), numbers, f"step {number}")
+
+
+CLIPPED: dict[str, Callable[[nn.Module, int], Any]] = {
+    "always": lambda model, n: nn.utils.clip_grad_norm_(model.parameters(), 0.1),
+    "seldom": lambda model, n: nn.utils.clip_grad_norm_(model.parameters(), 100.0),
+    "other_limits": lambda model, n: nn.utils.clip_grad_norm_(model.parameters(), 0.1 * (n + 1)),
+    "of_some": lambda model, n: nn.utils.clip_grad_norm_(model[0].parameters(), 0.1),
+    "read": lambda model, n: nn.utils.clip_grad_norm_(model.parameters(), 0.1).item(),
+    "twice": lambda model, n: [nn.utils.clip_grad_norm_(part.parameters(), 0.1) for part in (model[0], model[2])],
+    "then_read": lambda model, n: (
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1),
+        model[0].bias.grad.tolist(),
+    ),
+    "then_another_way": lambda model, n: (
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1),
+        model[0].bias.detach().exp() if n == 4 else model[0].bias.detach().sin(),
+    ),
+    "elements": lambda model, n: nn.utils.clip_grad_value_(model.parameters(), 0.01),
+    "largest": lambda model, n: nn.utils.clip_grad_norm_(model.parameters(), 0.1, float("inf")),
+}
+# Steps 2 to 6 in which graphs clip, where it is not all.
+GRAPHS_THAT_CLIP = {"elements": 0, "largest": 0}
+
+
+@pytest.mark.parametrize("name", CLIPPED)
+def test_clipped_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clipped: list[Any] = []
+    stamp = BoundClipping.stamp
+    monkeypatch.setattr(BoundClipping, "stamp", lambda self: (clipped.append(self), stamp(self))[1])
+
+    def make(compile: Any) -> Any:
+        model = mlp()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+        @compile
+        def step(x: Any, y: Any, n: int) -> Any:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            told = CLIPPED[name](model, n)
+            optimizer.step()
+            return loss.detach(), told
+
+        return lambda n: step(batch(n, 4, 6), batch(n, 4, classes=3), n), lambda: [
+            *model.parameters(),
+            *[p.grad for p in model.parameters()],
+        ]
+
+    report = run_twins(make, name)
+    assert len(clipped) == GRAPHS_THAT_CLIP.get(name, 5), str(report)

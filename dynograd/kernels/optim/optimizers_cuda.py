@@ -247,8 +247,8 @@ def _rates(
         )
         return 0.0, 1.0, table.rates
     rates = counted_rates(table, [gradient is not None for gradient in gradients], lr, beta1, beta2)
-    if type(rates) is tuple:
-        return (*rates, None)
+    if isinstance(rates, tuple):
+        return rates[0], rates[1], None
     return 0.0, 1.0, cuda_arrays.from_numpy(rates.astype(kinds_of(table.kind)[1]), table.device)
 
 

@@ -13,7 +13,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.cuda import allocator, graphs, streams
 from dynograd.errors import DynogradError
 from dynograd.plans.gpu.calls import GpuCall
-from dynograd.plans.gpu.endings import BoundEnding, Ending
+from dynograd.plans.gpu.endings import BoundClipping, BoundEnding, Clipping, Ending
 from dynograd.plans.gpu.loops import LoopCall, LoopGroup
 from dynograd.plans.gpu.places import Bindings, Place, whole_of
 from dynograd.plans.passes import saved_of
@@ -36,9 +36,9 @@ class Piece:
         self.stop, self.bindings, self.nodes, self.lasting = stop, bindings, nodes, lasting
         self.graph: Any = None
         self.call: GpuCall | LoopCall | None = None  # that is made between graphs
-        self.ending: BoundEnding | None = None  # the step of an optimizer in its graph
-        # By where they end, what else they keep, and the step of an optimizer that they take.
-        self.next: dict[tuple[int, frozenset[int], Ending | None], Piece] = {}
+        self.ending: BoundEnding | BoundClipping | None = None  # in its graph
+        # By where they end, what else they keep, and their ending.
+        self.next: dict[tuple[int, frozenset[int], Ending | Clipping | None], Piece] = {}
         self.shown: Any = None  # what the program tells of it
 
 
@@ -79,12 +79,12 @@ class Pieces:
             if call.eager:
                 self.leave_out(number, call.eager)
 
-    def run(self, before: Piece, stop: int, kept: frozenset[int], ending: Ending | None = None) -> Piece:
+    def run(self, before: Piece, stop: int, kept: frozenset[int], ending: Ending | Clipping | None = None) -> Piece:
         """Computes the calls behind a piece, up to `stop` or less far, and gives the piece that is there then.
 
         Args:
             kept: regions that somebody needs although no later call does.
-            ending: the step of an optimizer at `stop`, which the piece may take: its `ending` says so.
+            ending: what may be done at `stop` in the same graph; the piece's `ending` says whether it is.
         """
         start = before.stop
         if self.calls[start].eager:
@@ -205,7 +205,7 @@ class Pieces:
 
     # --- graphs -----------------------------------------------------------------------------------------------------------------
 
-    def _new(self, before: Piece, stop: int, kept: frozenset[int], ending: Ending | None) -> Piece:
+    def _new(self, before: Piece, stop: int, kept: frozenset[int], ending: Ending | Clipping | None) -> Piece:
         """A piece that comes for the first time: computed call by call, captured, and compared."""
         if not before.lasting or self.count >= _MOST:
             return self.compute(before, stop, kept, False)
@@ -213,15 +213,17 @@ class Pieces:
         stored = self._stored(before.stop, stop)
         behind = [(whole, whole.copy()) for whole in (*self._memory_behind(before), *stored)]
         eager = self.compute(before, stop, kept, False)
+        rehearsed = self._rehearsed(bound, eager)
         expected = [array.numpy() for array in (*self._results(eager, before.stop, stop), *stored)]
         for whole, copied in behind:  # rules may write into what an op has saved
             whole[...] = copied
+        if bound is not None:
+            if rehearsed is None:
+                return self._without(bound, before, stop, kept)
+            expected += rehearsed
+            behind += [(array, array.copy()) for array in bound.written]
         graph = graphs.CUDAGraph()
         try:
-            if bound is not None:
-                expected += bound.rehearse(eager.bindings)
-                behind += [(array, array.copy()) for array in bound.written]
-                stored += bound.written
             piece = self._captured(graph, before, stop, kept, bound)
         except (DynogradError, RuntimeError, TypeError, ValueError):
             if bound is not None:
@@ -240,6 +242,7 @@ class Pieces:
             if array.size and array.storage.pointer not in earlier:
                 whole_of(array.storage)[...] = 0xFF
         if bound is not None:
+            stored += bound.results
             bound.send_rows()
             bound.write_numbers()
         graph.replay()
@@ -260,11 +263,21 @@ class Pieces:
         before.next[stop, kept, ending if bound is not None else None] = piece
         return piece
 
-    def _without(self, bound: BoundEnding, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
-        """The piece goes wrong with the step of the optimizer, which is taken behind graphs from now on."""
+    def _rehearsed(self, bound: Any, eager: Piece) -> list[Any] | None:
+        """What an ending gives; None where it cannot be made."""
+        if bound is None:
+            return None
+        try:
+            rehearsed: list[Any] = bound.rehearse(eager.bindings)
+        except (DynogradError, RuntimeError, TypeError, ValueError):
+            return None
+        return rehearsed
+
+    def _without(self, bound: BoundEnding | BoundClipping, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+        """The piece goes wrong with its ending, which is made behind graphs from now on."""
         bound.uncount()
         bound.ending.refused = True
-        self.replaced.append(f"step of {type(bound.ending.step.optimizer).__name__}")
+        self.replaced.append(bound.ending.name)
         return self.run(before, stop, kept)
 
     def _drop_groups(self, start: int, stop: int) -> bool:
@@ -285,7 +298,9 @@ class Pieces:
                 if other.uses == call.makes:
                     other.eager = other.eager or f"what {call.name} has saved is another thing in each step"
 
-    def _captured(self, graph: Any, before: Piece, stop: int, kept: frozenset[int], bound: BoundEnding | None) -> Piece:
+    def _captured(
+        self, graph: Any, before: Piece, stop: int, kept: frozenset[int], bound: BoundEnding | BoundClipping | None
+    ) -> Piece:
         self.failed = None
         with streams.StreamContext(_stream_of(self.device)):
             graph.capture_begin(self.pool, "thread_local")

@@ -15,7 +15,6 @@ from dynograd.autograd.modes import MODES
 from dynograd.cuda import copies
 from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.gpu.calls import GpuCall, Unknown
-from dynograd.plans.gpu.endings import Ending
 from dynograd.plans.gpu.loops import LoopCall, LoopGroup, groups_of
 from dynograd.plans.gpu.pieces import Piece, Pieces
 from dynograd.plans.gpu.places import Bindings, Place, Regions, room_for, whole_of
@@ -51,10 +50,8 @@ class GpuProgram:
         self.replaced: list[str] = []
         self.groups: list[LoopGroup] = []
         self.pieces: list[int] = []
-        self.endings: dict[int, Ending] = {}  # by the number of the step
-        self.ending: Ending | None = (
-            None  # what is offered: the optimizer's step behind the calls that are computed next
-        )
+        self.endings: dict[Any, Any] = {}  # by the number of the step
+        self.ending: Any = None  # what is offered behind the calls that are computed next: see `endings`
         self.has_stepped = False
         self.names = tuple([(call.kind, call.name, call.in_place) for call in recording.calls])
         self._path: Any = None
