@@ -224,6 +224,32 @@ row("mlp")(_mlp(64, 784, 256, 128, 10))
 row("mlp.dropout")(_mlp(64, 784, 256, 128, 10, dropped=0.2))
 
 
+@row("lengths")
+def lengths(torch, small):
+    """Steps of four lengths, one after the other: a layer of tokens, widened and narrowed, 256 features; clipped gradients, AdamW."""
+    width, counts = (8, (3, 5)) if small else (256, (384, 512, 448, 640))
+    nn = torch.nn
+    model = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+    model = model.to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    texts = [tensor(torch, count, width) for count in counts]
+    whole = getattr(torch, "benchmark_compiles_steps", False)
+
+    def loss_of(x):
+        return (model(x) - x).square().mean()
+
+    compute = loss_of if whole else _maybe_compiled(torch, loss_of)
+
+    def step(x):
+        optimizer.zero_grad()
+        compute(x).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    run = _maybe_compiled(torch, step) if whole else step
+    return Step(lambda: [run(x) for x in texts], flops=6 * sum(counts) * 8 * width * width)
+
+
 @row("resnet20")
 def resnet20(torch, small):
     """ResNet-20 on 32 pictures of 32x32: its batch norms keep running statistics; SGD with momentum."""

@@ -16,7 +16,7 @@ from dynograd.plans.watches import Watch
 if TYPE_CHECKING:
     from dynograd.kernels.build.bound_calls_numba import Table
 
-__all__ = ["OptimizerStep"]
+__all__ = ["OptimizerStep", "WalkedSteps"]
 
 _PLAIN = (float, int, bool, str, type(None))
 
@@ -65,10 +65,11 @@ class OptimizerStep:
         watch.entry(group, "params")
         watch.items(group["params"])
         for batch in plan.batches:
-            gradients = []
+            gradients, numbers = [], []
             for parameter, array in zip(batch.members, batch.arrays):
                 number, gradient = by_leaf[id(parameter)]
                 gradients.append(gradient)
+                numbers.append(number)
                 watch.field(parameter, "array", array)
                 watch.field(parameter, "_grad", handed[number], number)
                 watch.kind(number, handed[number], Handed)
@@ -77,17 +78,21 @@ class OptimizerStep:
                     watch.entry(self.state, parameter)
                     watch.entry(states, name)
                     watch.field(states[name], "array", states[name].array)
-            self.batches.append(_Batch(self.optimizer, group, plan, batch, gradients))
+            self.batches.append(_Batch(self.optimizer, group, plan, batch, gradients, numbers))
 
-    def run(self) -> bool:
-        """Takes the step; False, and nothing is done, where something is not as it was."""
+    def is_current(self) -> bool:
+        """Whether it is the step that the optimizer would take now, with the numbers that its batches have read."""
         optimizer = self.optimizer
         if not self.usual or not self.watch.holds() or "found_inf" in optimizer.__dict__ or hooks.are_there(optimizer):
             return False
         if optimizer.param_groups is not self.groups or optimizer.state is not self.state:
             return False
         plans = self.together.plans
-        if optimizer._together() is not self.together or not all([batch.is_current(plans) for batch in self.batches]):
+        return optimizer._together() is self.together and all([batch.is_current(plans) for batch in self.batches])
+
+    def run(self) -> bool:
+        """Takes the step; False, and nothing is done, where something is not as it was."""
+        if not self.is_current():
             return False
         if self.table is None:
             for batch in self.batches:
@@ -101,16 +106,42 @@ class OptimizerStep:
         return True
 
 
-class _Batch:
-    """Parameters that one kernel updates."""
+class WalkedSteps:
+    """The part of a walk that makes them."""
 
-    def __init__(self, optimizer: Any, group: dict[str, Any], plan: Any, batch: Any, gradients: list[Any]) -> None:
-        self.optimizer, self.group, self.plan, self.batch, self.gradients = optimizer, group, plan, batch, gradients
+    first: list[int]
+    handed: list[Any]
+    of_optimizers: list[Watch]
+    path: Any
+    watches: list[Watch]
+
+    def optimizer_step(self, choice: Any, optimizer: Any) -> OptimizerStep:
+        """What the optimizer does at this step of the record, on the gradients that leaves have there."""
+        gradients = [
+            (leaf, number, tensor.array)
+            for leaf, number, tensor in self.path.gradients
+            if self.first[number] < choice.number
+        ]
+        step = OptimizerStep(optimizer, gradients, self.handed, choice.event.line)
+        self.of_optimizers.append(step.watch)
+        self.watches.append(step.watch)
+        return step
+
+
+class _Batch:
+    """Parameters that one kernel updates. `values` are the numbers of their gradients in the tree."""
+
+    def __init__(
+        self, optimizer: Any, group: dict[str, Any], plan: Any, batch: Any, gradients: list[Any], values: list[int]
+    ) -> None:
+        self.optimizer, self.group, self.plan, self.batch = optimizer, group, plan, batch
+        self.gradients, self.values = gradients, values
         self.options: list[Any] = []
         self.numbers: tuple[Any, ...] = ()
         self.kernel: Any = None
+        self.kernel_name = ""
         self.bound: Any = None  # what a compiled loop runs instead
-        self.values: Any = None  # what the table has of the numbers, once they are written
+        self.written: Any = None  # what the table has of the numbers, once they are written
 
     def bind(self) -> bool:
         """Whether the kernel's step can be bound to the gradients."""
@@ -129,16 +160,17 @@ class _Batch:
             if rule is None or rule.names != self.plan.names or self.group.get("differentiable"):
                 return False
             self.kernel, self.numbers = kernel("optimizers", rule.kernel, self.gradients[0]), rule.numbers
-            self.values = None
+            self.kernel_name = rule.kernel
+            self.written = None
             self.options = options if all(map(_is_plain, self.group.items())) else []
         return plans.get(id(self.group)) is self.plan and not self.batch.new
 
     def write_numbers(self) -> None:
         """The table has these numbers: steps outside the plan may have written others."""
         table = self.batch.table
-        if self.values is None or table.values is not self.values:
+        if self.written is None or table.values is not self.written:
             self.bound.set_numbers(table, *self.numbers)
-            self.values = table.values
+            self.written = table.values
 
     def run(self) -> None:
         if self.kernel(self.batch.table, self.gradients, *self.numbers) >= 0:

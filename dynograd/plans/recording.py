@@ -410,6 +410,9 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
     def takes_parts(self) -> bool:
         return not (self.inside or self.reason or self.differentiating)
 
+    def clip(self, parameters: list[Any], limit: float) -> None:
+        """Gradients are to be clipped, which is done as it is written."""
+
     def next_event(self) -> int:
         return len(self.events)
 

@@ -24,10 +24,10 @@ from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.closures import stepped_behind
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
+from dynograd.plans.gpu.endings import WalkedEndings
 from dynograd.plans.handed import Handed, Read, become, detached, new_handed
 from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving
-from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.passes import HOOKED, has_hooks, is_plain
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.programs import nobody
@@ -45,7 +45,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Parts, Leaving):
+class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, WalkedEndings, Parts, Leaving):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -660,6 +660,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Pa
             if event is not None and event.kind == "step" and choice.subject is optimizer:
                 if choice is not step and not self._go_over(choice):
                     break
+                self.offer_ending(choice, optimizer, with_closure)
                 self.catch_up()
                 if MODES.plan is not self:
                     break
@@ -667,16 +668,14 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Pa
                 self.boundary = choice.number
                 self.holds = False
                 self.stale.update(self.bound)
+                if self.has_stepped():
+                    return None
                 taken = self.path.optimizers.get(choice.number)
                 if taken is not None and not with_closure and taken.run():
                     return None
                 result = self._with_gradients(functools.partial(run, *args, **kwargs))
                 if taken is None:
-                    gradients = [(leaf, number, tensor.array) for leaf, number, tensor in self.path.gradients]
-                    taken = OptimizerStep(optimizer, gradients, self.handed, choice.event.line)
-                    self.path.optimizers[choice.number] = taken
-                    self.of_optimizers.append(taken.watch)
-                    self.watches.append(taken.watch)
+                    taken = self.path.optimizers[choice.number] = self.optimizer_step(choice, optimizer)
                 return result
         if MODES.plan is self:
             self.leave("the step of an optimizer that the record does not have here")

@@ -14,9 +14,11 @@ def test_row_runs(name):
     assert found["moved"] or found["flops"]
 
 
-@pytest.mark.parametrize("name", ["mlp.small", "mlp", "mlp.dropout", "chain.backward", "resnet20", "gpt.small", "gpt"])
+@pytest.mark.parametrize(
+    "name", ["mlp.small", "mlp", "mlp.dropout", "lengths", "chain.backward", "resnet20", "gpt.small", "gpt"]
+)
 def test_row_of_training_is_compiled(name, monkeypatch):
-    """Its steps go along a record, and are one graph and the launches of the optimizer."""
+    """Its steps go along a record, and are one graph with the step of the optimizer; each length has its own."""
     compiled = []
 
     def compile(function):
@@ -28,6 +30,9 @@ def test_row_of_training_is_compiled(name, monkeypatch):
     step = GPU_ROWS[name].build(dynograd, True)
     for _ in range(4):
         step.run()
-    (way,) = compiled[0].report().ways
-    assert way.walked == 2 and way.launches == (2 if "gpt" in name else 1), compiled[0].report()
-    assert not way.in_python
+    ways = compiled[0].report().ways
+    assert len(ways) == (2 if name == "lengths" else 1)
+    for way in ways:
+        assert way.walked == (3 if way is ways[-1] and len(ways) > 1 else 2), compiled[0].report()
+        assert way.launches == (2 if "gpt" in name else 1), compiled[0].report()
+        assert not way.in_python

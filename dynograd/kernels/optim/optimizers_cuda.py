@@ -142,22 +142,31 @@ def sgd_table_step(
         if found_inf.item():
             return bad
         found_inf = None
-    ahead, straight = (momentum, 1.0) if nesterov else (1.0, 0.0)
     number = kinds_of(table.kind)[2]
-    options = (-1.0 if maximize else 1.0, weight_decay, momentum, 1.0 - dampening, ahead, straight, lr)
+    options = sgd_options(lr, momentum, dampening, weight_decay, nesterov, maximize)
     sgd_blocks(
         (table.blocks,),
         table.rows,
         table.places,
         table.rows if found_inf is None else found_inf,
+        table.rows,
         *[number(option) for option in options],
         MOMENTUM=bool(momentum),
         SKIPS=found_inf is not None,
+        STORED=False,
         **table.constants,
     )
     if found_inf is None:
         table.forget_new()
     return bad
+
+
+def sgd_options(
+    lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool
+) -> tuple[float, ...]:
+    """What `sgd_blocks` takes of them."""
+    ahead, straight = (momentum, 1.0) if nesterov else (1.0, 0.0)
+    return -1.0 if maximize else 1.0, weight_decay, momentum, 1.0 - dampening, ahead, straight, lr
 
 
 def adam_table_step(
@@ -183,22 +192,36 @@ def adam_table_step(
             return bad
         found_inf = None
     rate, scale, own = _rates(table, gradients, lr, beta1, beta2, found_inf)
-    shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
     number = kinds_of(table.kind)[2]
-    options = (-1.0 if maximize else 1.0, shrink, decay, 1 - beta1, beta2, 1 - beta2, eps, rate, scale)
+    options = (*adam_options(lr, beta1, beta2, eps, weight_decay, decoupled, maximize), rate, scale)
     adam_blocks(
         (table.blocks,),
         table.rows,
         table.places,
         table.rows if found_inf is None else found_inf,
         table.rows if own is None else own,
+        table.rows,
         *[number(option) for option in options],
         HIGHEST=table.width > 2,
         OWN_RATES=own is not None,
         SKIPS=found_inf is not None,
+        STORED=False,
         **table.constants,
     )
     return bad
+
+
+def adam_options(
+    lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool
+) -> tuple[float, ...]:
+    """What `adam_blocks` takes of them, beside the rate and scale of each step."""
+    shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
+    return -1.0 if maximize else 1.0, shrink, decay, 1 - beta1, beta2, 1 - beta2, eps
+
+
+def log_of(beta: float) -> float:
+    """To base 2, as `count_steps` takes it."""
+    return log2(beta) if beta else -inf
 
 
 def _rates(
@@ -210,37 +233,42 @@ def _rates(
 
         if table.rates is None:
             table.rates = cuda_arrays.empty((table.count, 2), kinds_of(table.kind)[1], table.device)
-        logs = [Double(log2(beta) if beta else -inf) for beta in (beta1, beta2)]
         count_steps(
             (-(-table.count // 128),),
             table.rows,
             table.rows if found_inf is None else found_inf,
             table.rates,
+            table.rows,
             table.count,
-            Double(lr),
-            *logs,
+            *[Double(number) for number in (lr, log_of(beta1), log_of(beta2))],
             SKIPS=found_inf is not None,
+            STORED=False,
             BLOCK=128,
         )
         return 0.0, 1.0, table.rates
+    rates = counted_rates(table, [gradient is not None for gradient in gradients], lr, beta1, beta2)
+    if isinstance(rates, tuple):
+        return rates[0], rates[1], None
+    return 0.0, 1.0, cuda_arrays.from_numpy(rates.astype(kinds_of(table.kind)[1]), table.device)
+
+
+def counted_rates(
+    table: StepTable, stepped: list[bool], lr: float, beta1: float, beta2: float
+) -> tuple[float, float] | numpy.ndarray:
+    """Counts the steps that the host counts: the rate and scale of all rows, or an array with those of each."""
     steps: Any = table.steps
-    if table.vector is not None and 0 not in table.gradients:
+    if table.vector is not None and all(stepped):
         table.vector += 1
-        counted = [table.vector.item(0)] if table.uniform else table.vector.tolist()
+        counts = [table.vector.item(0)] if table.uniform else table.vector.tolist()
     else:
         table.uniform = False
-        counted = [
-            numpy.add(count, 1, count).item()
-            for count, gradient in zip(steps, gradients, strict=True)
-            if gradient is not None
-        ]
-    if not counted:
-        return 0.0, 1.0, None
-    if len(set(counted)) == 1:
-        return lr / (1 - beta1 ** counted[0]), sqrt(1 - beta2 ** counted[0]), None
+        counts = [numpy.add(count, 1, count).item() for count, steps_now in zip(steps, stepped) if steps_now]
+    if not counts:
+        return 0.0, 1.0
+    if len(set(counts)) == 1:
+        return lr / (1 - beta1 ** counts[0]), sqrt(1 - beta2 ** counts[0])
     wide = numpy.array([max(float(count), 1.0) for count in steps])
-    rates = numpy.stack([lr / (1 - beta1**wide), numpy.sqrt(1 - beta2**wide)], axis=1)
-    return 0.0, 1.0, cuda_arrays.from_numpy(rates.astype(kinds_of(table.kind)[1]), table.device)
+    return numpy.stack([lr / (1 - beta1**wide), numpy.sqrt(1 - beta2**wide)], axis=1)
 
 
 def _whole_of(steps: Any) -> Any:

@@ -2,6 +2,8 @@
 
 Half types are computed in float32 and rounded once. Where `overflow` is given and not 0 (a gradient was not finite), nothing is
 written. Columns of a row: parameter, gradient, three states, step counter.
+
+STORED: the options lie in `numbers`, in float64, where a launch in a CUDA graph finds those of the moment; the arguments are not looked at.
 """
 
 import triton
@@ -11,7 +13,17 @@ from dynograd.kernels.build.launching_cuda import triton_kernel
 from dynograd.kernels.small.tables_triton import part_of, place_of, put, taken
 
 _KINDS = [(tl.float32, "fp32"), (tl.bfloat16, "fp32"), (tl.float16, "fp32"), (tl.float64, "fp64")]
-_TABLE = {"rows": "*i64", "places": "*i32", "ALIGNED": True, "BLOCK": 1024, "num_warps": 4}
+_TABLE = {"rows": "*i64", "places": "*i32", "numbers": "*fp64", "ALIGNED": True, "BLOCK": 1024, "num_warps": 4}
+
+
+@triton.jit
+def _number(numbers, place, T: tl.constexpr):
+    """An option as kernels of this dtype take it."""
+    value = tl.load(numbers + place)
+    if tl.float64 == T:
+        return value
+    else:
+        return value.to(tl.float32)
 
 
 @triton.jit
@@ -60,15 +72,16 @@ def _adam(
 
 @triton_kernel(
     variants=[
-        {**_TABLE, "overflow": "*fp32", "T": kind, "MOMENTUM": momentum, "SKIPS": True}
+        {**_TABLE, "overflow": "*fp32", "T": kind, "MOMENTUM": momentum, "SKIPS": not stored, "STORED": stored}
         | dict.fromkeys(("sign", "decay", "momentum", "fresh", "ahead", "straight", "rate"), number)
         for kind, number in _KINDS
         for momentum in (True, False)
+        for stored in (False, True)
     ]
 )
 def sgd_blocks(
-    rows, places, overflow, sign, decay, momentum, fresh, ahead, straight, rate,
-    T: tl.constexpr, MOMENTUM: tl.constexpr, SKIPS: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
+    rows, places, overflow, numbers, sign, decay, momentum, fresh, ahead, straight, rate,
+    T: tl.constexpr, MOMENTUM: tl.constexpr, SKIPS: tl.constexpr, STORED: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """buffer = momentum * buffer + fresh * g, and a step along straight * g + ahead * buffer."""
     row, first = place_of(places, BLOCK)
@@ -77,6 +90,10 @@ def sgd_blocks(
     steps = tl.load(rows + row * 8 + 1) != 0
     if SKIPS:
         steps = steps & (tl.load(overflow) == 0.0)
+    if STORED:
+        sign, decay, momentum = _number(numbers, 0, T), _number(numbers, 1, T), _number(numbers, 2, T)
+        fresh, ahead, straight = _number(numbers, 3, T), _number(numbers, 4, T), _number(numbers, 5, T)
+        rate = _number(numbers, 6, T)
     if steps:
         if first + BLOCK <= size:
             _sgd(
@@ -97,17 +114,18 @@ def sgd_blocks(
             "T": kind,
             "HIGHEST": highest,
         }
-        | {"OWN_RATES": own, "SKIPS": own}
+        | {"OWN_RATES": own, "SKIPS": own and not stored, "STORED": stored}
         | dict.fromkeys(
             ("sign", "shrink", "decay", "one_less_1", "beta2", "one_less_2", "eps", "rate", "scale"), number
         )
         for kind, number in _KINDS
-        for highest, own in ((False, False), (True, True))
+        for highest, own, stored in ((False, False, False), (True, True, False), (False, True, True))
     ]
 )
 def adam_blocks(
-    rows, places, overflow, rates, sign, shrink, decay, one_less_1, beta2, one_less_2, eps, rate, scale,
-    T: tl.constexpr, HIGHEST: tl.constexpr, OWN_RATES: tl.constexpr, SKIPS: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
+    rows, places, overflow, rates, numbers, sign, shrink, decay, one_less_1, beta2, one_less_2, eps, rate, scale,
+    T: tl.constexpr, HIGHEST: tl.constexpr, OWN_RATES: tl.constexpr, SKIPS: tl.constexpr, STORED: tl.constexpr,
+    ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Adam, AdamW and AMSGrad (HIGHEST); OWN_RATES: each row's rate and scale lie in `rates`."""
     row, first = place_of(places, BLOCK)
@@ -116,9 +134,12 @@ def adam_blocks(
     steps = tl.load(rows + row * 8 + 1) != 0
     if SKIPS:
         steps = steps & (tl.load(overflow) == 0.0)
+    if STORED:
+        sign, shrink, decay = _number(numbers, 0, T), _number(numbers, 1, T), _number(numbers, 2, T)
+        one_less_1, beta2, one_less_2 = _number(numbers, 3, T), _number(numbers, 4, T), _number(numbers, 5, T)
+        eps = _number(numbers, 6, T)
     if OWN_RATES:
-        rate = tl.load(rates + 2 * row)
-        scale = tl.load(rates + 2 * row + 1)
+        rate, scale = _number(rates, 2 * row, T), _number(rates, 2 * row + 1, T)
     if steps:
         if first + BLOCK <= size:
             _adam(
@@ -134,13 +155,17 @@ def adam_blocks(
 
 @triton_kernel(
     variants=[
-        {"rows": "*i64", "overflow": "*fp32", "rates": kind, "count": "i32"}
+        {"rows": "*i64", "overflow": "*fp32", "rates": kind, "numbers": "*fp64", "count": "i32"}
         | dict.fromkeys(("lr", "log_beta1", "log_beta2"), "fp64")
-        | {"SKIPS": True, "BLOCK": 128, "num_warps": 4}
+        | {"SKIPS": not stored, "STORED": stored, "BLOCK": 128, "num_warps": 4}
         for kind in ("*fp32", "*fp64")
+        for stored in (False, True)
     ]
 )
-def count_steps(rows, overflow, rates, count, lr, log_beta1, log_beta2, SKIPS: tl.constexpr, BLOCK: tl.constexpr):
+def count_steps(
+    rows, overflow, rates, numbers, count, lr, log_beta1, log_beta2,
+    SKIPS: tl.constexpr, STORED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Counts the steps (float32 counters on the device) of rows with a gradient, and writes their rate and scale.
 
     `log_beta` is the logarithm to base 2.
@@ -151,6 +176,8 @@ def count_steps(rows, overflow, rates, count, lr, log_beta1, log_beta2, SKIPS: t
     steps = counted & (tl.load(rows + row * 8 + 1, mask=counted, other=0) != 0)
     if SKIPS:
         steps = steps & (tl.load(overflow) == 0.0)
+    if STORED:
+        lr, log_beta1, log_beta2 = tl.load(numbers + 7), tl.load(numbers + 8), tl.load(numbers + 9)
     step = tl.load(at, mask=steps, other=0.0) + 1.0
     tl.store(at, step, mask=steps)
     wide = step.to(tl.float64)

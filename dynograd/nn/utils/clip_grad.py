@@ -10,6 +10,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.arrays import Array
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp_all
 from dynograd.base import dtypes
@@ -55,6 +56,10 @@ def clip_grad_norm_(
     tensors = _listed(parameters)
     if not tensors and isinstance(parameters, types.GeneratorType):
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=user_level())
+    if MODES.plan is not None and norm_type == 2 and not error_if_nonfinite:
+        clipped: Tensor | None = MODES.plan.clip(tensors, float(max_norm))
+        if clipped is not None:
+            return clipped
     grads = _gradients(tensors)
     try:
         norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
@@ -205,6 +210,13 @@ def _gradients(tensors: list[Tensor]) -> list[Any]:
 def _entries(tensor: Any) -> Array:
     array = tensor.coalesce()._values().array if tensor.is_sparse else tensor.array
     return array.value() if type(array) is PendingArray else array
+
+
+def clip_on_gpu(gradients: list[Any], max_norm: float) -> Any:
+    """Clips arrays on a GPU to a common norm, in place; gives the norm as `_norm_on_gpu` does."""
+    norm = _norm_on_gpu(gradients, 2.0)
+    _scale(gradients, max_norm, norm, caller())
+    return norm
 
 
 def _on_gpu(gradients: list[Any]) -> bool:

@@ -13,6 +13,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.cuda import allocator, graphs, streams
 from dynograd.errors import DynogradError
 from dynograd.plans.gpu.calls import GpuCall
+from dynograd.plans.gpu.endings import BoundClipping, BoundEnding, Clipping, Ending
 from dynograd.plans.gpu.loops import LoopCall, LoopGroup
 from dynograd.plans.gpu.places import Bindings, Place, whole_of
 from dynograd.plans.passes import saved_of
@@ -35,7 +36,9 @@ class Piece:
         self.stop, self.bindings, self.nodes, self.lasting = stop, bindings, nodes, lasting
         self.graph: Any = None
         self.call: GpuCall | LoopCall | None = None  # that is made between graphs
-        self.next: dict[tuple[int, frozenset[int]], Piece] = {}  # by where they end, and what else they keep
+        self.ending: BoundEnding | BoundClipping | None = None  # in its graph
+        # By where they end, what else they keep, and their ending.
+        self.next: dict[tuple[int, frozenset[int], Ending | Clipping | None], Piece] = {}
         self.shown: Any = None  # what the program tells of it
 
 
@@ -76,20 +79,27 @@ class Pieces:
             if call.eager:
                 self.leave_out(number, call.eager)
 
-    def run(self, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+    def run(self, before: Piece, stop: int, kept: frozenset[int], ending: Ending | Clipping | None = None) -> Piece:
         """Computes the calls behind a piece, up to `stop` or less far, and gives the piece that is there then.
 
         Args:
             kept: regions that somebody needs although no later call does.
+            ending: what may be done at `stop` in the same graph; the piece's `ending` says whether it is.
         """
         start = before.stop
         if self.calls[start].eager:
             return self._call(before, start)
-        stop = next((number for number in range(start, stop) if self.calls[number].eager), stop)
-        piece = before.next.get((stop, kept))
+        end = next((number for number in range(start, stop) if self.calls[number].eager), stop)
+        if ending is not None and (end < stop or ending.refused):
+            ending = None
+        piece = before.next.get((end, kept, ending))
         if piece is None:
-            return self._new(before, stop, kept)
+            return self._new(before, end, kept, ending)
+        if piece.ending is not None:
+            piece.ending.write_numbers()
         piece.graph.replay()
+        if piece.ending is not None:
+            piece.ending.stamp()
         return piece
 
     def compute(self, before: Piece, stop: int, kept: frozenset[int], lasting: bool, grouped: bool = False) -> Piece:
@@ -166,7 +176,7 @@ class Pieces:
     def _call(self, before: Piece, number: int) -> Piece:
         """A call that no graph has: what it gives is copied to where later graphs read it."""
         call = self.calls[number]
-        key = number + 1, frozenset[int]()
+        key = number + 1, frozenset[int](), None
         known = before.next.get(key)
         bindings = Bindings(before.bindings.memory)
         plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
@@ -195,20 +205,29 @@ class Pieces:
 
     # --- graphs -----------------------------------------------------------------------------------------------------------------
 
-    def _new(self, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+    def _new(self, before: Piece, stop: int, kept: frozenset[int], ending: Ending | Clipping | None) -> Piece:
         """A piece that comes for the first time: computed call by call, captured, and compared."""
         if not before.lasting or self.count >= _MOST:
             return self.compute(before, stop, kept, False)
+        bound = None if ending is None else ending.bound()
         stored = self._stored(before.stop, stop)
         behind = [(whole, whole.copy()) for whole in (*self._memory_behind(before), *stored)]
         eager = self.compute(before, stop, kept, False)
+        rehearsed = self._rehearsed(bound, eager)
         expected = [array.numpy() for array in (*self._results(eager, before.stop, stop), *stored)]
         for whole, copied in behind:  # rules may write into what an op has saved
             whole[...] = copied
+        if bound is not None:
+            if rehearsed is None:
+                return self._without(bound, before, stop, kept)
+            expected += rehearsed
+            behind += [(array, array.copy()) for array in bound.written]
         graph = graphs.CUDAGraph()
         try:
-            piece = self._captured(graph, before, stop, kept)
+            piece = self._captured(graph, before, stop, kept, bound)
         except (DynogradError, RuntimeError, TypeError, ValueError):
+            if bound is not None:
+                return self._without(bound, before, stop, kept)
             if self._drop_groups(before.stop, stop):
                 return self.run(before, stop, kept)
             failed = range(before.stop, stop) if self.failed is None else [self.failed[0]]
@@ -222,19 +241,44 @@ class Pieces:
         for array in results:
             if array.size and array.storage.pointer not in earlier:
                 whole_of(array.storage)[...] = 0xFF
+        if bound is not None:
+            stored += bound.results
+            bound.send_rows()
+            bound.write_numbers()
         graph.replay()
         if not gives([array.numpy() for array in (*results, *stored)], expected, False):
             for whole, copied in behind:
                 whole[...] = copied
+            if bound is not None:
+                return self._without(bound, before, stop, kept)
             if self._drop_groups(before.stop, stop):
                 return self.run(before, stop, kept)
             for number in range(before.stop, stop):
                 self.leave_out(number, "a graph of it gave something else than its calls")
             return self.run(before, stop, kept)
-        piece.graph = graph
+        if bound is not None:
+            bound.stamp()
+        piece.graph, piece.ending = graph, bound
         self.count += 1
-        before.next[stop, kept] = piece
+        before.next[stop, kept, ending if bound is not None else None] = piece
         return piece
+
+    def _rehearsed(self, bound: Any, eager: Piece) -> list[Any] | None:
+        """What an ending gives; None where it cannot be made."""
+        if bound is None:
+            return None
+        try:
+            rehearsed: list[Any] = bound.rehearse(eager.bindings)
+        except (DynogradError, RuntimeError, TypeError, ValueError):
+            return None
+        return rehearsed
+
+    def _without(self, bound: BoundEnding | BoundClipping, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+        """The piece goes wrong with its ending, which is made behind graphs from now on."""
+        bound.uncount()
+        bound.ending.refused = True
+        self.replaced.append(bound.ending.name)
+        return self.run(before, stop, kept)
 
     def _drop_groups(self, start: int, stop: int) -> bool:
         """Calls of a piece that goes wrong are computed one by one; False: they have been so before."""
@@ -254,12 +298,18 @@ class Pieces:
                 if other.uses == call.makes:
                     other.eager = other.eager or f"what {call.name} has saved is another thing in each step"
 
-    def _captured(self, graph: Any, before: Piece, stop: int, kept: frozenset[int]) -> Piece:
+    def _captured(
+        self, graph: Any, before: Piece, stop: int, kept: frozenset[int], bound: BoundEnding | BoundClipping | None
+    ) -> Piece:
         self.failed = None
         with streams.StreamContext(_stream_of(self.device)):
             graph.capture_begin(self.pool, "thread_local")
             try:
-                return self.compute(before, stop, kept, True, True)
+                piece = self.compute(before, stop, kept, True, True)
+                if bound is not None:
+                    bound.point(piece.bindings)
+                    bound.launch()
+                return piece
             finally:
                 graph.capture_end()
 

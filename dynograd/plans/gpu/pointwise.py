@@ -18,7 +18,7 @@ from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import identity, may_share
-from dynograd.plans.lowering.elementwise import Pointwise, Result
+from dynograd.plans.lowering.elementwise import Pointwise, Result, numbers_of
 from dynograd.plans.lowering.forms import arguments_of
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.python_forms import RuleForm
@@ -68,7 +68,7 @@ def _forward(call: Call) -> Pointwise | None:
     whole = op.promote in ("compare", "logical")
     if type(output) is not CudaArray or not output.size or output.dtype not in ((BOOL,) if whole else FLOATS):
         return None
-    numbers = _numbers(op, {name: arguments[name] for name in op.static_names})
+    numbers = numbers_of({name: arguments[name] for name in op.static_names})
     if numbers is None:
         return None
     operands = {}
@@ -90,18 +90,6 @@ def _forward(call: Call) -> Pointwise | None:
         return None
     tree = fusion.expression(op.formula)
     return Pointwise(op.name, output.shape, operands, [Result(_rounded(tree, output), output)], numbers, truths)
-
-
-def _numbers(op: Any, statics: dict[str, Any]) -> dict[str, float] | None:
-    """Static arguments as numbers; None where one is none, or NaN."""
-    numbers: dict[str, float] = {}
-    for name, value in statics.items():
-        if value is None and name in ("min", "max"):
-            value = float("-inf") if name == "min" else float("inf")
-        if not isinstance(value, (int, float)) or value != value:
-            return None
-        numbers[name] = float(value)
-    return numbers
 
 
 def _rule(call: Call) -> Pointwise | None:
@@ -127,7 +115,7 @@ def _rule(call: Call) -> Pointwise | None:
             results.append(Result(_rounded(tree, output), output))
     if any([may_share(left.array, right.array) for left in results for right in results if left is not right]):
         return None
-    numbers = _numbers(op, dict(zip(op.static_names, node.attrs or ())))
+    numbers = numbers_of(dict(zip(op.static_names, node.attrs or ())))
     if numbers is None:
         return None
     operands: dict[str, Any] = {"g": g}

@@ -50,6 +50,9 @@ class GpuProgram:
         self.replaced: list[str] = []
         self.groups: list[LoopGroup] = []
         self.pieces: list[int] = []
+        self.endings: dict[Any, Any] = {}  # by the number of the step
+        self.ending: Any = None  # what is offered behind the calls that are computed next: see `endings`
+        self.has_stepped = False
         self.names = tuple([(call.kind, call.name, call.in_place) for call in recording.calls])
         self._path: Any = None
         others = [outside for outside in recording.outside if outside.fresh and outside.address is None]
@@ -191,11 +194,15 @@ class GpuProgram:
             if start < calls <= stop and self._last[region] < stop and (is_held is None or is_held(number))
         ]
         piece, rest = self.at, frozenset(kept)
+        ending, self.ending = self.ending, None
+        if ending is not None and ending.calls != stop:
+            ending = None
         assert piece.stop == start, "a program goes on where it has stopped"
         try:
             while piece.stop < stop:
-                piece = self.graphs.run(piece, stop, rest)
+                piece = self.graphs.run(piece, stop, rest, ending)
                 self.pieces.append(piece.stop)
+            self.has_stepped = piece.ending is not None and piece.ending.ending is ending
         except BaseException:  # the walk runs these calls anew, after Ctrl-C, too
             self.graphs.undo_stores(start, piece.stop, piece.bindings)
             raise

@@ -17,7 +17,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops, reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of
 
-__all__ = ["Pointwise", "Result", "lower_elementwise", "pointwise"]
+__all__ = ["Pointwise", "Result", "lower_elementwise", "numbers_of", "pointwise"]
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ def _forward(call: Call) -> Pointwise | None:
         return None
     if op.promote == "logical" and len(truths) < len(operands):
         return None
-    numbers = _numbers({name: arguments[name] for name in op.static_names})
+    numbers = numbers_of({name: arguments[name] for name in op.static_names})
     if numbers is None:
         return None
     fixed = _fixed([tree], operands)
@@ -174,7 +174,7 @@ def _truths(op: Op, operands: dict[str, Any]) -> frozenset[str]:
     return frozenset([name for name, value in operands.items() if value.dtype == numpy.bool_])
 
 
-def _numbers(statics: dict[str, Any]) -> dict[str, float] | None:
+def numbers_of(statics: dict[str, Any]) -> dict[str, float] | None:
     """Static arguments as numbers; None where one is none, or NaN."""
     numbers = {}
     for name, value in statics.items():
@@ -214,7 +214,7 @@ def _rule(call: Call) -> Pointwise | None:
     statics = dict(zip(op.static_names, node.attrs or ()))
     for name in sorted(used - {"g"}):
         if name in statics:
-            number = _numbers({name: statics[name]})
+            number = numbers_of({name: statics[name]})
             if number is None:
                 return None
             numbers |= number

@@ -132,6 +132,8 @@ class Way:
         for name in self.replaced:
             if name.startswith("group "):
                 yield f"  no loop for the {name}: it gave something else than its calls"
+            elif name.startswith("step "):
+                yield f"  no graph has the {name}: it could not be captured, or gave something else"
         for row in self.in_python[:_MOST_LISTED]:
             yield f"  in Python: {row.times} x {row.name}{_at(row.line)}: {row.why}"
         yield from _more(self.in_python, "row")
