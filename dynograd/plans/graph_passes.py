@@ -17,7 +17,7 @@ from dynograd.autograd.nodes import OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
 from dynograd.interpreter.history import AliasBackward
 from dynograd.plans.comparing import same
-from dynograd.plans.passes import Event, is_constant
+from dynograd.plans.passes import Event, is_constant, unrecorded
 from dynograd.plans.python_forms import call_with, results_of
 from dynograd.tensor.tensor import Tensor
 
@@ -194,7 +194,7 @@ class GraphPass:
         if type(node) in (OutputNode, AliasBackward) or recording.reason:
             return node.apply_graph(g)
         if id(node) not in recording.shadows:
-            recording.refuse(f"{node.op_name()} was not recorded")
+            recording.refuse(unrecorded(node))
         if node.hooks is not None:
             recording.refuse(f"a hook on a gradient of {node.op_name()}")
         calls: list[Any] = []

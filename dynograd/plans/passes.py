@@ -16,9 +16,10 @@ from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.plans.calls import Call
 from dynograd.plans.gpu.array_kinds import PLAIN, bytes_alike, is_writeable
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
+from dynograd.tensor.custom_function import FunctionNode
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["HOOKED", "Event", "Pass", "has_hooks", "is_constant", "is_plain", "saved_of"]
+__all__ = ["HOOKED", "Event", "Pass", "has_hooks", "is_constant", "is_plain", "saved_of", "unrecorded"]
 
 
 HOOKED = 2  # in the place of whether a leaf had a gradient: it has hooks, which decide what becomes of the new one
@@ -64,7 +65,7 @@ class Pass:
         if recording.reason or type(node) in (OutputNode, AliasBackward):
             return gradients
         if shadow is None:
-            recording.refuse(f"{node.op_name()} was not recorded")
+            recording.refuse(unrecorded(node))
             return gradients
         if node.hooks is not None:
             recording.refuse(f"a hook on a gradient of {node.op_name()}")
@@ -214,6 +215,13 @@ class Pass:
             if node.attrs is FREED:
                 recording.used.setdefault(id(node), len(recording.events))
         recording.visited += self.nodes
+
+
+def unrecorded(node: Any) -> str:
+    """Why there is no record of what a node differentiates."""
+    if isinstance(node, FunctionNode):
+        return f"{node.op_name()}, an autograd.Function with a backward of its own"
+    return f"{node.op_name()} was not recorded"
 
 
 def has_hooks(leaf: Any) -> bool:
