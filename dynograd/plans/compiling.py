@@ -20,6 +20,7 @@ from dynograd.base import values
 from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
+from dynograd.plans.changing import Changing
 from dynograd.plans.closures import Closures
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
@@ -123,6 +124,7 @@ class Compiled:
         self.families = Families(lambda: Walk(self, self.shared), self.note_left)
         self.walk = self._own_walk(self.sizes)
         self.known: dict[int, Any] = {}
+        self.changing = Changing()
         self.calls = self.walked = 0
         self.replays = Replays(self) if self.replay else None
         self.reasons: dict[
@@ -293,6 +295,7 @@ class Compiled:
             self.scopes,
             self.closures,
             self.on_gpu,
+            self.changing,
         )
         recording.begin()
         return recording
@@ -345,6 +348,8 @@ class Compiled:
                 if self.walk.family is not None:
                     self.families.missed(self.walk)
                     self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
+                if self.changing.concern(self.walk.paths):
+                    self.walk = self.walks[self.sizes] = Walk(self, self.shared)
                 if len(self.walk.paths) < self.most_ways:
                     self.walk.add(recording, program)
                 else:

@@ -223,7 +223,7 @@ def unrecorded(node: Any) -> str:
         return f"{node.op_name()} was not recorded"
     if getattr(node, "function", None) is BackwardHookFunction:
         return "a full backward hook of a module"
-    return f"{node.op_name()}, a function with a backward of its own"
+    return f"{node.op_name()}, an autograd.Function with a backward of its own"
 
 
 def hooked(node: Any) -> str:

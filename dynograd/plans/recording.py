@@ -113,11 +113,13 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
         scopes: Any = None,
         closures: Any = None,
         on_gpu: bool = False,
+        changing: Any = None,
     ) -> None:
         """`on_gpu`: ops of the CPU run as they are written, and only those of a GPU are recorded."""
         self.owner_scopes, self.owner_closures, self.on_gpu = scopes, closures, on_gpu
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
+        self.changing = changing  # knows of which of those others come in other steps
         self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
         self.noting = noting()  # open throughout, so that those of single calls cost little
         self.events: list[Event] = []
@@ -264,16 +266,20 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
             described = self.saved(value) if self.differentiating and id(value) not in self.places else None
             return ("outside", self._place_of(value)) if described is None else described
         if type(value) in (list, tuple) and any([isinstance(element, Tensor) for element in flat(value)]):
+            if self.changing.has_any(value) and not self.differentiating:
+                for element in value:
+                    if isinstance(element, Tensor) and id(element) not in self.numbers:
+                        self._place_of(element, changes=not element.requires_grad)
             return "list", (type(value), tuple([self._described(element) for element in value]))
         return "same", value
 
-    def _place_of(self, tensor: Any) -> int:
+    def _place_of(self, tensor: Any, changes: bool = False) -> int:
         place = self.places.get(id(tensor))
         if place is None:
             place = self.places[id(tensor)] = len(self.outside)
             known = self.known.get(id(tensor))
             fresh = known is None or known() is not tensor or id(tensor) in self.arguments or not _is_its_own(tensor)
-            fresh = fresh or any([other is tensor for other in self.bound])
+            fresh = fresh or any([other is tensor for other in self.bound]) or changes or self.changing.has(tensor)
             fresh = fresh and not stays(tensor)
             if tensor.node is not None:
                 self.refuse("a tensor from outside has a history")

@@ -176,6 +176,9 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
                 return choice.result if type(choice.result) is not list else list(choice.result)
         if self.family is not None and (sizes := self.family.adapt(entry, args, tried)):
             return self.other(entry, below, args, (*tried, sizes))
+        for choice in (step, *step.others):
+            if choice.of is entry and choice.grad == MODES.grad:
+                self.owner.changing.note(choice, args)
         self.leave(f"{entry.key} came where the record has {told(step)}")
         return call_with(entry.function, entry.op, args)
 
@@ -262,12 +265,13 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
                 if inner is None:
                     return None
                 new += inner
-        return new if not new or self._are_apart(new, step.path) else None
+        return new if not new or type(step) is Listed or self._are_apart(new, step.path) else None
 
     def _are_apart(self, new: list[tuple[int, Any]], path: Path) -> bool:
         """Whether there is one tensor for each place, and no place more for one that gets a gradient."""
+        first: dict[int, Any] = {}
         for number, value in new:
-            if any([place == number and other is not value for place, other in new]):
+            if first.setdefault(number, value) is not value:
                 return False
             if value._requires_grad and (
                 any([other is value and place != number for place, other in (*self.bound.items(), *new)])

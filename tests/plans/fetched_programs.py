@@ -167,3 +167,30 @@ def padded_in_place(compile: Any) -> Any:
         return *rows(numbers, n, count), torch.from_numpy(numbers.integers(1, n + 1, count))
 
     return given(nn.Linear(WIDTH, 4), loss, batch, compile)
+
+
+@program(85, 85)
+def a_memory_of_single_tensors(compile: Any) -> Any:
+    """Rows that are tensors of their own, some of them picked again, written anew, or forgotten, and one of two constants."""
+    model = nn.Sequential(nn.Linear(WIDTH, 6), nn.ReLU(), nn.Linear(6, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    memory = [(torch.randn(WIDTH), torch.randn(())) for _ in range(16)]
+    weights = [torch.ones(2), torch.tensor([0.5, 2.0])]
+    picked: list[Any] = []
+
+    @compile
+    def learn() -> Any:
+        states, rewards = [torch.stack(part) for part in zip(*picked[0])]
+        optimizer.zero_grad()
+        loss = ((model(states) * picked[1]).amax(1) - rewards).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    def call(numbers: Any, n: int, count: int) -> Any:
+        memory[n % 16] = torch.full((WIDTH,), n / 40), torch.tensor(count / 4)
+        memory[3][0].fill_(n / 30)
+        picked[:] = [memory[place] for place in numbers.permutation(16)[:5]], weights[n % 2]
+        return learn()
+
+    return call, lambda: [model, optimizer]
