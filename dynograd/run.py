@@ -19,6 +19,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from dynograd.distributed.orphans import Orphans
 from dynograd.distributed.post_mortem import report
 
 __all__ = ["main"]
@@ -97,7 +98,7 @@ def _count(text: str) -> int:
 
 
 def _run(options: argparse.Namespace, count: int, size: int, hosts: list[str], attempt: int) -> int:
-    with tempfile.TemporaryDirectory(prefix="dynograd-run-") as folder:
+    with tempfile.TemporaryDirectory(prefix="dynograd-run-") as folder, Orphans() as orphans:
         board = Path(folder) / "board"
         board.touch(0o600)
         environment = os.environ | {
@@ -122,6 +123,8 @@ def _run(options: argparse.Namespace, count: int, size: int, hosts: list[str], a
         )
         outputs = [_Output(process.stdout, sys.stdout), _Output(process.stderr, sys.stderr)]
         code = _wait(process)
+        if code:
+            orphans.end()
         for output in outputs:
             output.finish()
         if code:
@@ -196,10 +199,15 @@ _LAST_WORDS = re.compile(
 _PERHAPS = re.compile(rb"\n?={8,}\n?$")  # what may be their beginning
 
 
+def path_of_mpiexec() -> str | None:
+    """Where MPI's own launcher is: beside this Python, or in the path; None where there is none."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
 def _mpiexec(size: int, count: int, hosts: list[str]) -> list[str]:
     """MPI's own command for so many processes."""
-    beside = Path(sys.executable).parent / "mpiexec"
-    path = str(beside) if beside.exists() else shutil.which("mpiexec")
+    path = path_of_mpiexec()
     if path is None:
         sys.exit(
             f"dynograd.run: {size} processes need MPI, and there is no mpiexec. Install the extra mpi (pip install 'dynograd[mpi]'), or the "

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from dynograd.run import path_of_mpiexec
+
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        importlib.util.find_spec("mpi4py") is None or not (Path(sys.executable).parent / "mpiexec").exists(),
-        reason="the extra mpi is not installed",
+        importlib.util.find_spec("mpi4py") is None or path_of_mpiexec() is None,
+        reason="there is no MPI: the extra mpi is not installed",
     ),
 ]
 
