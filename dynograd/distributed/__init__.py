@@ -62,6 +62,7 @@ from dynograd.distributed.messages import (
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.simulation import simulate
+from dynograd.distributed.virtual_shards import VirtualShards
 
 globals().update(stubs.names("distributed"))
 
@@ -72,6 +73,7 @@ __all__ = [
     "P2POp",
     "ProcessGroup",
     "ReduceOp",
+    "VirtualShards",
     "Work",
     "all_gather",
     "all_gather_into_tensor",
