@@ -17,7 +17,7 @@ import numpy as np
 
 from dynograd.autograd import no_grad
 from dynograd.base.random_streams import default_generator
-from dynograd.distributed.communicators.protocol import parts_of
+from dynograd.distributed.communicators.protocol import Communicator, parts_of
 from dynograd.distributed.groups import group_of
 from dynograd.distributed.process_groups import ProcessGroup, world
 from dynograd.distributed.reductions import ReduceOp
@@ -162,7 +162,7 @@ class VirtualShards:
         """A context in which shards have random numbers and threads of their own; behind it all streams are where the step's number leads."""
         seed, place = default_generator.key(1)
         ours = not world.is_simulated  # threads of one process share Python's and NumPy's streams, and the pool
-        bases = (random.getrandbits(64), int(np.random.randint(1 << 62))) if ours else ()
+        bases: tuple[int, ...] = (random.getrandbits(64), int(np.random.randint(1 << 62))) if ours else ()
         state = default_generator.state()
         states = (random.getstate(), np.random.get_state()) if ours else None
         before, count = getattr(self.module, "require_backward_grad_sync", None), pool.get_num_threads()
@@ -203,12 +203,13 @@ class VirtualShards:
                     total[place] = np.zeros(tuple(parameters[place].shape), _dtype_of_sums(parameters[place]))
                 by_dtype.setdefault(total[place].dtype, []).append(place)  # type: ignore[union-attr]
             for dtype, places in by_dtype.items():
-                flat = [total[place].reshape(-1) for place in places]  # type: ignore[union-attr]
+                flat = [term.reshape(-1) for place in places if (term := total[place]) is not None]
                 size = sum([array.size for array in flat])
-                group.run(
-                    f"gradients of {self.count} shards: {size} of {dtype.name}",
-                    lambda communicator, flat=flat: communicator.all_reduce(flat, ReduceOp.SUM),
-                )
+
+                def task(communicator: Communicator, flat: list[np.ndarray] = flat) -> None:
+                    communicator.all_reduce(flat, ReduceOp.SUM)
+
+                group.run(f"gradients of {self.count} shards: {size} of {dtype.name}", task)
         for parameter, term, earlier, is_used in zip(parameters, total, before, used):
             if not is_used or term is None:
                 parameter.grad = earlier

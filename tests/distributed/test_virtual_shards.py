@@ -32,6 +32,19 @@ class Branches(nn.Module):
         return dynograd.stack([self.layers[int(abs(row[0].item()) * 10) % 3](row) for row in x])
 
 
+class Moving(nn.Module):
+    """What it gives depends on a buffer that each call changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+        self.register_buffer("mean", dynograd.zeros(4))
+
+    def forward(self, x):
+        self.mean.lerp_(x.mean(0), 0.5)
+        return self.layer(x - self.mean)
+
+
 class OfTokens(nn.Module):
     def __init__(self):
         super().__init__()
@@ -55,6 +68,7 @@ PROGRAMS = {
         False,
     ),
     "batch norm": (lambda: nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)), lambda k: numbers(k, 16, 4), {}, False),
+    "buffer": (Moving, lambda k: numbers(k, 12, 4), {}, False),
     "branches": (Branches, lambda k: numbers(k, 8, 4), {}, True),
     "ragged": (OfTokens, sentences, {"average": "tokens"}, True),
     "bfloat16": (lambda: nn.Linear(4, 3).bfloat16(), lambda k: numbers(k, 16, 4).bfloat16(), {}, False),
