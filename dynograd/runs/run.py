@@ -14,7 +14,9 @@ from dynograd.errors import CheckpointError
 from dynograd.runs.nonfinite import Search, is_finite, problem_of, words_of
 from dynograd.runs.parts import check_names, load_states, size_of, states_of
 from dynograd.runs.random_states import global_state, set_global_state
+from dynograd.runs.ranks import Ranks
 from dynograd.runs.saving import _check_rotation, read_run, saved_runs, write_run
+from dynograd.runs.shards import bytes_of_run, remove_file
 from dynograd.runs.snapshots import Snapshot, Snapshots, copied
 from dynograd.runs.stopping import StopRequests
 from dynograd.tensor.tensor import Tensor
@@ -29,6 +31,9 @@ class Run:
 
     A run that is started again with the same arguments continues after the last step that was saved, within an epoch too, and comes
     to the same bits as one that was never interrupted; the number of the loader's workers may be another.
+
+    Of several processes (`dynograd.distributed`) all make the run, behind `init_process_group`, and save, stop and go back after the same
+    step; `extra` is saved by the first one.
 
     `step` counts the steps that are done, `epoch` the epochs, `batch` the batches of this epoch; `extra` is yours: a dict of numbers,
     strings and tensors that is saved too. `resumed` says whether this is a continuation.
@@ -116,11 +121,13 @@ class Run:
         self._saved_step: tuple[int, int] | None = None
         self._snapshot_every, self._snapshots = snapshot_every, Snapshots(snapshots)
         self._stop = StopRequests(stop_on)
+        self._ranks = Ranks()
         self._jump: tuple[Snapshot, Callable[[], Any] | None] | None = None
         self._search: Search | None = None
         self._left: tuple[Any, Iterator[Any]] | None = None
         if self.path is not None and not fresh and _has_run(self.path):
             self._resume()
+        self._check_place()
 
     # --- the loop -------------------------------------------------------------------------------------------------------------
 
@@ -204,9 +211,12 @@ class Run:
         >>> run.check(tensor(1.0))
         True
         """
-        if is_finite(loss):
+        own_is_finite = is_finite(loss)
+        if not self._ranks.largest("Run.check", [not own_is_finite])[0]:
             return True
         if self._search is not None:
+            if own_is_finite:
+                raise problem_of(self, "the loss of another process is not finite: its error says which op it was")
             raise self._search.found(self, loss)
         start = self._snapshots.last_finite()
         if start is None:
@@ -259,12 +269,11 @@ class Run:
         if self.path is None:
             return None
         began = time.monotonic()
-        content = self._content()
         written = write_run(
             self.path,
-            content["states"],
-            content["random"],
-            {"extra": self.extra, "place": content["place"], "config": self.config},
+            self.parts,
+            global_state(),
+            {"extra": self.extra, "place": self._place(), "config": self.config},
             self.step,
             self.score,
             about={"run": True},
@@ -272,7 +281,7 @@ class Run:
         )
         self._saved_at = time.monotonic()
         self._save_took = self._saved_at - began
-        self._size = os.path.getsize(written)
+        self._size = bytes_of_run(written)
         self._saved_step = self.step, self.epoch
         return written
 
@@ -281,11 +290,12 @@ class Run:
 
         >>> dynograd.Run(None, model=dynograd.nn.Linear(1, 1)).remove()
         """
-        if self.path is not None and os.path.isdir(self.path):
-            for file in saved_runs(self.path):
-                os.unlink(file)
-        elif self.path is not None and os.path.exists(self.path):
-            os.unlink(self.path)
+        if self.path is not None and self._ranks.rank == 0:
+            files = saved_runs(self.path) if os.path.isdir(self.path) else [self.path]
+            for file in files:
+                if os.path.exists(file):
+                    remove_file(file)
+        self._ranks.gathered("Run.remove", None)
         self._saved_step = self.step, self.epoch
 
     def __enter__(self) -> Run:
@@ -314,9 +324,19 @@ class Run:
             self._search.end(self)
         if self._snapshot_every and not epoch_is_over and self.step % self._snapshot_every == 0:
             self._take_snapshot()
+        saves = self.path is not None and self._is_time_to_save(epoch_is_over)
+        self._ranks.note_step(self.step)
+        if self._ranks:
+            where = f"the end of epoch {self.epoch - 1}" if epoch_is_over else f"step {self.step - 1}"
+            own = [
+                self._stop.signal or 0,
+                saves and self._ranks.rank == 0,
+            ]  # clocks differ: the first process says when
+            stop, save = self._ranks.largest(f"Run behind {where}", own)
+            self._stop.signal, saves = signal.Signals(stop) if stop else None, bool(save)
         if self._stop:
             self._save_and_stop()
-        if self.path is not None and self._is_time_to_save(epoch_is_over):
+        if saves:
             self.save()
 
     def _is_time_to_save(self, epoch_is_over: bool) -> bool:
@@ -382,15 +402,26 @@ class Run:
 
     # --- states -----------------------------------------------------------------------------------------------------------------
 
-    def _content(self) -> dict[str, Any]:
-        place = {
+    def _check_place(self) -> None:
+        """All processes go on from the same place."""
+        places = self._ranks.gathered("Run", (self.step, self.epoch, self.batch))
+        if len(set(places)) > 1:
+            raise CheckpointError(
+                f"Run: processes find different things at {self.path!r}: (step, epoch, batch) of the ranks are {places}. Give a path that all "
+                f"hosts share."
+            )
+
+    def _place(self) -> dict[str, Any]:
+        return {
             "step": self.step,
             "epoch": self.epoch,
             "batch": self.batch,
             "over": self._epoch_is_over,
             "score": self.score,
         }
-        return {"states": states_of(self.parts), "random": global_state(), "place": place}
+
+    def _content(self) -> dict[str, Any]:
+        return {"states": states_of(self.parts), "random": global_state(), "place": self._place()}
 
     def _take_snapshot(self) -> None:
         self._snapshots.take(self.step, {**self._content(), "extra": self.extra})
