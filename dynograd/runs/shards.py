@@ -119,9 +119,13 @@ def read_shards(path: str, whole: dict[str, Any], map_location: Any) -> dict[str
 
 def bytes_of_run(path: str) -> int:
     """How many bytes a run has on the disk."""
-    folder = path + ".shards"
-    parts = [os.path.join(folder, name) for name in os.listdir(folder)] if os.path.isdir(folder) else []
-    return sum([os.path.getsize(file) for file in (path, *parts) if os.path.exists(file)])
+    files, total = [path], 0
+    with contextlib.suppress(FileNotFoundError):
+        files += [entry.path for entry in os.scandir(path + ".shards")]
+    for file in files:
+        with contextlib.suppress(FileNotFoundError):  # of the run before, which the first process removes
+            total += os.path.getsize(file)
+    return total
 
 
 def remove_file(path: str) -> None:
