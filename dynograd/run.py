@@ -7,6 +7,7 @@ understood. If a rank ends badly, all end, and one message says which one, where
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import re
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dynograd.distributed.orphans import Orphans
-from dynograd.distributed.post_mortem import report
+from dynograd.distributed.post_mortem import report, running
 
 __all__ = ["main"]
 
@@ -81,9 +82,10 @@ def main(arguments: list[str] | None = None) -> int:
             f"`srun python -m dynograd.distributed.child {options.program}`."
         )
     size = count * max(len(hosts), 1)
+    received: list[int] = []  # signals
     for attempt in range(options.restarts + 1):
-        code = _run(options, count, size, hosts, attempt)
-        if code == 0 or attempt == options.restarts:
+        code = _run(options, count, size, hosts, attempt, received)
+        if code == 0 or received or attempt == options.restarts:
             return code
         print(f"dynograd.run: starts again ({attempt + 1} of {options.restarts} times)", file=sys.stderr, flush=True)
     return code
@@ -97,14 +99,15 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _run(options: argparse.Namespace, count: int, size: int, hosts: list[str], attempt: int) -> int:
+def _run(
+    options: argparse.Namespace, count: int, size: int, hosts: list[str], attempt: int, received: list[int]
+) -> int:
     with tempfile.TemporaryDirectory(prefix="dynograd-run-") as folder, Orphans() as orphans:
         board = Path(folder) / "board"
         board.touch(0o600)
         environment = os.environ | {
             "DYNOGRAD_BOARD": str(board),
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
-            "PYTHONUNBUFFERED": "1",
         }
         if options.watch is not None:
             environment["DYNOGRAD_WATCH"] = str(options.watch)
@@ -122,7 +125,7 @@ def _run(options: argparse.Namespace, count: int, size: int, hosts: list[str], a
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=False
         )
         outputs = [_Output(process.stdout, sys.stdout), _Output(process.stderr, sys.stderr)]
-        code = _wait(process)
+        code = _wait(process, board, count, received)
         if code:
             orphans.end()
         for output in outputs:
@@ -133,11 +136,17 @@ def _run(options: argparse.Namespace, count: int, size: int, hosts: list[str], a
         return code
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Waits for the job, hands signals on, and gives its exit status."""
+def _wait(process: subprocess.Popen[bytes], path: Path, count: int, received: list[int]) -> int:
+    """Waits for the job and gives its exit status. A signal goes to the ranks, which may save; the second one of a kind ends the job."""
 
     def end(number: int, frame: Any) -> None:
-        process.send_signal(number)
+        pids = [] if number in received else running(path, count)
+        received.append(number)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        if not pids:
+            process.send_signal(number)
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

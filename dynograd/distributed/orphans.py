@@ -38,12 +38,11 @@ class Orphans:
 
     def _reap(self) -> set[int]:
         """The adopted children that still run; those that have ended are taken note of."""
-        rest = _children() - self._before
-        for pid in [*rest]:
-            with contextlib.suppress(ChildProcessError):
-                if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                    rest.discard(pid)
-        return rest
+        while True:
+            children = _children() - self._before
+            ended = {pid for pid in children if _has_ended(pid)}
+            if not ended:  # else their children may have become ours meanwhile
+                return children
 
     def end(self) -> None:
         """Ends them all, and waits until they have."""
@@ -73,6 +72,13 @@ def _children() -> set[int]:
             if int(path.read_text(errors="replace").rsplit(")", 1)[1].split()[1]) == own:
                 children.add(int(path.parent.name))
     return children
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
 
 
 def _tidies(pid: int) -> bool:

@@ -12,12 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from dynograd.distributed import board as boards
 from dynograd.distributed.board import Board
 from dynograd.distributed.communicators.alone import Alone
 from dynograd.distributed.communicators.protocol import Communicator
 from dynograd.distributed.watching import Watch
-from dynograd.errors import RankError
 
 __all__ = ["BOARD", "START", "Launched", "communicator_of_world", "launched", "note_step"]
 
@@ -152,15 +153,23 @@ def _tell_of_the_end(board: Board, place: int) -> None:
 
 
 def failed(error: BaseException) -> None:
-    """Writes on the board that this process ends with an error."""
+    """Writes on the board that this process ends with an error, or because another rank has ended (`error.rank`, where it has one)."""
+    reason = getattr(error, "reason", "") or f"ended with {type(error).__name__}: {error}"
     for board, place in _mine:
         record = board.records[place : place + 1]
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, RankError):
-            text = error.reason or text
-            record["blamed"] = -1 if error.place is None else error.place
-        record["error"] = boards.shortened(text, "error")
+        record["blamed"] = _place_of(error, board, place)
+        record["error"] = boards.shortened(reason, "error")
         record["state"] = boards.FAILED
+
+
+def _place_of(error: BaseException, board: Board, own: int) -> int:
+    """The place on the board of the rank that an error is about; -1: it is about this one, or about one on another host."""
+    place = getattr(error, "place", None)
+    if place is None:
+        rank = getattr(error, "rank", None)
+        found = [] if rank is None else np.flatnonzero(board.records["rank"] == rank).tolist()
+        place = found[0] if found else own
+    return -1 if place == own else int(place)
 
 
 def _ended() -> None:

@@ -106,7 +106,7 @@ class Watch:
         for rank, place in late:
             state = int(self.board.records["state"][place])
             if state == boards.FAILED:
-                self._raise(rank, place, f"ended with an error ({self.board.text(place, 'error')})")
+                self._raise(rank, place, self.board.text(place, "error"))
             if state == boards.ENDED:
                 self._raise(rank, place, "has ended")
             if state == boards.RUNNING and not self.board.is_alive(place):

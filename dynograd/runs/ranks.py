@@ -50,7 +50,9 @@ class Ranks:
             raise error
         for rank, text in enumerate(errors):
             if text is not None:
-                raise CheckpointError(f"{call}: rank {rank} has failed: {text}")
+                of_other = CheckpointError(f"{call}: rank {rank} has failed: {text}")
+                of_other.rank, of_other.reason = rank, f"ended with CheckpointError: {text}"  # type: ignore[attr-defined]
+                raise of_other
 
     def note_step(self, step: int) -> None:
         """Tells the launcher in which step this process is."""

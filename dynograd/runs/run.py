@@ -122,6 +122,7 @@ class Run:
         self._snapshot_every, self._snapshots = snapshot_every, Snapshots(snapshots)
         self._stop = StopRequests(stop_on)
         self._ranks = Ranks()
+        self._stopped: int | None = None  # the rank that a signal has stopped
         self._jump: tuple[Snapshot, Callable[[], Any] | None] | None = None
         self._search: Search | None = None
         self._left: tuple[Any, Iterator[Any]] | None = None
@@ -328,11 +329,13 @@ class Run:
         self._ranks.note_step(self.step)
         if self._ranks:
             where = f"the end of epoch {self.epoch - 1}" if epoch_is_over else f"step {self.step - 1}"
+            rank = self._ranks.rank if self._stop else -1
             own = [
                 self._stop.signal or 0,
+                rank,
                 saves and self._ranks.rank == 0,
-            ]  # clocks differ: the first process says when
-            stop, save = self._ranks.largest(f"Run behind {where}", own)
+            ]  # clocks differ: the first one says when
+            stop, self._stopped, save = self._ranks.largest(f"Run behind {where}", own)
             self._stop.signal, saves = signal.Signals(stop) if stop else None, bool(save)
         if self._stop:
             self._save_and_stop()
@@ -372,8 +375,11 @@ class Run:
         where = "" if written is None else f"; saved at step {self.step} in {written}"
         if self._stop.signal == signal.SIGINT:
             raise KeyboardInterrupt(f"stopped by {self._stop.signal.name}{where}")
-        print(f"stopped by {self._stop.signal.name}{where}", flush=True)
-        raise SystemExit(128 + self._stop.signal)
+        if self._ranks.rank == 0:
+            print(f"stopped by {self._stop.signal.name}{where}", flush=True)
+        error = SystemExit(128 + self._stop.signal)
+        error.rank, error.reason = self._stopped, f"was stopped by {self._stop.signal.name}"  # type: ignore[attr-defined]
+        raise error
 
     def _rest_of(self, loader: Any) -> Iterator[Any]:
         left, self._left = self._left, None
@@ -404,6 +410,7 @@ class Run:
 
     def _check_place(self) -> None:
         """All processes go on from the same place."""
+        self._ranks.note_step(self.step)
         places = self._ranks.gathered("Run", (self.step, self.epoch, self.batch))
         if len(set(places)) > 1:
             raise CheckpointError(

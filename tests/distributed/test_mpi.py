@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dynograd.run import path_of_mpiexec
+from tests.support import drills
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -58,7 +59,7 @@ def run(*arguments, ranks=2, watch=5):
         "PYTHONPATH": str(ROOT)
     }
     command = [sys.executable, "-m", "dynograd.run", "-n", str(ranks), "--watch", str(watch), *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -131,3 +132,20 @@ def test_the_launcher_says_what_it_does_not_understand(arguments, words):
 
     with pytest.raises(SystemExit, match=re.escape(words)):
         run.main(arguments)
+
+
+@pytest.mark.parametrize("how", drills.WAYS)
+def test_a_drill(how, undisturbed):
+    drill = drills.Drill(how, list(drills.WAYS).index(how) % 2, 0.3)
+    assert not drill.problems(undisturbed), drill.written
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return drills.undisturbed()
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_any_number_of_processes_comes_to_the_same_bits(ranks, undisturbed, tmp_path):
+    done = run("-m", "tests.support.drills", "train", tmp_path, ranks=ranks, watch=60)
+    assert re.search(r"^weights (.*)$", done.stdout, re.M)[1] == undisturbed, done.stderr
