@@ -105,10 +105,12 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="dynograd-run-") as folder, Orphans() as orphans:
         board = Path(folder) / "board"
         board.touch(0o600)
-        environment = os.environ | {
+        environment = {name: value for name, value in os.environ.items() if name not in _OF_AN_OUTER_JOB} | {
             "DYNOGRAD_BOARD": str(board),
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
         }
+        if size == 1:
+            environment |= {"RANK": "0", "WORLD_SIZE": "1"}
         if options.watch is not None:
             environment["DYNOGRAD_WATCH"] = str(options.watch)
         command = [
@@ -134,6 +136,10 @@ def _run(
             first = next((output.pid for output in outputs if output.pid is not None), None)
             print(report(board, count, code, first, platform.node()), file=sys.stderr, flush=True)
         return code
+
+
+# What another launcher around this one has said: a job of SLURM, say.
+_OF_AN_OUTER_JOB = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "PMI_RANK", "PMI_SIZE")
 
 
 def _wait(process: subprocess.Popen[bytes], path: Path, count: int, received: list[int]) -> int:

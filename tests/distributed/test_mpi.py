@@ -134,6 +134,47 @@ def test_the_launcher_says_what_it_does_not_understand(arguments, words):
         run.main(arguments)
 
 
+def test_programs_that_spawn_are_started_by_the_launcher(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import dynograd as torch\nfrom dynograd import distributed\n"
+        "def worker(rank, size):\n"
+        "    distributed.init_process_group('gloo', rank=rank, world_size=size)\n"
+        "    x = torch.ones(1) + rank\n    distributed.all_reduce(x)\n    print('sum', x.item())\n"
+        "if __name__ == '__main__':\n    torch.multiprocessing.spawn(worker, args=(2,), nprocs=2)\n"
+    )
+    done = run("--standalone", "--nnodes=1", "--node_rank=0", "--master-port", 29500, tmp_path / "train.py", watch=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[rank 1] sum 3.0", "sum 3.0"]
+    alone = subprocess.run(
+        [sys.executable, tmp_path / "train.py"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "MPI started 1. Start the program with `python -m dynograd.run -n 2" in alone.stderr
+
+
+def test_one_process_in_a_job_of_slurm_is_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    (tmp_path / "train.py").write_text(
+        "from dynograd import distributed\ndistributed.init_process_group()\nprint(distributed.get_world_size())\n"
+    )
+    assert run(tmp_path / "train.py", ranks=1, watch=60).stdout == "1\n"
+
+
+def test_processes_that_mpi_starts_itself(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    command = [path_of_mpiexec(), "-n", "2", sys.executable, "-m", "mpi4py", str(tmp_path / "train.py")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "LOCAL_RANK": "0", "DYNOGRAD_WATCH": "5"}
+    for how, words in {"raise": "ended with ValueError: bad sample", "hang": "has not come for 5 s"}.items():
+        done = subprocess.run([*command, how], env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode and re.search(rf"RankError: all_reduce .*: rank 1 \(pid \d+\) {words}", done.stderr), (
+            done.stderr
+        )
+
+
 @pytest.mark.parametrize("how", drills.WAYS)
 def test_a_drill(how, undisturbed):
     drill = drills.Drill(how, list(drills.WAYS).index(how) % 2, 0.3)

@@ -70,6 +70,7 @@ def program(folder: Path) -> None:
     """Trains as a rank."""
     import dynograd
     from dynograd import distributed, nn
+    from dynograd.distributed import board
 
     distributed.init_process_group()
     dynograd.manual_seed(0)
@@ -90,6 +91,8 @@ def program(folder: Path) -> None:
                     if fault is not None:
                         fault.happen()
                 optimizer.step()
+                if run.step < 2:  # MPI's memory is there
+                    (folder / f"names-{os.getpid()}").write_text("\n".join(board.shared_files()))
                 if fault is None and how != "none" and is_meant:
                     fault = Fault(how, float(delay), folder)
     weights = b"".join([parameter.detach().numpy().tobytes() for parameter in model.parameters()])
@@ -104,7 +107,6 @@ class Drill:
         self.seconds: float | None = None
         self.left: list[str] = []
         self.processes: list[str] = []
-        before = set(os.listdir("/dev/shm"))
         with tempfile.TemporaryDirectory() as folder:
             environment = os.environ | {"PYTHONPATH": str(ROOT), "DRILL": f"{how} {rank} {delay}"}
             command = f"-m dynograd.run -n {ranks} --watch {WATCH} --restarts 1 -m tests.support.drills train {folder}"
@@ -123,13 +125,13 @@ class Drill:
                 if line.startswith("dynograd.run: the job has ended"):
                     self.seconds = time.time() - float((Path(folder) / "moment").read_text())
                 if line.startswith("dynograd.run: starts again"):
-                    self.left = _unused(before)
+                    self.left = _left(folder)
                     self.processes = [pid for pid in _pids(lines) if Path(f"/proc/{pid}").exists()]
             self.written, self.code = "".join(lines), job.wait()
             self.weights = re.findall(r"^weights (.*)$", job.stdout.read(), re.M)
             job.stdout.close()
             job.stderr.close()
-            self.left_behind = _unused(before)
+            self.left_behind = _left(folder)
             self.running = [entry for entry in _command_lines() if folder in entry]
 
     def problems(self, weights: str) -> list[str]:
@@ -153,16 +155,10 @@ class Drill:
         return problems
 
 
-def _unused(before: set[str]) -> list[str]:
-    """The names in shared memory that are new, and that no process uses (other jobs of this machine use theirs)."""
-    names = set(os.listdir("/dev/shm")) - before
-    for path in Path("/proc").glob("[0-9]*/maps") if names else ():
-        try:
-            text = path.read_text(errors="replace")
-        except OSError:
-            continue
-        names = {name for name in names if f"/dev/shm/{name}" not in text}
-    return sorted(names)
+def _left(folder: str) -> list[str]:
+    """Of the names in shared memory that the job's processes have used those that are there still."""
+    names = [name for path in Path(folder).glob("names-*") for name in path.read_text().splitlines()]
+    return sorted({name for name in names if os.path.exists(name)})
 
 
 def _pids(lines: list[str]) -> list[str]:
