@@ -59,6 +59,7 @@ from dynograd.distributed.messages import (
     send,
     send_object_list,
 )
+from dynograd.distributed.planning import Network, Traffic
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.simulation import simulate
@@ -70,9 +71,11 @@ __all__ = [
     *stubs.names("distributed"),
     "Backend",
     "GroupMember",
+    "Network",
     "P2POp",
     "ProcessGroup",
     "ReduceOp",
+    "Traffic",
     "VirtualShards",
     "Work",
     "all_gather",
