@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dynograd.distributed import post_mortem
 from dynograd.run import path_of_mpiexec
 from tests.support import drills
 
@@ -167,12 +168,15 @@ def test_one_process_in_a_job_of_slurm_is_alone(tmp_path, monkeypatch):
 def test_processes_that_mpi_starts_itself(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     command = [path_of_mpiexec(), "-n", "2", sys.executable, "-m", "mpi4py", str(tmp_path / "train.py")]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "LOCAL_RANK": "0", "DYNOGRAD_WATCH": "5"}
     for how, words in {"raise": "ended with ValueError: bad sample", "hang": "has not come for 5 s"}.items():
+        board = tmp_path / how
+        board.touch()
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "DYNOGRAD_BOARD": str(board), "DYNOGRAD_WATCH": "5"}
         done = subprocess.run([*command, how], env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode and re.search(rf"RankError: all_reduce .*: rank 1 \(pid \d+\) {words}", done.stderr), (
             done.stderr
         )
+        assert "rank 1" in post_mortem.report(board, 2, 1, None, "here")  # deletes what MPI has left in shared memory
 
 
 @pytest.mark.parametrize("how", drills.WAYS)
