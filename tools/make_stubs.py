@@ -301,8 +301,8 @@ def texts() -> dict[Path, Callable[[], str]]:
         FUNCTIONS: stub_of_functions,
         PACKAGE: stub_of_package,
         RETURN_TYPES: stub_of_return_types,
-        **of_modules,
         **of_paths,
+        **of_modules,
     }
 
 

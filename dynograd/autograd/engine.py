@@ -80,13 +80,12 @@ def run_backward(
     task = MODES.task = Task(seen, targets is not None, grads)
     try:
         if targets is None:
-            arrivals = None if notes is not None else _Arrivals(leaves, grads, task)
-            _visit(order, grads, retain_graph, create_graph, notes=notes, arrivals=arrivals)
-            task.edges = frozenset(leaves)
-            del seen, order
-            if arrivals is not None:
-                arrivals.before(_ALWAYS)
+            if notes is None:
+                order.append(_End)
+                _visit(order, grads, retain_graph, create_graph, leaves=sorted(leaves.items(), key=_by_second))
             else:
+                _visit(order, grads, retain_graph, create_graph, notes=notes)
+                task.edges = frozenset(leaves)
                 for leaf in leaves:
                     g = grads.pop(leaf, None)
                     if g is not None:
@@ -130,30 +129,10 @@ class Task:
                 g.so_far()
 
 
-class _Arrivals:
-    """Gives each leaf its gradient as soon as the last node that sends to it has run: code that waits for it (a hook, an optimizer step,
-    processes that add theirs) works while the pass goes on.
-    """
+class _End:
+    """What stands behind the last node of a pass."""
 
-    __slots__ = ("_grads", "_leaves", "_task", "due")
-
-    def __init__(self, leaves: dict[Any, int], grads: dict[Any, Any], task: Task) -> None:
-        self._leaves = sorted(leaves.items(), key=_by_second)  # the last one arrives first
-        self._grads, self._task = grads, task
-        self.due = self._leaves[-1][1] if self._leaves else _ALWAYS
-
-    def before(self, time: int) -> None:
-        """All nodes behind `time` have run: their leaves are given what they sent."""
-        leaves, grads = self._leaves, self._grads
-        while leaves and leaves[-1][1] > time:
-            leaf = leaves.pop()[0]
-            g = grads.pop(leaf, None)
-            if g is not None:
-                if leaf.has_hooks():
-                    self._task.settle()
-                leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
-            g = None
-        self.due = leaves[-1][1] if leaves else _ALWAYS
+    seq = _ALWAYS
 
 
 def _visit(
@@ -165,19 +144,27 @@ def _visit(
     needed: set[Any] | None = None,
     results: dict[Any, Any] | None = None,
     notes: Any = None,
-    arrivals: _Arrivals | None = None,
+    leaves: list[tuple[Any, int]] | None = None,
 ) -> None:
-    """Runs the nodes in order and drops what each has saved as soon as its rule has run."""
+    """Runs the nodes in order and drops what each has saved as soon as its rule has run.
+
+    Each of `leaves` is given its gradient when the last node that sends to it has run: code that waits for it (a hook, an optimizer step,
+    processes that add theirs) works while the pass goes on.
+    """
     pop, get = grads.pop, grads.get
     observer = _Observed() if MODES.anomaly or observers else None
     add = _sum
     if notes is not None:
         observer, add = notes.rule, notes.add
-    due = _ALWAYS if arrivals is None else arrivals.due
+    due = leaves[-1][1] if leaves else _ALWAYS
     for node in order:
-        if node.seq < due:
-            arrivals.before(node.seq)  # type: ignore[union-attr]
-            due = arrivals.due  # type: ignore[union-attr]
+        while leaves and node.seq < due:
+            leaf = leaves.pop()[0]
+            g = pop(leaf, None)
+            if g is not None:
+                leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
+            due = leaves[-1][1] if leaves else _ALWAYS
+        leaf = None
         g = pop(node, None)
         if g is None:
             continue
@@ -365,9 +352,6 @@ class _Probe:
     edges = ()
 
     def adds_directly(self, part: Any) -> bool:
-        return False
-
-    def has_hooks(self) -> bool:
         return False
 
     def accumulate_grad(self, g: Any) -> None:

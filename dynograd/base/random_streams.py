@@ -7,6 +7,7 @@ that place (`kernels/random/random_cpu.py` defines them), so a value depends on 
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import functools
 import operator
 import os
@@ -144,9 +145,6 @@ class Generator:
         return f"Generator(device='{self.device}', seed={seed}, offset={offset})"
 
 
-default_generator = Generator()
-
-
 class _Places(threading.local):
     """The place in the default stream of a thread that has one of its own."""
 
@@ -158,8 +156,8 @@ _seed_slot: Any = Generator.__dict__["_seed"]
 _offset_slot: Any = Generator.__dict__["_offset"]
 
 
-class _GeneratorOfThreads(Generator):
-    """What the default generator is while some threads have places of their own: in these it is one of theirs."""
+class _DefaultGenerator(Generator):
+    """The generator of draws that are given none. A thread that stands for a process of its own has its own place in it."""
 
     __slots__ = ()
 
@@ -187,8 +185,11 @@ class _GeneratorOfThreads(Generator):
         else:
             _places.place = (_places.place[0], offset)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return copyreg.__newobj__, (Generator,), self.__getstate__()
 
-_apart: list[object] = []  # one for each thread that has a place of its own
+
+default_generator = _DefaultGenerator()
 
 
 @contextlib.contextmanager
@@ -198,19 +199,11 @@ def apart(place: tuple[int, int]) -> Iterator[None]:
     Args:
         place: (seed, offset) to begin with.
     """
-    mark = object()
-    with default_generator._lock:
-        _apart.append(mark)
-        default_generator.__class__ = _GeneratorOfThreads
     before, _places.place = _places.place, place
     try:
         yield
     finally:
         _places.place = before
-        with default_generator._lock:
-            _apart.remove(mark)
-            if not _apart:
-                default_generator.__class__ = Generator
 
 
 def manual_seed(seed: int) -> Generator:

@@ -36,10 +36,11 @@ PATHS = {
     "dynograd.autograd.variable": "dynograd.tensor.legacy",
 }
 _ROOMS = {
-    "compat": "_C __config__ _dynamo _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators quasirandom types",
+    "compat": """_C __config__ _dynamo _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators
+        quasirandom special types""",
     "overrides": "fx",
     "saving": "serialization",
-    "tools": "__main__ convert port warming",
+    "tools": "__main__ convert port run warming",
     "transforms": "gradcheck",
 }
 _ABOVE_FACES = {"distributed.algorithms", "testing._internal"}
@@ -76,7 +77,7 @@ class _OfNames(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ in faces.FACES:
             faces.make(module)
-        else:
+        if module.__name__ not in faces.FACES or module.__name__.partition(".")[2] in refused.modules():
             refused.fill(module)
             module.__dict__["__getattr__"] = below(module.__name__.partition(".")[2])
             show_plainly(module.__dict__)

@@ -90,17 +90,21 @@ def above() -> frozenset[str]:
 
 
 def fill(module: ModuleType) -> None:
-    """Puts the names into a module of the list."""
+    """Puts the names into a module of the list; those that it has already are not refused."""
     from dynograd.distributed import placements
 
     path = module.__name__.partition(".")[2]
     why, names = modules().get(path, ("", ()))
-    module.__doc__ = f"Refused: {why}"
+    real = module.__dict__.get("__all__", [])
+    module.__doc__ = module.__doc__ if real else f"Refused: {why}"
     for name in names:
         plain = name.removesuffix("()")
-        module.__dict__[plain] = getattr(placements, plain, None) or _refused(path, plain, why, name != plain)
+        if plain not in real:
+            module.__dict__[plain] = getattr(placements, plain, None) or _refused(path, plain, why, name != plain)
     module.__dict__.update(stubs.names(path))  # what has an answer all the same
-    module.__dict__["__all__"] = [name.removesuffix("()") for name in names] + list(stubs.names(path))
+    module.__dict__["__all__"] = list(
+        dict.fromkeys([*real, *(name.removesuffix("()") for name in names), *stubs.names(path)])
+    )
 
 
 class _Refused(type):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ class Board:
             os.close(handle)
         self.records = np.frombuffer(self._memory, _RECORD, size)
 
-    def enter(self, place: int, rank: int) -> Any:
+    def enter(self, place: int, rank: int) -> np.ndarray:
         """Takes the record `place` for this process."""
         record = self.records[place : place + 1]
         record["numbers"], record["groups"], record["digests"] = -1, -1, 0

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import functools
 import io
 import os
 import runpy
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any
+
+from dynograd.distributed import starting
 
 __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> None:
     """Runs `[-m] program arguments...` as this rank."""
-    from dynograd.distributed import starting
-
     told = starting.launched()
     rank, size = (told.rank, told.size) if told else (0, 1)
     local = _first("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", default=rank)
@@ -41,25 +44,30 @@ def main(arguments: list[str]) -> None:
     arguments = arguments[int(is_module) :]
     sys.argv[:] = arguments
     sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(arguments[0]))
-    code = 1
+    code = 0
     try:
         if is_module:
             runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(arguments[0], run_name="__main__")
-        code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         if isinstance(error.code, str):
             print(error.code, file=sys.stderr)
         if code:
             starting.failed(error)
-    except BaseException as error:
-        starting.failed(error)
-        error.__traceback__ = _behind(error.__traceback__)
-        sys.excepthook(type(error), error, error.__traceback__)
+    except BaseException:
+        sys.excepthook = functools.partial(_raised, sys.excepthook)
+        raise
     if code:
         _end_all(code)
+
+
+def _raised(show: Callable[..., object], kind: type, error: BaseException, traceback: TracebackType | None) -> None:
+    starting.failed(error)
+    error.__traceback__ = _behind(traceback)
+    show(kind, error, error.__traceback__)
+    _end_all(1)
 
 
 def _first(*variables: str, default: int) -> int:
@@ -83,7 +91,7 @@ def _terminated(number: int, frame: Any) -> None:
     raise error
 
 
-def _behind(traceback: Any) -> Any:
+def _behind(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback from the program on, without the frames that have started it."""
     at = traceback
     while at is not None and at.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):

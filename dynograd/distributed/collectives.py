@@ -112,7 +112,7 @@ def _gathered(communicator: Communicator, value: object) -> list[Any]:
     return [value if place == communicator.rank else unpacked(text) for place, text in enumerate(texts)]
 
 
-def _sent(communicator: Communicator, value: object, root: int) -> Any:
+def _sent(communicator: Communicator, value: list[Any] | None, root: int) -> list[Any]:
     """The object of the process `root`."""
     data = packed(value) if communicator.rank == root else np.empty(0, np.uint8)
     length = np.array([data.size], np.int64)
@@ -120,7 +120,7 @@ def _sent(communicator: Communicator, value: object, root: int) -> Any:
     if communicator.rank != root:
         data = np.empty(int(length[0]), np.uint8)
     communicator.broadcast(data, root)
-    return value if communicator.rank == root else unpacked(data)
+    return value if value is not None else unpacked(data)
 
 
 def all_reduce(
@@ -680,9 +680,6 @@ def gather_object(
         raise ValueError(
             f"gather_object: object_gather_list is for the process {root}, which receives; leave it out on rank {of.rank()}."
         )
-    if of.size() == 1:
-        all_gather_object(object_gather_list, obj, group)  # type: ignore[arg-type]
-        return
     gathered = of.run(f"gather_object to {root}", lambda communicator: _gathered(communicator, obj))
     if object_gather_list is not None:
         object_gather_list[:] = gathered
@@ -717,7 +714,7 @@ def broadcast_object_list(
     if of.size() == 1:
         return
 
-    def task(communicator: Communicator) -> Any:
+    def task(communicator: Communicator) -> list[Any]:
         return _sent(communicator, list(object_list) if communicator.rank == root else None, root)
 
     received = of.run(f"broadcast_object_list of {len(object_list)} from {root}", task)
@@ -755,14 +752,11 @@ def scatter_object_list(
         raise ValueError(
             f"scatter_object_list: expected scatter_object_output_list to be a list of at least 1 place, got {scatter_object_output_list!r}."
         )
-    objects = scatter_object_input_list if of.rank() == root else None
+    objects = list(scatter_object_input_list or ()) if of.rank() == root else None
     if of.rank() == root and (not objects or len(objects) != of.size()):
         count = "1 object" if of.size() == 1 else f"{of.size()} objects"
         raise ValueError(
             f"scatter_object_list: expected a list of {count} (one for each process), got {scatter_object_input_list!r}."
         )
-    if of.size() == 1:
-        scatter_object_output_list[0] = objects[0]  # type: ignore[index]
-        return
     received = of.run(f"scatter_object_list from {root}", lambda communicator: _sent(communicator, objects, root))
     scatter_object_output_list[0] = received[of.rank()]

@@ -29,7 +29,7 @@ class _AllReduce(Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return all_reduce(grad, ctx.op, ctx.group), None, None
 
 
@@ -42,21 +42,21 @@ class _Broadcast(Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         summed = all_reduce(grad, ReduceOp.SUM, ctx.group)
         return summed if group_of(ctx.group).rank() == ctx.root else zeros_like(summed), None, None
 
 
 class _AllToAll(Function):
     @staticmethod
-    def forward(ctx: Any, group: Any, shapes: Any, *tensors: Tensor) -> Any:
+    def forward(ctx: Any, group: Any, shapes: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.group, ctx.shapes = group, [tensor.shape for tensor in tensors]
         results = [tensors[0].new_empty(shape) for shape in shapes]
         collectives.all_to_all(results, [tensor.contiguous() for tensor in tensors], group)
         return tuple(results)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return None, None, *_AllToAll.apply(ctx.group, ctx.shapes, *grads)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.base.devices import device
+from dynograd.distributed.process_groups import ProcessGroup
 from dynograd.distributed.reductions import ReduceOp
 
 __all__ = ["Join", "JoinHook", "Joinable"]
@@ -39,6 +41,9 @@ class Joinable(abc.ABC):
     False
     """
 
+    _join: Join | None = None  # the context that it is in
+    _active: np.ndarray  # what each process said of its step
+
     @abc.abstractmethod
     def join_hook(self, **kwargs: object) -> JoinHook:
         """The hook.
@@ -51,12 +56,12 @@ class Joinable(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def join_device(self) -> Any:
+    def join_device(self) -> device:
         """Where its collectives run."""
 
     @property
     @abc.abstractmethod
-    def join_process_group(self) -> Any:
+    def join_process_group(self) -> ProcessGroup:
         """The group."""
 
 
@@ -82,20 +87,20 @@ class Join:
         if len(groups) > 1:
             raise ValueError(f"Join: expected joinables of one group, got {len(groups)} groups.")
         self._joinables = joinables if enable else []
-        self._group = next(iter(groups.values()), None)
+        self._group: Any = next(iter(groups.values()), None)
         self._throws = throw_on_early_termination
         self._hooks = [joinable.join_hook(**kwargs) for joinable in self._joinables]
 
     def __enter__(self) -> Join:
         for joinable in self._joinables:
-            joinable._join = self  # type: ignore[attr-defined]
+            joinable._join = self
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for joinable in self._joinables:
-            joinable._join = None  # type: ignore[attr-defined]
+            joinable._join = None
         if kind is not None or not self._joinables:
             return
         is_last = True
@@ -104,18 +109,16 @@ class Join:
                 raise RuntimeError("Join: this process exhausted all inputs before others.")
             is_last = False
             for joinable, hook in zip(self._joinables, self._hooks):
-                joinable._active = active  # type: ignore[attr-defined]
+                joinable._active = active
                 hook.main_hook()
         for hook in self._hooks:
             hook.post_hook(is_last)
 
     def _active(self, own: int) -> np.ndarray:
         """What each process says of its step; 0 of one that has run out."""
-        flags = np.zeros(self._group.size(), np.int64)  # type: ignore[union-attr]
-        flags[self._group.rank()] = own  # type: ignore[union-attr]
-        self._group.run(  # type: ignore[union-attr]
-            "who has inputs", lambda communicator: communicator.all_reduce([flags], ReduceOp.SUM)
-        )
+        flags = np.zeros(self._group.size(), np.int64)
+        flags[self._group.rank()] = own
+        self._group.run("who has inputs", lambda communicator: communicator.all_reduce([flags], ReduceOp.SUM))
         return flags
 
     @staticmethod

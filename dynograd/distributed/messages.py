@@ -270,6 +270,17 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
         p2p_op_list: a list of `P2POp`.
     Returns:
         A `Work` for each.
+
+    >>> distributed = dynograd.distributed
+    >>> def program():  # each sends to the next, in a ring
+    ...     rank, received = distributed.get_rank(), dynograd.zeros(1)
+    ...     sent = tensor([float(rank)])
+    ...     ops = [distributed.P2POp(distributed.isend, sent, (rank + 1) % 3), distributed.P2POp(distributed.irecv, received, (rank - 1) % 3)]
+    ...     for work in distributed.batch_isend_irecv(ops):
+    ...         work.wait()
+    ...     return received.item()
+    >>> distributed.simulate(program, ranks=3)
+    [2.0, 0.0, 1.0]
     """
     if not p2p_op_list or not all([isinstance(op, P2POp) for op in p2p_op_list]):
         raise ValueError(f"batch_isend_irecv: expected a list of at least one P2POp, got {p2p_op_list!r}.")
@@ -327,6 +338,17 @@ def recv_object_list(
         device, use_batch: not needed.
     Returns:
         The sender's rank in the world; -1 for a process outside the group.
+
+    >>> distributed = dynograd.distributed
+    >>> def program():
+    ...     objects = [{"loss": 1.5}, "done"] if distributed.get_rank() == 0 else [None, None]
+    ...     if distributed.get_rank() == 0:
+    ...         distributed.send_object_list(objects, 1)
+    ...     else:
+    ...         distributed.recv_object_list(objects, 0)
+    ...     return objects
+    >>> distributed.simulate(program)[1]
+    [{'loss': 1.5}, 'done']
     """
     if is_outside(group):
         return -1

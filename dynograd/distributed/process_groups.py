@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
@@ -31,6 +32,11 @@ def seconds_of(timeout: timedelta | float | None, default: float) -> float:
 class Work:
     """The handle of a collective called with `async_op=True`.
 
+    Args:
+        future: of what it gives.
+        call, line: what it is, and where it was called.
+        results: the tensors that it writes.
+
     >>> dynograd.distributed.init_process_group()
     >>> work = dynograd.distributed.barrier(async_op=True)
     >>> work.wait()
@@ -38,20 +44,8 @@ class Work:
     >>> dynograd.distributed.destroy_process_group()
     """
 
-    def __init__(self, task: Callable[[], Any], call: str, line: str, results: Sequence[Any] = ()) -> None:
-        self._task, self._call, self._line = task, call, line
-        self._done = threading.Event()
-        self._error: BaseException | None = None
-        self._results, self._value = list(results), None
-
-    def _run(self) -> None:
-        try:
-            self._value = self._task()
-        except BaseException as error:
-            self._error = error
-        finally:
-            del self._task
-            self._done.set()
+    def __init__(self, future: Future[Any], call: str, line: str, results: Sequence[Any] = ()) -> None:
+        self._future, self._call, self._line, self._results = future, call, line, list(results)
 
     def is_completed(self) -> bool:
         """Whether it is done, well or not.
@@ -59,7 +53,7 @@ class Work:
         Returns:
             True or False.
         """
-        return self._done.is_set()
+        return self._future.done()
 
     def is_success(self) -> bool:
         """Whether it is done, and went well.
@@ -67,7 +61,7 @@ class Work:
         Returns:
             True or False.
         """
-        return self._done.is_set() and self._error is None
+        return self._future.done() and self._future.exception() is None
 
     def exception(self) -> BaseException | None:
         """What went wrong, or None.
@@ -75,7 +69,7 @@ class Work:
         Returns:
             An error.
         """
-        return self._error
+        return self._future.exception() if self._future.done() else None
 
     def source_rank(self) -> int:
         """From whom a receive got what it got.
@@ -83,8 +77,7 @@ class Work:
         Returns:
             A rank in the group.
         """
-        self.wait()
-        return int(self._value)
+        return int(self._future.result())
 
     def result(self) -> list[Any]:
         """The tensors that it writes, when it is done.
@@ -107,10 +100,9 @@ class Work:
             TimeoutError: it took longer than `timeout`.
         """
         limit = None if timeout is None else seconds_of(timeout, 0.0)
-        if not self._done.wait(limit):
+        if not futures.wait([self._future], limit).done:
             raise TimeoutError(f"wait: {self._call} at {self._line} is not done after {limit:g} s.")
-        if self._error is not None:
-            raise self._error
+        self._future.result()
         return True
 
 
@@ -134,9 +126,9 @@ class ProcessGroup:
         self.communicator: Communicator | None = communicator
         self.ranks, self.backend, self.timeout = list(ranks), backend, timeout
         self._rank, self._size = communicator.rank, communicator.size
-        self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._executor: futures.ThreadPoolExecutor | None = None
         self._last: Work | None = None
+        self._failure: RankError | None = None  # what comes behind it would wait for nobody
 
     def rank(self) -> int:
         """The place of this process.
@@ -183,7 +175,19 @@ class ProcessGroup:
         is_collective: bool = True,
         results: Sequence[Any] = (),
     ) -> Any:
-        """Does `task`, in its turn. `call` says what it is, and is the same text in all processes."""
+        """Does something together with the others, in its turn.
+
+        Args:
+            call: what it is; the same text in all processes, or they are told that they differ.
+            task: a function of the engine.
+            async_op: whether it is done by a thread of the group.
+            is_collective: whether all processes take part.
+            results: the tensors that it writes.
+        Returns:
+            What `task` gives; a `Work` with `async_op`.
+        Raises:
+            RankError: another process ended, does not come, or called something else.
+        """
         communicator = self.communicator
         if communicator is None:
             raise RuntimeError(
@@ -194,40 +198,30 @@ class ProcessGroup:
         def turn() -> Any:
             if not is_collective:
                 return task(communicator)
+            if self._failure is not None:
+                raise self._failure
             try:
                 communicator.begin(call, line)
                 value = task(communicator)
                 communicator.end()
             except RankError as error:  # the traceback of the user's call says enough
+                self._failure = error
                 raise error.with_traceback(None) from None
             return value
 
         waiting = self._last is not None and not self._last.is_completed()
         if not async_op and not waiting:
             return turn()
-        work = Work(turn, call, line, results)
-        self._last = work
-        self._works.put(work)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=f"collectives of {self!r}", daemon=True)
-            self._thread.start()
-        if async_op:
-            return work
-        work.wait()
-        return work._value
-
-    def _work(self) -> None:
-        while (work := self._works.get()) is not None:
-            work._run()
-            if isinstance(work._error, RankError):  # what comes behind it would wait for nobody
-                break
+        if self._executor is None:
+            self._executor = futures.ThreadPoolExecutor(1, f"collectives of {self!r}")
+        self._last = Work(self._executor.submit(turn), call, line, results)
+        return self._last if async_op else self._last._future.result()
 
     def close(self) -> None:
         """Waits for what is under way, and gives back what the group holds."""
-        if self._thread is not None:
-            self._works.put(None)
-            self._thread.join(self.timeout)
-            self._thread = None
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
         communicator, self.communicator = self.communicator, None
         if communicator is not None:
             communicator.close()

@@ -182,10 +182,9 @@ class Reducer:
             bucket.missing, bucket.work = len(bucket.parameters), None
         task.at_end.append(self._end)
         if self.weight is not None:
-            self._find_scale()
+            self._find_scale(0.0 if self._is_shadow else float(self.weight()))
 
-    def _find_scale(self) -> None:
-        own = 0.0 if self._is_shadow else float(self.weight())  # type: ignore[misc]
+    def _find_scale(self, own: float) -> None:
         total = np.array([own])
         self.group.run(
             "weights of the ranks' gradients", lambda communicator: communicator.all_reduce([total], ReduceOp.SUM)
@@ -235,7 +234,7 @@ class Reducer:
                 parameter.grad = parameter.grad.to_dense()
             gradients.append(parameter.grad)
         if self.hook is not None:
-            self._by_hook(index, bucket, gradients)
+            self._by_hook(*self.hook, index, bucket, gradients)
             return
         op, scale = ReduceOp.AVG, self._scale
         if scale is None and self.divisor is not None:
@@ -257,8 +256,9 @@ class Reducer:
         work = self.group.run(call, task, async_op=async_op)
         bucket.work = work if async_op else None
 
-    def _by_hook(self, index: int, bucket: _Bucket, gradients: list[Tensor]) -> None:
-        state, hook = self.hook  # type: ignore[misc]
+    def _by_hook(
+        self, state: Any, hook: Callable[..., Any], index: int, bucket: _Bucket, gradients: list[Tensor]
+    ) -> None:
         with no_grad():
             flat = wrap(np.concatenate([np.asarray(g.array).reshape(-1) for g in gradients]))
             if self._scale is not None:

@@ -36,7 +36,7 @@ class ReduceOp(enum.Enum):
     BXOR = "bxor"
 
 
-ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+ReduceOp.RedOpType = ReduceOp  # PyTorch's name of the kind
 
 _OF_TWO: dict[ReduceOp, Callable[..., Any]] = {
     ReduceOp.SUM: np.add,

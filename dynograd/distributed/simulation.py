@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dynograd.base import random_streams
@@ -45,7 +46,6 @@ def simulate(
     meeting = Meeting(ranks, timeout)
     results: list[Any] = [None] * ranks
     place = random_streams.default_generator.state()
-    failures: list[tuple[int, BaseException]] = []
 
     def run(rank: int) -> None:
         group = ProcessGroup(Simulated(meeting, rank), range(ranks), "threads", timeout)
@@ -55,18 +55,19 @@ def simulate(
                 last = world.get()
                 if last is not None:
                     last.close()
-            meeting.leave(rank)
-        except BaseException as error:
-            failures.append((rank, error))
-            meeting.end(f"rank {rank} ended with an error ({type(error).__name__}: {error})")
+        finally:
+            error = sys.exception()
+            if error is None:
+                meeting.leave(rank)
+            else:
+                meeting.end(f"rank {rank} ended with an error ({type(error).__name__}: {error})")
 
-    threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(ranks, "rank") as threads:
+        runs = [threads.submit(run, rank) for rank in range(ranks)]
+    failures = {rank: error for rank, ended in enumerate(runs) if (error := ended.exception()) is not None}
     if failures:
-        rank, error = next((failure for failure in failures if not isinstance(failure[1], RankError)), failures[0])
-        error.add_note(f"in rank {rank} of {ranks}")
-        raise error
+        own = (rank for rank, error in failures.items() if not isinstance(error, RankError))
+        rank = next(own, min(failures))
+        failures[rank].add_note(f"in rank {rank} of {ranks}")
+        raise failures[rank]
     return results

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ def communicator_of_world(rank: int, size: int, patience: float) -> Communicator
     return Mpi(comm, Watch(board, place, places, 0, patience))
 
 
-def _mpi(rank: int, size: int) -> Any:
+def _mpi(rank: int, size: int) -> ModuleType:
     start = START.format(size=size, program=Path(sys.argv[0] or "train.py").name)
     try:
         from mpi4py import MPI

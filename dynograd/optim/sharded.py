@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.autograd import no_grad
+from dynograd.base.devices import device
 from dynograd.distributed.buffers import Buffer
 from dynograd.distributed.collectives import all_gather_object
 from dynograd.distributed.communicators.protocol import Communicator, parts_of
@@ -133,7 +134,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         here = [options for options, slices in zip(self.param_groups, self._slices) if slices]
         return list(zip(here, self.optim.param_groups))
 
-    def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> object:
         """Updates this process's slice, and takes the others'.
 
         Args:
@@ -320,7 +321,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return _Shadow(self)
 
     @property
-    def join_device(self) -> Any:
+    def join_device(self) -> device:
         """Where the parameters are."""
         return self.param_groups[0]["params"][0].device
 
@@ -341,11 +342,11 @@ class _Shadow(JoinHook):
 _OF_WHOLE_PARAMETERS = frozenset("LBFGS Adafactor Muon SparseAdam".split())
 
 
-def _as_array(value: Any) -> Any:
+def _as_array(value: object) -> object:
     return np.array(value.detach().array) if isinstance(value, Tensor) else value
 
 
-def _cut(value: Any, part: _Slice) -> Any:
+def _cut(value: object, part: _Slice) -> object:
     if isinstance(value, Tensor):
         if value.ndim and value.numel() == part.parameter.numel():
             with no_grad():

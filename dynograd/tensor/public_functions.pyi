@@ -1207,7 +1207,7 @@ sparse_csc: _layouts.layout
 from dynograd.sparse.making import sparse_csc_tensor as sparse_csc_tensor
 sparse_csr: _layouts.layout
 from dynograd.sparse.making import sparse_csr_tensor as sparse_csr_tensor
-from dynograd import special as special
+from dynograd.compat import special as special
 def split(tensor: Tensor, split_size_or_sections: _Ints | None = None, dim: builtins.int = 0, *, split_size: _Ints | None = None, axis: _Ints | None = None) -> tuple[Tensor, ...]:
     'Views of `tensor` along `dim`: parts of one size (the last may be smaller), or of the listed sizes.'
 def split_copy(tensor: Any, split_size_or_sections: _Ints | None = None, dim: builtins.int = 0, *, split_size: Any = None, out: Any = None, axis: _Ints | None = None) -> tuple[Tensor, ...]:

@@ -1036,6 +1036,8 @@ def run_hooks(self: Tensor, g: Any) -> Any:
     """A leaf's hooks on its incoming gradient (array or tensor)."""
     meta = self._meta
     if type(meta) is Meta and meta.hooks is not None:
+        if MODES.task is not None:
+            MODES.task.settle()
         for hook in list(meta.hooks.before.values()):
             g = hook(g, isinstance(g, Tensor))
     return g
@@ -1059,12 +1061,6 @@ def adds_directly(self: Tensor, part: Any) -> bool:
     with _adding:
         _ADD_INTO[type(grad.array)](grad.array, part)
     return True
-
-
-def has_hooks(self: Tensor) -> bool:
-    """Whether code of a program runs when this leaf gets its gradient."""
-    meta = self._meta
-    return type(meta) is Meta and bool(meta.hooks or meta.after_accumulate)
 
 
 def accumulate_grad(self: Tensor, g: Any) -> None:
@@ -1093,6 +1089,8 @@ def accumulate_grad(self: Tensor, g: Any) -> None:
         with _adding:
             kernel("gradients", "add_into", grad.array)(grad.array, g)
     if type(meta) is Meta and meta.after_accumulate:
+        if MODES.task is not None:
+            MODES.task.settle()
         for after in list(meta.after_accumulate.values()):
             returned = after(self)
             if returned is not None and not isinstance(returned, Tensor):
@@ -1140,7 +1138,6 @@ Tensor.takes_deferred_sums = True
 for _member in (
     accumulate_grad,
     adds_directly,
-    has_hooks,
     meta,
     run_hooks,
     take_memory,

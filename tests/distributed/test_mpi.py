@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dynograd.distributed import post_mortem
-from dynograd.run import path_of_mpiexec
+from dynograd.tools.run import path_of_mpiexec
 from tests.support import drills
 
 ROOT = Path(__file__).parents[2]

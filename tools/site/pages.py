@@ -28,6 +28,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "gpu",
         "performance",
         "compile",
+        "distributed",
         "array-api",
         "pytorch-packages",
         "examples",

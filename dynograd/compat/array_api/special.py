@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynograd import special
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.compat import special
 from dynograd.compat.array_api.promotion import tensors
 from dynograd.compat.array_api.table import sentence_of
 from dynograd.tensor.tensor import Tensor

@@ -5,6 +5,7 @@ Each process has one window of two halves, used in turns, so that two meetings a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -53,7 +54,7 @@ class Windows:
         self._sync()
         for other in meetings:
             if other[0] < met:
-                self._wait(lambda other=other: other[0] >= met)  # type: ignore[misc]
+                self._wait(functools.partial(_has_met, other, met))
         self._sync()
 
     def all_reduce(self, arrays: Sequence[np.ndarray], op: ReduceOp) -> None:
@@ -80,6 +81,10 @@ class Windows:
                     if first < last:
                         piece[first - at : last - at] = window[first:last]
                 at = end
+
+
+def _has_met(meetings: np.ndarray, number: int) -> bool:
+    return bool(meetings[0] >= number)
 
 
 def _chunks(arrays: Sequence[np.ndarray], most: int) -> Iterator[tuple[list[np.ndarray], int]]:

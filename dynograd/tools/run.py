@@ -175,34 +175,34 @@ class _Output:
 
     def _copy(self) -> None:
         target = getattr(self._target, "buffer", None)
-        held = b""
+        kept = b""
         while data := os.read(self._source.fileno(), 1 << 16):
             if self._rest:  # MPI's last words have begun
                 self._rest += data
                 continue
-            data, held = held + data, b""
+            data, kept = kept + data, b""
             begin = _LAST_WORDS.search(data)
             if begin:
                 self._rest = data[begin.start() :]
                 data = data[: begin.start()]
             elif part := _PERHAPS.search(data):
-                data, held = data[: part.start()], data[part.start() :]
+                data, kept = data[: part.start()], data[part.start() :]
             if target is None:
                 self._target.write(data.decode(errors="replace"))
             else:
                 target.write(data)
             self._target.flush()
-        if held:
-            self._target.write(held.decode())
+        if kept:
+            self._target.write(kept.decode())
             self._target.flush()
 
     def finish(self) -> None:
         """Waits for the last line."""
         self._thread.join()
         self._source.close()
-        found = re.search(rb"PID (\d+) RUNNING AT", self._rest)
-        if found:
-            self.pid = int(found[1])
+        process = re.search(rb"PID (\d+) RUNNING AT", self._rest)
+        if process:
+            self.pid = int(process[1])
 
 
 # What Hydra (MPICH) and PRRTE (Open MPI) begin their reports with.
