@@ -59,10 +59,11 @@ from dynograd.distributed.messages import (
     send,
     send_object_list,
 )
-from dynograd.distributed.planning import Network, Traffic
+from dynograd.distributed.networks import Network
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.simulation import simulate
+from dynograd.distributed.traffic import Traffic
 from dynograd.distributed.virtual_shards import VirtualShards
 
 globals().update(stubs.names("distributed"))

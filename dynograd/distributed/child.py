@@ -86,9 +86,9 @@ def _divide_threads(processes: int) -> None:
 
 
 def _terminated(number: int, frame: Any) -> None:
-    error = SystemExit(128 + number)
-    error.reason = f"was ended by {signal.Signals(number).name}"  # type: ignore[attr-defined]
-    raise error
+    from dynograd.distributed.starting import told_by
+
+    raise told_by(SystemExit(128 + number), None, f"was ended by {signal.Signals(number).name}")
 
 
 def _behind(traceback: TracebackType | None) -> TracebackType | None:

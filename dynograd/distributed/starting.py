@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from dynograd.distributed.communicators.alone import Alone
 from dynograd.distributed.communicators.protocol import Communicator
 from dynograd.distributed.watching import Watch
 
-__all__ = ["BOARD", "START", "Launched", "communicator_of_world", "launched", "note_step"]
+_Error = TypeVar("_Error", bound=BaseException)
+
+__all__ = ["BOARD", "START", "Launched", "communicator_of_world", "launched", "note_step", "told_by"]
 
 BOARD = "DYNOGRAD_BOARD"  # the environment's name for the board's file
 START = "python -m dynograd.run -n {size} {program}"
@@ -152,6 +154,12 @@ def _tell_of_the_end(board: Board, place: int) -> None:
     _mine[:] = [(board, place)]
 
 
+def told_by(error: _Error, rank: int | None, reason: str) -> _Error:
+    """Notes on an error for the launcher's report which rank it is about, and what that rank did."""
+    error.__dict__.update(rank=rank, reason=reason)
+    return error
+
+
 def failed(error: BaseException) -> None:
     """Writes on the board that this process ends with an error, or because another rank has ended (`error.rank`, where it has one)."""
     reason = getattr(error, "reason", "") or f"ended with {type(error).__name__}: {error}"
@@ -167,8 +175,8 @@ def _place_of(error: BaseException, board: Board, own: int) -> int:
     place = getattr(error, "place", None)
     if place is None:
         rank = getattr(error, "rank", None)
-        found = [] if rank is None else np.flatnonzero(board.records["rank"] == rank).tolist()
-        place = found[0] if found else own
+        places = [] if rank is None else np.flatnonzero(board.records["rank"] == rank).tolist()
+        place = places[0] if places else own
     return -1 if place == own else int(place)
 
 

@@ -166,7 +166,8 @@ class VirtualShards:
         state = default_generator.state()
         states = (random.getstate(), np.random.get_state()) if ours else None
         before, count = getattr(self.module, "require_backward_grad_sync", None), pool.get_num_threads()
-        sets_threads = ours and self.threads is not None and self.threads != count
+        threads = count if self.threads is None or not ours else self.threads
+        sets_threads = threads != count
 
         def streams(shard: int) -> None:
             key = hashlib.blake2b(f"{seed} {place} {shard}".encode(), digest_size=8)
@@ -179,7 +180,7 @@ class VirtualShards:
             if self._is_parallel:
                 self.module.require_backward_grad_sync = False
             if sets_threads:
-                pool.set_num_threads(self.threads)  # type: ignore[arg-type]
+                pool.set_num_threads(threads)
             yield streams
         finally:
             if self._is_parallel:
@@ -199,9 +200,10 @@ class VirtualShards:
             group.run("parameters used", lambda communicator: communicator.all_reduce([used], ReduceOp.SUM))
             by_dtype: dict[Any, list[int]] = {}
             for place in np.flatnonzero(used).tolist():
+                dtype = _dtype_of_sums(parameters[place])
                 if total[place] is None:
-                    total[place] = np.zeros(tuple(parameters[place].shape), _dtype_of_sums(parameters[place]))
-                by_dtype.setdefault(total[place].dtype, []).append(place)  # type: ignore[union-attr]
+                    total[place] = np.zeros(tuple(parameters[place].shape), dtype)
+                by_dtype.setdefault(dtype, []).append(place)
             for dtype, places in by_dtype.items():
                 flat = [term.reshape(-1) for place in places if (term := total[place]) is not None]
                 size = sum([array.size for array in flat])
@@ -225,7 +227,7 @@ def _fits(count: int, size: int) -> bool:
     return count % size == 0 and each & (each - 1) == 0
 
 
-def _dtype_of_sums(parameter: Tensor) -> Any:
+def _dtype_of_sums(parameter: Tensor) -> np.dtype[Any]:
     """Of numbers of 16 bits sums of 32 bits are made."""
     dtype = parameter.array.dtype
     return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
@@ -298,7 +300,7 @@ def _is_cut(value: Any) -> bool:
     return isinstance(value, (list, tuple)) or (isinstance(value, (Tensor, np.ndarray)) and value.ndim > 0)
 
 
-def _cut(value: Any, part: slice) -> Any:
+def _cut(value: Any, part: slice) -> object:
     if isinstance(value, dict):
         return {key: _cut(entry, part) for key, entry in value.items()}
     return value[part] if _is_cut(value) else value

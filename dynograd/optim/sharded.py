@@ -274,8 +274,11 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             A dict for `load_state_of_slices`.
         """
         places = {parameter: place for place, parameter in enumerate(self._parameters())}
-        own = self._own() if self.optim is not None else []
-        slices = [[places[s.parameter], s.part.start, s.part.stop, dict(self.optim.state.get(s.leaf, {}))] for s in own]  # type: ignore[union-attr]
+        states = {} if self.optim is None else self.optim.state
+        slices = [
+            [places[part.parameter], part.part.start, part.part.stop, dict(states.get(part.leaf, {}))]
+            for part in self._own()
+        ]
         return {"entries": slices, "param_groups": Optimizer.state_dict(self)["param_groups"]}
 
     def load_state_of_slices(self, states: list[dict[str, Any]]) -> None:

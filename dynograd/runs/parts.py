@@ -106,7 +106,7 @@ def divided(parts: Parts) -> tuple[dict[str, Any], dict[str, Any]]:
     """(the states that all processes have alike, in the shape of the parts, with None for others; the states of this process's own, by place)."""
     own: dict[str, Any] = {}
 
-    def action(part: Any, place: str) -> Any:
+    def action(part: Any, place: str) -> dict[str, Any] | None:
         is_own = is_generator(part) or hasattr(part, "state_of_slices") or isinstance(part, DataLoader)
         if not is_own:
             return _state(part)
@@ -133,7 +133,7 @@ def put_in(states: dict[str, Any], place: str, state: Any) -> None:
         raise CheckpointError(f"load_run: there is no place for the state {place!r}: the file is damaged.")
 
 
-def rank_state(states: list[Any], digests: list[int], rank: int, size: int, place: str, path: str) -> Any:
+def rank_state(states: list[Any], digests: list[int], rank: int, size: int, place: str, path: str) -> dict[str, Any]:
     """Of the states that processes had of their own, the one for a process: slices of all, else that of its rank, or of any if all are alike."""
     if isinstance(states[0], dict) and "slices" in states[0]:
         return {"slices": [entry for state in states for entry in state["slices"]]}

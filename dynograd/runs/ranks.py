@@ -50,9 +50,8 @@ class Ranks:
             raise error
         for rank, text in enumerate(errors):
             if text is not None:
-                of_other = CheckpointError(f"{call}: rank {rank} has failed: {text}")
-                of_other.rank, of_other.reason = rank, f"ended with CheckpointError: {text}"  # type: ignore[attr-defined]
-                raise of_other
+                of_all = CheckpointError(f"{call}: rank {rank} has failed: {text}")
+                raise starting.told_by(of_all, rank, f"ended with CheckpointError: {text}")
 
     def note_step(self, step: int) -> None:
         """Tells the launcher in which step this process is."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
 
+from dynograd.distributed.starting import told_by
 from dynograd.errors import CheckpointError
 from dynograd.runs.nonfinite import Search, is_finite, problem_of, words_of
 from dynograd.runs.parts import check_names, load_states, size_of, states_of
@@ -377,9 +378,7 @@ class Run:
             raise KeyboardInterrupt(f"stopped by {self._stop.signal.name}{where}")
         if self._ranks.rank == 0:
             print(f"stopped by {self._stop.signal.name}{where}", flush=True)
-        error = SystemExit(128 + self._stop.signal)
-        error.rank, error.reason = self._stopped, f"was stopped by {self._stop.signal.name}"  # type: ignore[attr-defined]
-        raise error
+        raise told_by(SystemExit(128 + self._stop.signal), self._stopped, f"was stopped by {self._stop.signal.name}")
 
     def _rest_of(self, loader: Any) -> Iterator[Any]:
         left, self._left = self._left, None

@@ -186,7 +186,7 @@ def _check_there(folder: str, names: list[str]) -> None:
         )
 
 
-def _names_in(target: str) -> Any:
+def _names_in(target: str) -> list[str] | None:
     """The parts of the run that is there now."""
     try:
         return serialization.load(target, "cpu")["run"].get("shards")

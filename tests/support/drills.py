@@ -30,7 +30,7 @@ WAYS = {
     "exit": "ended with SystemExit: 3",
     "hang": f"has not come for {WATCH} s",
     "term": "was stopped by SIGTERM",
-    "full": "ended with CheckpointError: save_run: could not write",
+    "full": "ended with CheckpointError: save",
 }
 
 
