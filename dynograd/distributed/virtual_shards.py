@@ -17,18 +17,17 @@ import numpy as np
 
 from dynograd.autograd import no_grad
 from dynograd.base.random_streams import default_generator
+from dynograd.distributed.batch_parts import cut, length_of
 from dynograd.distributed.communicators.protocol import Communicator, parts_of
 from dynograd.distributed.groups import group_of
 from dynograd.distributed.process_groups import ProcessGroup, world
 from dynograd.distributed.reductions import ReduceOp
+from dynograd.distributed.shard_sums import Term, Tree, dtype_of_sums, term_of
 from dynograd.distributed.synchronizing import broadcast_tensors, count_of, synchronize
-from dynograd.errors import ShapeError
 from dynograd.kernels.build import threads as pool
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["VirtualShards"]
-
-_Term = list[np.ndarray | None]  # gradients by parameter; None where a shard has not used it
 
 
 class VirtualShards:
@@ -97,13 +96,13 @@ class VirtualShards:
         Raises:
             ShapeError: lengths differ.
         """
-        length = _length_of(batch)
+        length = length_of(batch)
         slices = parts_of(length, self.count)
         parameters = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
         before = [parameter.grad for parameter in parameters]
         buffers = list(self.module.buffers())
         weights = [self._weight(batch, part) for part in slices]
-        tree = _Tree()
+        tree = Tree()
         with self._apart() as streams:
             first = [buffer.detach().clone() for buffer in buffers]
             kept = first
@@ -116,11 +115,11 @@ class VirtualShards:
                 if shard != self.own[0]:
                     _copy(first, buffers)
                 streams(shard)
-                part = tuple([_cut(value, slices[shard]) for value in batch])
+                part = tuple([cut(value, slices[shard]) for value in batch])
                 yield part[0] if len(part) == 1 else part
                 if shard == 0:
                     kept = [buffer.detach().clone() for buffer in buffers]
-                tree.add([_term(parameter, weights[shard]) for parameter in parameters])
+                tree.add([term_of(parameter, weights[shard]) for parameter in parameters])
             _copy(kept, buffers)
         broadcast_tensors(buffers, self.group)
         self._join(parameters, tree.whole(), before, sum(weights))
@@ -148,7 +147,7 @@ class VirtualShards:
             return 1.0
         if self.average == "samples":
             return float(part.stop - part.start)
-        arguments = [_cut(value, part) for value in batch]
+        arguments = [cut(value, part) for value in batch]
         if callable(self.average):
             return float(self.average(*arguments))
         for value in arguments:
@@ -192,7 +191,7 @@ class VirtualShards:
                 random.setstate(states[0])
                 np.random.set_state(states[1])
 
-    def _join(self, parameters: list[Tensor], total: _Term, before: list[Any], weight: float) -> None:
+    def _join(self, parameters: list[Tensor], total: Term, before: list[Any], weight: float) -> None:
         """The tree over the processes; what comes of it becomes the gradients."""
         used = np.array([term is not None for term in total], np.int64)
         group = self.group
@@ -200,7 +199,7 @@ class VirtualShards:
             group.run("parameters used", lambda communicator: communicator.all_reduce([used], ReduceOp.SUM))
             by_dtype: dict[Any, list[int]] = {}
             for place in np.flatnonzero(used).tolist():
-                dtype = _dtype_of_sums(parameters[place])
+                dtype = dtype_of_sums(parameters[place])
                 if total[place] is None:
                     total[place] = np.zeros(tuple(parameters[place].shape), dtype)
                 by_dtype.setdefault(dtype, []).append(place)
@@ -227,80 +226,7 @@ def _fits(count: int, size: int) -> bool:
     return count % size == 0 and each & (each - 1) == 0
 
 
-def _dtype_of_sums(parameter: Tensor) -> np.dtype[Any]:
-    """Of numbers of 16 bits sums of 32 bits are made."""
-    dtype = parameter.array.dtype
-    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
-
-
-def _term(parameter: Tensor, weight: float) -> np.ndarray | None:
-    """A shard's gradient times its weight, as an array of its own."""
-    gradient = parameter.grad
-    if gradient is None:
-        return None
-    if gradient.is_sparse:
-        gradient = gradient.to_dense()
-    term = np.array(np.asarray(gradient.array), _dtype_of_sums(parameter), order="C")
-    term *= term.dtype.type(weight)
-    return term
-
-
-class _Tree:
-    """The sum of a power of two of terms, pair by pair, as they come."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[int, _Term]] = []  # (how many terms, their sum), each of fewer than the one before
-
-    def add(self, term: _Term) -> None:
-        count = 1
-        while self._parts and self._parts[-1][0] == count:
-            term = [_sum(left, right) for left, right in zip(self._parts.pop()[1], term)]
-            count *= 2
-        self._parts.append((count, term))
-
-    def whole(self) -> _Term:
-        ((_, total),) = self._parts
-        return total
-
-
-def _sum(left: np.ndarray | None, right: np.ndarray | None) -> np.ndarray | None:
-    if left is None:
-        left, right = right, None
-    if left is None:
-        return None
-    left += (
-        left.dtype.type(0) if right is None else right
-    )  # adding 0 makes -0 to 0, as in a process that has sent zeros
-    return left
-
-
 def _copy(sources: list[Tensor], targets: list[Tensor]) -> None:
     with no_grad():
         for source, target in zip(sources, targets):
             target.copy_(source)
-
-
-def _length_of(batch: tuple[Any, ...]) -> int:
-    lengths = {length for value in batch for length in _lengths(value)}
-    if len(lengths) != 1:
-        raise ShapeError(
-            f"VirtualShards.of: expected tensors and lists of one length, got "
-            f"{'lengths ' + ', '.join(map(str, sorted(lengths))) if lengths else 'none'}."
-        )
-    return lengths.pop()
-
-
-def _lengths(value: Any) -> list[int]:
-    if isinstance(value, dict):
-        return [length for entry in value.values() for length in _lengths(entry)]
-    return [len(value)] if _is_cut(value) else []
-
-
-def _is_cut(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) or (isinstance(value, (Tensor, np.ndarray)) and value.ndim > 0)
-
-
-def _cut(value: Any, part: slice) -> object:
-    if isinstance(value, dict):
-        return {key: _cut(entry, part) for key, entry in value.items()}
-    return value[part] if _is_cut(value) else value
