@@ -77,7 +77,9 @@ def _trees(torch):
         def forward(self, examples):
             label = torch.tensor(1)
             with torch.autobatch():
-                return sum(torch.nn.functional.cross_entropy(self.model(tree), label) for tree in examples) / len(examples)
+                return sum(torch.nn.functional.cross_entropy(self.model(tree), label) for tree in examples) / len(
+                    examples
+                )
 
     return Loss()
 
@@ -131,7 +133,16 @@ def _as_process(library):
 
 def _job(library, ranks):
     module = {"dynograd": "dynograd.run", "torch": "torch.distributed.run"}[library]
-    command = [sys.executable, "-m", module, f"--nproc-per-node={ranks}", "-m", "benchmarks.ranks", "--process", library]
+    command = [
+        sys.executable,
+        "-m",
+        module,
+        f"--nproc-per-node={ranks}",
+        "-m",
+        "benchmarks.ranks",
+        "--process",
+        library,
+    ]
     done = subprocess.run(command, cwd=ROOT, env=environment(1), capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith(_RESULT)]
     if done.returncode or not lines:

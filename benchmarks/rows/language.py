@@ -72,7 +72,9 @@ def lengths(torch):
 
 def blocks(torch, layers, features, batch, *times):
     """Its training, on a batch of each of the times."""
-    return training(torch, gpt_model(torch, layers, features, batch, max(times)), torch.optim.AdamW, BYTES, batch, *times)
+    return training(
+        torch, gpt_model(torch, layers, features, batch, max(times)), torch.optim.AdamW, BYTES, batch, *times
+    )
 
 
 def gpt_model(torch, layers, features, batch, longest):
