@@ -22,9 +22,20 @@ from dynograd.distributed.watching import Watch
 
 _Error = TypeVar("_Error", bound=BaseException)
 
-__all__ = ["BOARD", "START", "Launched", "communicator_of_world", "launched", "note_step", "told_by"]
+__all__ = [
+    "BEGAN",
+    "BOARD",
+    "START",
+    "Launched",
+    "communicator_of_world",
+    "is_of_this_job",
+    "launched",
+    "note_step",
+    "told_by",
+]
 
 BOARD = "DYNOGRAD_BOARD"  # the environment's name for the board's file
+BEGAN = "DYNOGRAD_BEGAN"  # when the launcher has started the job for the first time, by time.time()
 START = "python -m dynograd.run -n {size} {program}"
 
 # What launchers say to each process: (rank, size, rank on its host), of which the last may be absent.
@@ -65,6 +76,16 @@ def _number(variable: str, text: str) -> int:
         raise ValueError(
             f"init_process_group: the environment's {variable} should be a number, got {text!r}."
         ) from None
+
+
+def is_of_this_job(path: str) -> bool:
+    """Whether a file was written since the launcher has started this job, which it has started again meanwhile."""
+    began = os.environ.get(BEGAN)
+    return (
+        began is not None
+        and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+        and os.path.getmtime(path) >= float(began)
+    )
 
 
 def communicator_of_world(rank: int, size: int, patience: float) -> Communicator:

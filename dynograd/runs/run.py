@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
 
-from dynograd.distributed.starting import told_by
+from dynograd.distributed.starting import is_of_this_job, told_by
 from dynograd.errors import CheckpointError
 from dynograd.runs.nonfinite import Search, is_finite, problem_of, words_of
 from dynograd.runs.parts import check_names, load_states, size_of, states_of
@@ -55,7 +55,8 @@ class Run:
         snapshot_every: copy everything in memory after so many steps, for `rewind` and `check`. 0: never.
         snapshots: how many copies are kept.
         stop_on: signals that save and end the program after the step that is running.
-        fresh: begin anew even if there is something to continue; the next save takes its place.
+        fresh: begin anew even if there is something to continue; the next save takes its place. What a job has saved that the launcher
+            starts again (`--restarts`) is continued all the same.
     Raises:
         CheckpointError: what is at `path` is damaged, of another `config`, or no run.
 
@@ -127,7 +128,7 @@ class Run:
         self._jump: tuple[Snapshot, Callable[[], Any] | None] | None = None
         self._search: Search | None = None
         self._left: tuple[Any, Iterator[Any]] | None = None
-        if self.path is not None and not fresh and _has_run(self.path):
+        if self.path is not None and _has_run(self.path) and (not fresh or is_of_this_job(_newest(self.path))):
             self._resume()
         self._check_place()
 
@@ -470,6 +471,10 @@ class Run:
 
 def _has_run(path: str) -> bool:
     return bool(saved_runs(path)) if os.path.isdir(path) else os.path.exists(path)
+
+
+def _newest(path: str) -> str:
+    return saved_runs(path)[0] if os.path.isdir(path) else path
 
 
 def _difference(before: Any, now: Any) -> str:

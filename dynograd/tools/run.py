@@ -17,9 +17,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+from dynograd.distributed import starting
 from dynograd.distributed.orphans import Orphans
 from dynograd.distributed.post_mortem import report, running
 
@@ -83,6 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     size = count * max(len(hosts), 1)
     received: list[int] = []  # signals
+    options.began = repr(time.time())
     for attempt in range(options.restarts + 1):
         code = _run(options, count, size, hosts, attempt, received)
         if code == 0 or received or attempt == options.restarts:
@@ -106,7 +109,8 @@ def _run(
         board = Path(folder) / "board"
         board.touch(0o600)
         environment = {name: value for name, value in os.environ.items() if name not in _OF_AN_OUTER_JOB} | {
-            "DYNOGRAD_BOARD": str(board),
+            starting.BOARD: str(board),
+            starting.BEGAN: options.began,
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
         }
         if size == 1:

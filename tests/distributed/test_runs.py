@@ -230,6 +230,19 @@ def test_all_go_back_when_one_has_nan():
         distributed.simulate(program, ranks=2)
 
 
+def test_a_job_that_is_started_again_continues_though_it_began_anew(tmp_path, monkeypatch):
+    path = tmp_path / "run.safetensors"
+    stopped(tmp_path, 3, 1)
+
+    def resumed(count, began):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(count))
+        monkeypatch.setenv("DYNOGRAD_BEGAN", str(began))
+        return distributed.simulate(lambda: build(str(tmp_path), fresh=True).resumed, ranks=1)[0]
+
+    saved = os.path.getmtime(path)
+    assert [resumed(0, saved - 9), resumed(1, saved - 9), resumed(1, saved + 9)] == [False, True, False]
+
+
 def test_save_run_is_called_by_all():
     def program():
         if distributed.get_rank() == 0:
