@@ -3,6 +3,7 @@
     python examples/sentiment.py                                     trains, tests and saves
     python examples/sentiment.py --seed 1 --epochs 3 --workers 0     see --help
     python examples/sentiment.py predict "a gorgeous, witty film"
+    python -m dynograd.run -n 2 --restarts 3 examples/sentiment.py   two processes, each with batches of its own (extra mpi)
 
 Killed at any moment and started again, it continues and comes to the same bits (`dynograd.Run`); --fresh begins anew.
 
@@ -30,7 +31,7 @@ from tqdm import tqdm
 import dynograd as torch
 import dynograd.nn.functional as F
 from dynograd import nn
-from dynograd.data import DataLoader, Dataset, collate_ragged
+from dynograd.data import DataLoader, Dataset, DistributedSampler, collate_ragged
 from dynograd.utils import programs
 
 HERE = Path(__file__).resolve().parent
@@ -92,12 +93,13 @@ class Sentences(Dataset):
         return self.vocabulary.encode(words), label
 
 
-def loader(sentences, vocabulary, batch_size, shuffle, workers):
+def loader(sentences, vocabulary, batch_size, shuffle, workers, sampler=None):
     """Batches: ragged numbers (B, j, 8), one row for each sentence, and labels (B,)."""
     return DataLoader(
         Sentences(sentences, vocabulary),
         batch_size,
-        shuffle,
+        shuffle and sampler is None,
+        sampler,
         collate_fn=collate_ragged(),
         num_workers=workers,
         persistent_workers=workers > 0,
@@ -146,6 +148,7 @@ def evaluate(model, batches):
         loss += F.binary_cross_entropy_with_logits(logits, labels, reduction="sum").item()
         right += ((logits > 0) == (labels > 0.5)).sum().item()
         count += len(labels)
+    loss, right, count = programs.sum_of_ranks(loss, right, count)
     return loss / count, right / count
 
 
@@ -167,7 +170,15 @@ def train_epoch(run, average, last_step, step=learn):
     tokens = 0
     began = time.perf_counter()
     title = f"epoch {run.epoch + 1}"
-    bar = tqdm(total=len(run.loader), initial=run.batch, desc=title, unit="batch", file=sys.stdout, mininterval=0.5)
+    bar = tqdm(
+        total=len(run.loader),
+        initial=run.batch,
+        desc=title,
+        unit="batch",
+        file=sys.stdout,
+        mininterval=0.5,
+        disable=programs.ranks()[0] > 0,
+    )
     for numbers, labels in run.steps(until=last_step):
         loss = step(model, optimizer, numbers, labels)
         move_average(average, model, run.step + 1)
@@ -209,20 +220,26 @@ def main(
         dict of test_accuracy, test_loss, best_epoch, digest of the kept weights, history.
     """
     torch.manual_seed(seed)
+    rank, size = programs.ranks()
     splits = read_splits()
     if sentences is not None:
         splits = {name: found[:: max(1, len(found) // sentences)] for name, found in splits.items()}
     vocabulary = Vocabulary.of(splits["train"])
-    train = loader(splits["train"], vocabulary, batch_size, True, workers)
-    valid, test = (loader(splits[name], vocabulary, 256, False, 0) for name in ("valid", "test"))
+    sampler = DistributedSampler(splits["train"], seed=seed) if size > 1 else None
+    train = loader(splits["train"], vocabulary, batch_size, True, workers // size, sampler)
+    valid, test = (loader(splits[name][rank::size], vocabulary, 256, False, 0) for name in ("valid", "test"))
 
     config = {"size": 128, "hidden": 96}
     model = Classifier(len(vocabulary), **config)
     average = copy.deepcopy(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
+    if size > 1:
+        nn.parallel.DistributedDataParallel(model)  # from here on gradients are those of all processes
+        torch.manual_seed(seed + rank)  # each drops out other words
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate * size**0.5)  # for batches `size` times as large
     sizes = ", ".join(f"{len(found)} {name}" for name, found in splits.items())
     weights = sum(p.numel() for p in model.parameters())
-    print(f"{sizes} sentences; {len(vocabulary.words)} words; {weights:,} weights; seed {seed}", flush=True)
+    say = print if rank == 0 else lambda *texts, **options: None
+    say(f"{sizes} sentences; {len(vocabulary.words)} words; {weights:,} weights; seed {seed}", flush=True)
 
     checkpoint = Path(checkpoint)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -239,16 +256,19 @@ def main(
         fresh=fresh,
     ) as run:
         if run.resumed:
-            print(f"continuing at step {run.step}, in epoch {run.epoch + 1} (--fresh begins anew)", flush=True)
+            say(f"continuing at step {run.step}, in epoch {run.epoch + 1} (--fresh begins anew)", flush=True)
         for epoch in run.epochs(epochs):
+            if sampler is not None:
+                sampler.set_epoch(epoch)
             train_loss = train_epoch(run, average, steps, step)
             loss, accuracy = evaluate(average, valid)
             run.extra["history"].append({"train_loss": train_loss, "valid_loss": loss, "valid_accuracy": accuracy})
-            print(f"         valid loss {loss:.3f}, accuracy {accuracy:.2%}", flush=True)
+            say(f"         valid loss {loss:.3f}, accuracy {accuracy:.2%}", flush=True)
             if accuracy > run.extra["best"]["accuracy"]:
                 best = run.extra["best"] = {"accuracy": accuracy, "epoch": epoch + 1}
                 kept = {"model": average.state_dict(), "config": config, "words": vocabulary.words, "best": best}
-                torch.save(kept, checkpoint)
+                if rank == 0:
+                    torch.save(kept, checkpoint)
             if run.step == steps or epoch + 1 - run.extra["best"]["epoch"] >= patience:
                 break
         run.remove()  # it is finished: the next start begins anew
@@ -258,9 +278,9 @@ def main(
     loss, accuracy = evaluate(model, test)
     digest = digest_of(model)
     seconds = time.perf_counter() - started
-    print(f"test accuracy {accuracy:.2%}, loss {loss:.3f} (epoch {best['epoch']}, {seconds:.0f} s, weights {digest})")
-    curves = draw(history, plot or checkpoint.with_suffix(".png"))
-    print(f"kept in {seen_from_here(checkpoint)}; curves: {seen_from_here(curves)}")
+    say(f"test accuracy {accuracy:.2%}, loss {loss:.3f} (epoch {best['epoch']}, {seconds:.0f} s, weights {digest})")
+    curves = draw(history, plot or checkpoint.with_suffix(".png")) if rank == 0 else None
+    say(f"kept in {seen_from_here(checkpoint)}; curves: {seen_from_here(curves)}")
     return {
         "test_accuracy": accuracy,
         "test_loss": loss,

@@ -2,6 +2,7 @@
 
 python examples/transformer_lm.py                             trains, tests and writes
 python examples/transformer_lm.py --steps 300 --temperature 0.5 --prompt "JULIET:"
+python -m dynograd.run -n 2 examples/transformer_lm.py        two processes share batches and the states of AdamW (extra mpi)
 """
 
 from __future__ import annotations
@@ -74,13 +75,15 @@ def evaluate(model, text, batch_size=64):
     """Bits per character, of windows behind one another."""
     model.eval()
     columns = (len(text) - 1) // model.length
-    inputs = text[: columns * model.length].view(columns, -1)
-    targets = text[1 : columns * model.length + 1].view(columns, -1)
+    rank, size = programs.ranks()
+    inputs = text[: columns * model.length].view(columns, -1)[rank::size]
+    targets = text[1 : columns * model.length + 1].view(columns, -1)[rank::size]
     total = 0.0
     for some, wanted in zip(inputs.split(batch_size), targets.split(batch_size)):
         total += F.cross_entropy(model(some).flatten(0, 1), wanted.flatten(), reduction="sum").item()
     model.train()
-    return total / targets.numel() / math.log(2)
+    total, count = programs.sum_of_ranks(total, targets.numel())
+    return total / count / math.log(2)
 
 
 @torch.no_grad()
@@ -121,6 +124,7 @@ def main(
         dict of test_bits and valid_bits (per character), step (the best one) and text.
     """
     torch.manual_seed(seed)
+    rank, size_of_job = programs.ranks()
     with gzip.open(DATA, "rt", encoding="utf-8") as file:
         whole = file.read()
     alphabet = sorted(set(whole))
@@ -141,7 +145,13 @@ def main(
             f"transformer_lm: the validation text has {len(valid)} characters, and length is {length}."
         )
     model = CharacterModel(len(alphabet), length, size, layers=layers).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.1, betas=(0.9, 0.98))
+    options = {"lr": learning_rate, "weight_decay": 0.1, "betas": (0.9, 0.98)}
+    if size_of_job > 1:
+        nn.parallel.DistributedDataParallel(model)  # from here on gradients are those of all processes
+        optimizer = torch.optim.ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, **options)
+        torch.manual_seed(seed + rank)  # each draws other places of the text
+    else:
+        optimizer = torch.optim.AdamW(model.parameters(), **options)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, learning_rate, total_steps=steps, pct_start=max(0.1, min(0.9, 2 / steps))
     )
@@ -158,9 +168,9 @@ def main(
         learn = torch.compile(learn)
     best = {"bits": float("inf"), "step": 0, "weights": None}
     started = time.perf_counter()
-    bar = tqdm(range(1, steps + 1), unit="step", file=sys.stdout, mininterval=0.5)
+    bar = tqdm(range(1, steps + 1), unit="step", file=sys.stdout, mininterval=0.5, disable=rank > 0)
     for step in bar:
-        loss = learn(*drawn_batch(train, batch_size, length))
+        loss = learn(*drawn_batch(train, batch_size // size_of_job, length))
         scheduler.step()
         if step % max(1, steps // evaluations) == 0 or step == steps:
             bits = evaluate(model, valid)
@@ -172,9 +182,10 @@ def main(
     model.load_state_dict(best["weights"])
     bits = evaluate(model, test)
     text = write(model, alphabet, prompt, characters, temperature)
-    print(
-        f"test {bits:.3f} bits a character, valid {best['bits']:.3f} at step {best['step']} ({seconds:.0f} s)\n\n{text}"
-    )
+    if rank == 0:
+        print(
+            f"test {bits:.3f} bits a character, valid {best['bits']:.3f} at step {best['step']} ({seconds:.0f} s)\n\n{text}"
+        )
     return {"test_bits": bits, "valid_bits": best["bits"], "step": best["step"], "text": text}
 
 

@@ -2,6 +2,7 @@
 
     python examples/tree_lstm.py                         trains and tests
     python examples/tree_lstm.py --epochs 1 --plain      the same without autobatch, to compare trees/s
+    python -m dynograd.run -n 2 examples/tree_lstm.py    two processes, each with half of every batch (extra mpi)
     python examples/tree_lstm.py --help
 
 Stanford Sentiment Treebank: every node of a tree has a label from 0 (very negative) to 4 (very positive). Inside `autobatch` the cells
@@ -114,17 +115,20 @@ def loss_of(model, trees, plain):
 def train_epoch(model, optimizer, trees, batch, plain, title, compared=0):
     """Trees a second. Of the first batches `compared` are run without autobatch, to show how many trees a second that makes."""
     model.train()
+    rank, size = programs.ranks()
     order = random.sample(trees, len(trees))
+    if size > 1:  # each its part of one order, and equally many
+        order = random.Random(title).sample(trees, len(trees) // size * size)[rank::size]
     counts, seconds = {False: 0, True: 0}, {False: 0.0, True: 0.0}
-    with tqdm(total=len(order), desc=title, unit="trees", disable=None) as bar:
-        for number, start in enumerate(range(0, len(order), batch)):
-            part = order[start : start + batch]
+    with tqdm(total=len(order), desc=title, unit="trees", disable=True if rank else None) as bar:
+        for number, start in enumerate(range(0, len(order), max(1, batch // size))):
+            part = order[start : start + max(1, batch // size)]
             alone = plain or 1 <= number <= compared
             begun = time.perf_counter()
             optimizer.zero_grad()
             loss_of(model, part, alone).backward()
             optimizer.step()
-            counts[alone] += len(part)
+            counts[alone] += len(part) * size
             seconds[alone] += time.perf_counter() - begun
             speeds = {key: counts[key] / seconds[key] for key in counts if counts[key]}
             names = {False: "autobatch", True: "plain"}
@@ -136,6 +140,8 @@ def train_epoch(model, optimizer, trees, batch, plain, title, compared=0):
 def accuracy(model, trees, plain=False):
     """Shares of roots whose class is right: of five, and positive or negative where the root is not neutral."""
     model.eval()
+    rank, size = programs.ranks()
+    trees = trees[rank::size]
     scores = []
     with torch.no_grad():
         for start in range(0, len(trees), 200):
@@ -143,11 +149,12 @@ def accuracy(model, trees, plain=False):
                 scores += [model.head(model(tree, [])[0]) for tree in trees[start : start + 200]]
     chances = torch.stack(scores).softmax(1)
     roots = torch.tensor([tree.label for tree in trees])
-    fine = (chances.argmax(1) == roots).float().mean().item()
+    right = (chances.argmax(1) == roots).sum().item()
     decided = roots != NEUTRAL
     positive = chances[:, 3:].sum(1) > chances[:, :2].sum(1)
-    binary = (positive == (roots > NEUTRAL))[decided].float().mean().item()
-    return fine, binary
+    sides = (positive == (roots > NEUTRAL))[decided]
+    right, count, right_sides, count_of_sides = programs.sum_of_ranks(right, len(trees), sides.sum().item(), len(sides))
+    return right / count, right_sides / max(1, count_of_sides)
 
 
 def main(arguments=None):
@@ -178,6 +185,10 @@ def main(arguments=None):
     uses = Counter(word for tree in train for word in words_of(tree))
     model = Classifier(sorted(word for word, count in uses.items() if count > 1), options.width, options.drop)
     torch.nn.init.normal_(model.embedding.weight, std=0.1)
+    rank, size = programs.ranks()
+    if size > 1:
+        torch.nn.parallel.DistributedDataParallel(model)  # from here on gradients are those of all processes
+        random.seed(options.seed + rank)  # each drops other words
     optimizer = torch.optim.Adagrad(model.parameters(), lr=options.lr, weight_decay=options.decay)
     best, kept, speeds = -1.0, None, {}
     for epoch in range(options.epochs):
@@ -186,7 +197,8 @@ def main(arguments=None):
             model, optimizer, train, options.batch, options.plain, f"epoch {epoch + 1}", compared=compared
         )
         fine, binary = accuracy(model, valid)
-        print(
+        say = print if rank == 0 else str
+        say(
             f"epoch {epoch + 1}: {speeds[options.plain]:.0f} trees/s"
             + (f" ({speeds[True]:.0f} without autobatch)" if compared and True in speeds else "")
             + f"; dev: five classes {fine:.1%}, positive or negative {binary:.1%}"
@@ -195,7 +207,7 @@ def main(arguments=None):
             best, kept = fine + binary, {name: one.clone() for name, one in model.state_dict().items()}
     model.load_state_dict(kept)
     fine, binary = accuracy(model, test)
-    print(f"test: five classes {fine:.1%}, positive or negative {binary:.1%}")
+    say(f"test: five classes {fine:.1%}, positive or negative {binary:.1%}")
     return fine, binary
 
 

@@ -6,11 +6,13 @@ Tensors are sent to other processes as copies; forked processes share those of `
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
 from dynograd.base import stubs
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.distributed import starting
 
 _python = importlib.import_module("multiprocessing")
 globals().update({name: getattr(_python, name) for name in _python.__all__})
@@ -169,6 +171,9 @@ def spawn(
 ) -> Any:
     """Runs `fn(i, *args)` in `nprocs` processes; None after all have ended, or with `join=False` their context.
 
+    Processes that are to make a group are started by `python -m dynograd.run -n 4 train.py`, which is known to MPI: in them `spawn` of as many
+    processes calls `fn` itself, with the rank.
+
     Args:
         fn: a function that a module has, so that it can be sent.
         args: a tuple of its further arguments.
@@ -185,6 +190,10 @@ def spawn(
     >>> if __name__ == "__main__":  # doctest: +SKIP
     ...     dynograd.multiprocessing.spawn(train, args=(settings,), nprocs=4)
     """
+    told = starting.launched() if starting.BOARD in os.environ else None
+    if told is not None and told.size == nprocs > 1:
+        fn(told.rank, *args)
+        return None
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
 

@@ -59,9 +59,12 @@ from dynograd.distributed.messages import (
     send,
     send_object_list,
 )
+from dynograd.distributed.networks import Network
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.simulation import simulate
+from dynograd.distributed.traffic import Traffic
+from dynograd.distributed.virtual_shards import VirtualShards
 
 globals().update(stubs.names("distributed"))
 
@@ -69,9 +72,12 @@ __all__ = [
     *stubs.names("distributed"),
     "Backend",
     "GroupMember",
+    "Network",
     "P2POp",
     "ProcessGroup",
     "ReduceOp",
+    "Traffic",
+    "VirtualShards",
     "Work",
     "all_gather",
     "all_gather_into_tensor",

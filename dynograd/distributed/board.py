@@ -24,7 +24,10 @@ _RECORD = np.dtype(
         ("rank", np.int64),  # in the world
         ("state", np.int64),
         ("step", np.int64),
-        ("since", np.float64),  # when it entered the collective that it is in, or left the last one; of time.time()
+        (
+            "since",
+            np.float64,
+        ),  # when it entered or left a collective, or last looked at the others while it waits; of time.time()
         ("waits", np.int64),  # 1 while it is in a collective
         ("numbers", np.int64, WIDTH),
         ("groups", np.int64, WIDTH),

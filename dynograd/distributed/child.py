@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import functools
+import io
 import os
 import runpy
 import signal
@@ -32,6 +33,9 @@ def main(arguments: list[str]) -> None:
         LOCAL_WORLD_SIZE=str(per_host),
         GROUP_RANK=str(rank // per_host),
     )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)  # whole lines: those of the ranks do not mix
     if rank > 0:
         _mark_lines(f"[rank {rank}] ")
     _divide_threads(per_host)
@@ -82,7 +86,9 @@ def _divide_threads(processes: int) -> None:
 
 
 def _terminated(number: int, frame: Any) -> None:
-    raise SystemExit(128 + number)
+    from dynograd.distributed.starting import told_by
+
+    raise told_by(SystemExit(128 + number), None, f"was ended by {signal.Signals(number).name}")
 
 
 def _behind(traceback: TracebackType | None) -> TracebackType | None:

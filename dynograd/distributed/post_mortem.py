@@ -10,7 +10,7 @@ from pathlib import Path
 from dynograd.distributed import board as boards
 from dynograd.distributed.board import Board
 
-__all__ = ["report"]
+__all__ = ["report", "running"]
 
 
 def report(path: Path, size: int, code: int, first: int | None, host: str) -> str:
@@ -36,11 +36,28 @@ def report(path: Path, size: int, code: int, first: int | None, host: str) -> st
     return "\n".join(lines)
 
 
+def running(path: Path, size: int) -> list[int]:
+    """The numbers of the processes that have entered the board and still run.
+
+    Args:
+        path: of the board.
+        size: how many processes this host has.
+    """
+    board = Board(path, size)
+    pids = [
+        int(record["pid"])
+        for place, record in enumerate(board.records)
+        if record["state"] != boards.ABSENT and board.is_alive(place)
+    ]
+    board.close()
+    return pids
+
+
 def _ends(board: Board, places: list[int], code: int, first: int | None) -> dict[int, str]:
     """How those have ended that the others could not wait for."""
     records = board.records
     failed = [place for place in places if records["state"][place] == boards.FAILED]
-    ends = {place: f"ended with {board.text(place, 'error')}" for place in failed if records["blamed"][place] < 0}
+    ends = {place: board.text(place, "error") for place in failed if records["blamed"][place] < 0}
     ends |= {place: _killed(code) for place in places if records["pid"][place] == first and place not in failed}
     for place in failed:
         blamed = int(records["blamed"][place])

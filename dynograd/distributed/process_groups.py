@@ -243,6 +243,11 @@ class _Worlds:
         """The default group, or None."""
         return self._of_thread.group if self._of_thread.is_simulated else self._of_program
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether this thread is a process of its own."""
+        return self._of_thread.is_simulated
+
     def set(self, group: ProcessGroup | None) -> None:
         """Makes a group the default one."""
         if self._of_thread.is_simulated:

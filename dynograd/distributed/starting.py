@@ -10,18 +10,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from dynograd.distributed import board as boards
 from dynograd.distributed.board import Board
 from dynograd.distributed.communicators.alone import Alone
 from dynograd.distributed.communicators.protocol import Communicator
 from dynograd.distributed.watching import Watch
-from dynograd.errors import RankError
 
-__all__ = ["BOARD", "START", "Launched", "communicator_of_world", "launched", "note_step"]
+_Error = TypeVar("_Error", bound=BaseException)
+
+__all__ = [
+    "BEGAN",
+    "BOARD",
+    "START",
+    "Launched",
+    "communicator_of_world",
+    "is_of_this_job",
+    "launched",
+    "note_step",
+    "told_by",
+]
 
 BOARD = "DYNOGRAD_BOARD"  # the environment's name for the board's file
+BEGAN = "DYNOGRAD_BEGAN"  # when the launcher has started the job for the first time, by time.time()
 START = "python -m dynograd.run -n {size} {program}"
 
 # What launchers say to each process: (rank, size, rank on its host), of which the last may be absent.
@@ -62,6 +76,16 @@ def _number(variable: str, text: str) -> int:
         raise ValueError(
             f"init_process_group: the environment's {variable} should be a number, got {text!r}."
         ) from None
+
+
+def is_of_this_job(path: str) -> bool:
+    """Whether a file was written since the launcher has started this job, which it has started again meanwhile."""
+    began = os.environ.get(BEGAN)
+    return (
+        began is not None
+        and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+        and os.path.getmtime(path) >= float(began)
+    )
 
 
 def communicator_of_world(rank: int, size: int, patience: float) -> Communicator:
@@ -151,16 +175,30 @@ def _tell_of_the_end(board: Board, place: int) -> None:
     _mine[:] = [(board, place)]
 
 
+def told_by(error: _Error, rank: int | None, reason: str) -> _Error:
+    """Notes on an error for the launcher's report which rank it is about, and what that rank did."""
+    error.__dict__.update(rank=rank, reason=reason)
+    return error
+
+
 def failed(error: BaseException) -> None:
-    """Writes on the board that this process ends with an error."""
+    """Writes on the board that this process ends with an error, or because another rank has ended (`error.rank`, where it has one)."""
+    reason = getattr(error, "reason", "") or f"ended with {type(error).__name__}: {error}"
     for board, place in _mine:
         record = board.records[place : place + 1]
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, RankError):
-            text = error.reason or text
-            record["blamed"] = -1 if error.place is None else error.place
-        record["error"] = boards.shortened(text, "error")
+        record["blamed"] = _place_of(error, board, place)
+        record["error"] = boards.shortened(reason, "error")
         record["state"] = boards.FAILED
+
+
+def _place_of(error: BaseException, board: Board, own: int) -> int:
+    """The place on the board of the rank that an error is about; -1: it is about this one, or about one on another host."""
+    place = getattr(error, "place", None)
+    if place is None:
+        rank = getattr(error, "rank", None)
+        places = [] if rank is None else np.flatnonzero(board.records["rank"] == rank).tolist()
+        place = places[0] if places else own
+    return -1 if place == own else int(place)
 
 
 def _ended() -> None:

@@ -78,6 +78,7 @@ class Watch:
             now = time.monotonic()
             if now - look >= _LOOK:
                 look = now
+                self._mine["since"] = time.time()
                 self._compare()
                 self.look(now - start, patience)
 
@@ -106,7 +107,7 @@ class Watch:
         for rank, place in late:
             state = int(self.board.records["state"][place])
             if state == boards.FAILED:
-                self._raise(rank, place, f"ended with an error ({self.board.text(place, 'error')})")
+                self._raise(rank, place, self.board.text(place, "error"))
             if state == boards.ENDED:
                 self._raise(rank, place, "has ended")
             if state == boards.RUNNING and not self.board.is_alive(place):
@@ -114,6 +115,12 @@ class Watch:
         if seconds >= patience:
             for rank, place in late:
                 self._raise(rank, place, f"has not come for {seconds:.0f} s")
+            for (
+                rank,
+                place,
+            ) in self._here:  # it has come, and been stopped in the collective: who waits says so now and then
+                if time.time() - self.board.records["since"][place] > seconds / 2:
+                    self._raise(rank, place, f"has not come for {seconds:.0f} s")
             elsewhere = [rank for rank, place in enumerate(self.places) if place is None]
             raise RankError(
                 f"{self._call(self.place)}: not all ranks have come in {seconds:.0f} s. Those on this host are there"

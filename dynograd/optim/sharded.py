@@ -207,7 +207,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     def _whole(self, entries: list[tuple[int, int, dict[str, Any]]]) -> dict[str, Any]:
         """The state dict of an optimizer that is not divided."""
-        parameters = [p for options in self.param_groups for p in options["params"]]
+        parameters = self._parameters()
         state: dict[int, dict[str, Any]] = {}
         for place, _, values in entries:
             whole = state.setdefault(place, {})
@@ -258,7 +258,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         for options, loaded in zip(self.param_groups, groups):
             options.update({name: value for name, value in loaded.items() if name != "params"})
         numbers = [number for loaded in groups for number in loaded["params"]]
-        parameters = [p for options in self.param_groups for p in options["params"]]
+        parameters = self._parameters()
         states = {id(p): state_dict["state"].get(number, {}) for p, number in zip(parameters, numbers)}
         if self.optim is None:
             return
@@ -266,6 +266,50 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             state = states[id(part.parameter)]
             self.optim.state[part.leaf] = {name: _cut(value, part) for name, value in state.items()}
         self._consolidated = None
+
+    def state_of_slices(self) -> dict[str, Any]:
+        """The states that this process keeps, and of which elements they are.
+
+        Returns:
+            A dict for `load_state_of_slices`.
+        """
+        places = {parameter: place for place, parameter in enumerate(self._parameters())}
+        states = {} if self.optim is None else self.optim.state
+        slices = [
+            [places[part.parameter], part.part.start, part.part.stop, dict(states.get(part.leaf, {}))]
+            for part in self._own()
+        ]
+        return {"entries": slices, "param_groups": Optimizer.state_dict(self)["param_groups"]}
+
+    def load_state_of_slices(self, states: list[dict[str, Any]]) -> None:
+        """Takes its slice of what processes, of whatever number, have kept.
+
+        Args:
+            states: what `state_of_slices` has given in them.
+        """
+        parameters = self._parameters()
+        entries = [entry for state in states for entry in state["entries"]]
+        for options, loaded in zip(self.param_groups, states[0]["param_groups"]):
+            options.update({name: value for name, value in loaded.items() if name != "params"})
+        for part in self._own():
+            state: dict[str, Any] = {}
+            for place, start, stop, values in entries:
+                first, last = max(start, part.part.start), min(stop, part.part.stop)
+                if parameters[place] is part.parameter and first < last:
+                    for name, value in values.items():
+                        if isinstance(value, Tensor) and value.ndim:
+                            whole = state.setdefault(name, zeros(part.leaf.numel(), dtype=value.dtype))
+                            whole[first - part.part.start : last - part.part.start] = value[
+                                first - start : last - start
+                            ]
+                        else:
+                            state[name] = value.clone() if isinstance(value, Tensor) else value
+            if state and self.optim is not None:
+                self.optim.state[part.leaf] = state
+        self._consolidated = None
+
+    def _parameters(self) -> list[Tensor]:
+        return [parameter for options in self.param_groups for parameter in options["params"]]
 
     # --- ranks with different numbers of batches --------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.data import DataLoader
 from dynograd.errors import CheckpointError
 from dynograd.runs.random_states import is_generator, set_state, state_of
 
-__all__ = ["RESERVED", "Parts", "check_names", "load_states", "size_of", "states_of"]
+__all__ = ["RESERVED", "Parts", "check_names", "divided", "load_states", "put_in", "rank_state", "size_of", "states_of"]
 
 Parts = dict[str, Any]
 RESERVED = ("run", "random", "extra")
@@ -61,7 +62,7 @@ def load_states(parts: Parts, states: dict[str, Any], where: str) -> None:
         _pair(named_part, states[name], name, where, pairs)
     for part, state, place in pairs:
         try:
-            set_state(part, state) if is_generator(part) else part.load_state_dict(state)
+            _load(part, state)
         except Exception as error:
             error.add_note(f"while load_run gave {place} ({type(part).__name__}) its state from {where}")
             raise
@@ -87,7 +88,63 @@ def _check_part(who: str, part: Any, place: str) -> None:
 
 
 def _state(part: Any) -> Any:
-    return state_of(part) if is_generator(part) else part.state_dict()
+    if is_generator(part):
+        return state_of(part)
+    return {"slices": [part.state_of_slices()]} if hasattr(part, "state_of_slices") else part.state_dict()
+
+
+def _load(part: Any, state: Any) -> None:
+    if is_generator(part):
+        set_state(part, state)
+    elif hasattr(part, "load_state_of_slices") and isinstance(state, dict) and "slices" in state:
+        part.load_state_of_slices(state["slices"])
+    else:
+        part.load_state_dict(state)
+
+
+def divided(parts: Parts) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the states that all processes have alike, in the shape of the parts, with None for others; the states of this process's own, by place)."""
+    own: dict[str, Any] = {}
+
+    def action(part: Any, place: str) -> dict[str, Any] | None:
+        is_own = is_generator(part) or hasattr(part, "state_of_slices") or isinstance(part, DataLoader)
+        if not is_own:
+            return _state(part)
+        own[place] = _state(part)
+        return None
+
+    return {name: _walk(named_part, name, action) for name, named_part in parts.items()}, own
+
+
+def put_in(states: dict[str, Any], place: str, state: Any) -> None:
+    """Puts a state where `divided` has left None."""
+
+    def put(value: Any, rest: str) -> bool:
+        pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, entry in pairs:
+            if rest == str(key) and entry is None:
+                value[key] = state
+                return True
+            if rest.startswith(f"{key}.") and put(entry, rest[len(str(key)) + 1 :]):
+                return True
+        return False
+
+    if not put(states, place):
+        raise CheckpointError(f"load_run: there is no place for the state {place!r}: the file is damaged.")
+
+
+def rank_state(states: list[Any], digests: list[int], rank: int, size: int, place: str, path: str) -> dict[str, Any]:
+    """Of the states that processes had of their own, the one for a process: slices of all, else that of its rank, or of any if all are alike."""
+    if isinstance(states[0], dict) and "slices" in states[0]:
+        return {"slices": [entry for state in states for entry in state["slices"]]}
+    if len(states) == size:
+        return states[rank]
+    if len(set(digests)) == 1:
+        return states[0]
+    raise CheckpointError(
+        f"load_run: {path} was saved by {len(states)} processes, each with another state of {place!r}, and there are {size} now. Go on with "
+        f"{len(states)}, or train with distributed.VirtualShards, by which all have the same."
+    )
 
 
 def _pair(part: Any, state: Any, place: str, where: str, pairs: list[tuple[Any, Any, str]]) -> None:

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
 
+from dynograd.distributed.starting import is_of_this_job, told_by
 from dynograd.errors import CheckpointError
 from dynograd.runs.nonfinite import Search, is_finite, problem_of, words_of
 from dynograd.runs.parts import check_names, load_states, size_of, states_of
 from dynograd.runs.random_states import global_state, set_global_state
+from dynograd.runs.ranks import Ranks
 from dynograd.runs.saving import _check_rotation, read_run, saved_runs, write_run
+from dynograd.runs.shards import bytes_of_run, remove_file
 from dynograd.runs.snapshots import Snapshot, Snapshots, copied
 from dynograd.runs.stopping import StopRequests
 from dynograd.tensor.tensor import Tensor
@@ -29,6 +32,9 @@ class Run:
 
     A run that is started again with the same arguments continues after the last step that was saved, within an epoch too, and comes
     to the same bits as one that was never interrupted; the number of the loader's workers may be another.
+
+    Of several processes (`dynograd.distributed`) all make the run, behind `init_process_group`, and save, stop and go back after the same
+    step; `extra` is saved by the first one.
 
     `step` counts the steps that are done, `epoch` the epochs, `batch` the batches of this epoch; `extra` is yours: a dict of numbers,
     strings and tensors that is saved too. `resumed` says whether this is a continuation.
@@ -49,7 +55,8 @@ class Run:
         snapshot_every: copy everything in memory after so many steps, for `rewind` and `check`. 0: never.
         snapshots: how many copies are kept.
         stop_on: signals that save and end the program after the step that is running.
-        fresh: begin anew even if there is something to continue; the next save takes its place.
+        fresh: begin anew even if there is something to continue; the next save takes its place. What a job has saved that the launcher
+            starts again (`--restarts`) is continued all the same.
     Raises:
         CheckpointError: what is at `path` is damaged, of another `config`, or no run.
 
@@ -116,11 +123,14 @@ class Run:
         self._saved_step: tuple[int, int] | None = None
         self._snapshot_every, self._snapshots = snapshot_every, Snapshots(snapshots)
         self._stop = StopRequests(stop_on)
+        self._ranks = Ranks()
+        self._stopped: int | None = None  # the rank that a signal has stopped
         self._jump: tuple[Snapshot, Callable[[], Any] | None] | None = None
         self._search: Search | None = None
         self._left: tuple[Any, Iterator[Any]] | None = None
-        if self.path is not None and not fresh and _has_run(self.path):
+        if self.path is not None and _has_run(self.path) and (not fresh or is_of_this_job(_newest(self.path))):
             self._resume()
+        self._check_place()
 
     # --- the loop -------------------------------------------------------------------------------------------------------------
 
@@ -204,9 +214,12 @@ class Run:
         >>> run.check(tensor(1.0))
         True
         """
-        if is_finite(loss):
+        own_is_finite = is_finite(loss)
+        if not self._ranks.largest("Run.check", [not own_is_finite])[0]:
             return True
         if self._search is not None:
+            if own_is_finite:
+                raise problem_of(self, "the loss of another process is not finite: its error says which op it was")
             raise self._search.found(self, loss)
         start = self._snapshots.last_finite()
         if start is None:
@@ -259,12 +272,11 @@ class Run:
         if self.path is None:
             return None
         began = time.monotonic()
-        content = self._content()
         written = write_run(
             self.path,
-            content["states"],
-            content["random"],
-            {"extra": self.extra, "place": content["place"], "config": self.config},
+            self.parts,
+            global_state(),
+            {"extra": self.extra, "place": self._place(), "config": self.config},
             self.step,
             self.score,
             about={"run": True},
@@ -272,7 +284,7 @@ class Run:
         )
         self._saved_at = time.monotonic()
         self._save_took = self._saved_at - began
-        self._size = os.path.getsize(written)
+        self._size = bytes_of_run(written)
         self._saved_step = self.step, self.epoch
         return written
 
@@ -281,11 +293,12 @@ class Run:
 
         >>> dynograd.Run(None, model=dynograd.nn.Linear(1, 1)).remove()
         """
-        if self.path is not None and os.path.isdir(self.path):
-            for file in saved_runs(self.path):
-                os.unlink(file)
-        elif self.path is not None and os.path.exists(self.path):
-            os.unlink(self.path)
+        if self.path is not None and self._ranks.rank == 0:
+            files = saved_runs(self.path) if os.path.isdir(self.path) else [self.path]
+            for file in files:
+                if os.path.exists(file):
+                    remove_file(file)
+        self._ranks.gathered("Run.remove", None)
         self._saved_step = self.step, self.epoch
 
     def __enter__(self) -> Run:
@@ -314,9 +327,21 @@ class Run:
             self._search.end(self)
         if self._snapshot_every and not epoch_is_over and self.step % self._snapshot_every == 0:
             self._take_snapshot()
+        saves = self.path is not None and self._is_time_to_save(epoch_is_over)
+        self._ranks.note_step(self.step)
+        if self._ranks:
+            where = f"the end of epoch {self.epoch - 1}" if epoch_is_over else f"step {self.step - 1}"
+            rank = self._ranks.rank if self._stop else -1
+            own = [
+                self._stop.signal or 0,
+                rank,
+                saves and self._ranks.rank == 0,
+            ]  # clocks differ: the first one says when
+            stop, self._stopped, save = self._ranks.largest(f"Run behind {where}", own)
+            self._stop.signal, saves = signal.Signals(stop) if stop else None, bool(save)
         if self._stop:
             self._save_and_stop()
-        if self.path is not None and self._is_time_to_save(epoch_is_over):
+        if saves:
             self.save()
 
     def _is_time_to_save(self, epoch_is_over: bool) -> bool:
@@ -352,8 +377,9 @@ class Run:
         where = "" if written is None else f"; saved at step {self.step} in {written}"
         if self._stop.signal == signal.SIGINT:
             raise KeyboardInterrupt(f"stopped by {self._stop.signal.name}{where}")
-        print(f"stopped by {self._stop.signal.name}{where}", flush=True)
-        raise SystemExit(128 + self._stop.signal)
+        if self._ranks.rank == 0:
+            print(f"stopped by {self._stop.signal.name}{where}", flush=True)
+        raise told_by(SystemExit(128 + self._stop.signal), self._stopped, f"was stopped by {self._stop.signal.name}")
 
     def _rest_of(self, loader: Any) -> Iterator[Any]:
         left, self._left = self._left, None
@@ -382,15 +408,27 @@ class Run:
 
     # --- states -----------------------------------------------------------------------------------------------------------------
 
-    def _content(self) -> dict[str, Any]:
-        place = {
+    def _check_place(self) -> None:
+        """All processes go on from the same place."""
+        self._ranks.note_step(self.step)
+        places = self._ranks.gathered("Run", (self.step, self.epoch, self.batch))
+        if len(set(places)) > 1:
+            raise CheckpointError(
+                f"Run: processes find different things at {self.path!r}: (step, epoch, batch) of the ranks are {places}. Give a path that all "
+                f"hosts share."
+            )
+
+    def _place(self) -> dict[str, Any]:
+        return {
             "step": self.step,
             "epoch": self.epoch,
             "batch": self.batch,
             "over": self._epoch_is_over,
             "score": self.score,
         }
-        return {"states": states_of(self.parts), "random": global_state(), "place": place}
+
+    def _content(self) -> dict[str, Any]:
+        return {"states": states_of(self.parts), "random": global_state(), "place": self._place()}
 
     def _take_snapshot(self) -> None:
         self._snapshots.take(self.step, {**self._content(), "extra": self.extra})
@@ -433,6 +471,10 @@ class Run:
 
 def _has_run(path: str) -> bool:
     return bool(saved_runs(path)) if os.path.isdir(path) else os.path.exists(path)
+
+
+def _newest(path: str) -> str:
+    return saved_runs(path)[0] if os.path.isdir(path) else path
 
 
 def _difference(before: Any, now: Any) -> str:

@@ -16,8 +16,10 @@ from typing import Any
 
 from dynograd.base.files import Source
 from dynograd.errors import CheckpointError, user_level
-from dynograd.runs.parts import RESERVED, check_names, load_states, states_of
+from dynograd.runs.parts import RESERVED, Parts, check_names, load_states, states_of
 from dynograd.runs.random_states import global_state, set_global_state
+from dynograd.runs.ranks import Ranks
+from dynograd.runs.shards import read_shards, remove_file, remove_shards, write_shards
 from dynograd.saving import checkpoint_files, serialization
 from dynograd.saving.checkpoint_trees import Reader
 
@@ -71,7 +73,8 @@ def save_run(
     """Saves the state of everything given, and of the random generators, and returns the path of the file.
 
     Every argument may be one object, or a list, tuple or dict of them. The global generators of dynograd (all devices draw from it),
-    Python's `random` and NumPy are saved without being named. The file is written completely or not at all.
+    Python's `random` and NumPy are saved without being named. The file is written completely or not at all. Of several processes
+    (`dynograd.distributed`) all call it, and write a part each into a folder beside the file.
 
     Args:
         path: the file; with `keep_last` or `keep_best`, or where it is one, a folder that gets a file for each save.
@@ -103,13 +106,13 @@ def save_run(
     parts = check_names("save_run", named | others)
     _check_rotation(step, score, keep_last, keep_best, best)
     return write_run(
-        path, states_of(parts), global_state(), extra, step, score, keep_last=keep_last, keep_best=keep_best, best=best
+        path, parts, global_state(), extra, step, score, keep_last=keep_last, keep_best=keep_best, best=best
     )
 
 
 def write_run(
     path: Any,
-    states: dict[str, Any],
+    parts: Parts,
     random: Any,
     extra: Any,
     step: int | None,
@@ -120,20 +123,27 @@ def write_run(
     best: str = "max",
     about: Any = None,
 ) -> str:
-    """`save_run` of states that were taken before; `about` is kept beside step and score."""
-    target = os.fspath(path)
+    """`save_run`; `about` is kept beside step and score. With several processes all of them call it."""
+    target, ranks = os.fspath(path), Ranks()
     about = {"version": _VERSION, "step": step, "score": score, **(about or {})}
-    whole = {"run": about, **states, "random": random, "extra": extra}
+
+    def write(file: str) -> None:
+        if ranks:
+            write_shards(file, ranks, parts, random, extra, about)
+            return
+        serialization.save({"run": about, **states_of(parts), "random": random, "extra": extra}, file)
+        remove_shards(file)
+
     if keep_last is None and keep_best is None and not os.path.isdir(target):
-        serialization.save(whole, target)
+        write(target)
         return target
     with _told("save_run", target):
         os.makedirs(target, exist_ok=True)
     older = saved_runs(target)
     number = 1 + max([_number(file) for file in older], default=0)
     newest = os.path.join(target, f"save-{number:06d}-step-{0 if step is None else step}.safetensors")
-    serialization.save(whole, newest)
-    if keep_last is not None or keep_best is not None:
+    write(newest)
+    if (keep_last is not None or keep_best is not None) and ranks.rank == 0:
         _rotate([newest, *older], keep_last, keep_best, best)
     return newest
 
@@ -239,6 +249,8 @@ def _read_file(path: str, map_location: Any) -> tuple[SavedRun, dict[str, Any]]:
         raise CheckpointError(
             f"load_run: {path} has version {about['version']} of runs, this dynograd reads {_VERSION}. Update dynograd."
         )
+    if "shards" in about:
+        whole = read_shards(path, whole, map_location)
     names = tuple([name for name in whole if name not in RESERVED])
     return SavedRun(path, about["step"], about["score"], whole["extra"], names), whole
 
@@ -251,7 +263,7 @@ def _rotate(files: list[str], keep_last: int | None, keep_best: int | None, best
     for file in files:
         if file not in kept:
             with contextlib.suppress(OSError):
-                os.unlink(file)
+                remove_file(file)
 
 
 def _by_score(files: list[str], best: str) -> list[str]:

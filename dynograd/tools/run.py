@@ -7,6 +7,7 @@ understood. If a rank ends badly, all end, and one message says which one, where
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import re
@@ -16,10 +17,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
-from dynograd.distributed.post_mortem import report
+from dynograd.distributed import starting
+from dynograd.distributed.orphans import Orphans
+from dynograd.distributed.post_mortem import report, running
 
 __all__ = ["main"]
 
@@ -80,9 +84,11 @@ def main(arguments: list[str] | None = None) -> int:
             f"`srun python -m dynograd.distributed.child {options.program}`."
         )
     size = count * max(len(hosts), 1)
+    received: list[int] = []  # signals
+    options.began = repr(time.time())
     for attempt in range(options.restarts + 1):
-        code = _run(options, count, size, hosts, attempt)
-        if code == 0 or attempt == options.restarts:
+        code = _run(options, count, size, hosts, attempt, received)
+        if code == 0 or received or attempt == options.restarts:
             return code
         print(f"dynograd.run: starts again ({attempt + 1} of {options.restarts} times)", file=sys.stderr, flush=True)
     return code
@@ -96,15 +102,19 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _run(options: argparse.Namespace, count: int, size: int, hosts: list[str], attempt: int) -> int:
-    with tempfile.TemporaryDirectory(prefix="dynograd-run-") as folder:
+def _run(
+    options: argparse.Namespace, count: int, size: int, hosts: list[str], attempt: int, received: list[int]
+) -> int:
+    with tempfile.TemporaryDirectory(prefix="dynograd-run-") as folder, Orphans() as orphans:
         board = Path(folder) / "board"
         board.touch(0o600)
-        environment = os.environ | {
-            "DYNOGRAD_BOARD": str(board),
+        environment = {name: value for name, value in os.environ.items() if name not in _OF_AN_OUTER_JOB} | {
+            starting.BOARD: str(board),
+            starting.BEGAN: options.began,
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
-            "PYTHONUNBUFFERED": "1",
         }
+        if size == 1:
+            environment |= {"RANK": "0", "WORLD_SIZE": "1"}
         if options.watch is not None:
             environment["DYNOGRAD_WATCH"] = str(options.watch)
         command = [
@@ -121,7 +131,9 @@ def _run(options: argparse.Namespace, count: int, size: int, hosts: list[str], a
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=False
         )
         outputs = [_Output(process.stdout, sys.stdout), _Output(process.stderr, sys.stderr)]
-        code = _wait(process)
+        code = _wait(process, board, count, received)
+        if code:
+            orphans.end()
         for output in outputs:
             output.finish()
         if code:
@@ -130,11 +142,21 @@ def _run(options: argparse.Namespace, count: int, size: int, hosts: list[str], a
         return code
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Waits for the job, hands signals on, and gives its exit status."""
+# What another launcher around this one has said: a job of SLURM, say.
+_OF_AN_OUTER_JOB = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "PMI_RANK", "PMI_SIZE")
+
+
+def _wait(process: subprocess.Popen[bytes], path: Path, count: int, received: list[int]) -> int:
+    """Waits for the job and gives its exit status. A signal goes to the ranks, which may save; the second one of a kind ends the job."""
 
     def end(number: int, frame: Any) -> None:
-        process.send_signal(number)
+        pids = [] if number in received else running(path, count)
+        received.append(number)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        if not pids:
+            process.send_signal(number)
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -196,10 +218,15 @@ _LAST_WORDS = re.compile(
 _PERHAPS = re.compile(rb"\n?={8,}\n?$")  # what may be their beginning
 
 
+def path_of_mpiexec() -> str | None:
+    """Where MPI's own launcher is: beside this Python, or in the path; None where there is none."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
 def _mpiexec(size: int, count: int, hosts: list[str]) -> list[str]:
     """MPI's own command for so many processes."""
-    beside = Path(sys.executable).parent / "mpiexec"
-    path = str(beside) if beside.exists() else shutil.which("mpiexec")
+    path = path_of_mpiexec()
     if path is None:
         sys.exit(
             f"dynograd.run: {size} processes need MPI, and there is no mpiexec. Install the extra mpi (pip install 'dynograd[mpi]'), or the "

@@ -22,6 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dynograd import distributed
+from dynograd.base.dtypes import float64
+from dynograd.distributed import starting
 from dynograd.errors import CheckpointError, DataFileError, DeviceError, OutOfMemoryError, StateDictError
 from dynograd.tensor import creation
 
@@ -31,9 +34,11 @@ __all__ = [
     "device",
     "file_to_write",
     "number",
+    "ranks",
     "run",
     "run_alone",
     "seed",
+    "sum_of_ranks",
     "whole_number",
 ]
 
@@ -184,3 +189,39 @@ def file_to_write(text: str) -> Path:
     if not parent.is_dir() or not os.access(path if path.exists() else parent, os.W_OK):
         raise ArgumentTypeError(f"{text!r} cannot be written")
     return path
+
+
+def ranks() -> tuple[int, int]:
+    """(the place of this process, how many there are) where `python -m dynograd.run` has started several, whose group is made; (0, 1) alone.
+
+    Returns:
+        Two numbers.
+
+    >>> from dynograd.utils import programs
+    >>> programs.ranks()
+    (0, 1)
+    """
+    told = starting.launched()
+    if not distributed.is_initialized():
+        if told is None or told.size == 1 or starting.BOARD not in os.environ:
+            return 0, 1
+        distributed.init_process_group()
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def sum_of_ranks(*numbers: float) -> list[float]:
+    """The sums of numbers over all processes.
+
+    Args:
+        numbers: of this process.
+    Returns:
+        A list.
+
+    >>> from dynograd.utils import programs
+    >>> programs.sum_of_ranks(1, 2.5)
+    [1.0, 2.5]
+    """
+    total = creation.tensor([float(number) for number in numbers], dtype=float64)
+    if ranks()[1] > 1:
+        distributed.all_reduce(total)
+    return [float(number) for number in total.tolist()]

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from dynograd.distributed import post_mortem
+from dynograd.tools.run import path_of_mpiexec
+from tests.support import drills
+
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        importlib.util.find_spec("mpi4py") is None or not (Path(sys.executable).parent / "mpiexec").exists(),
-        reason="the extra mpi is not installed",
+        importlib.util.find_spec("mpi4py") is None or path_of_mpiexec() is None,
+        reason="there is no MPI: the extra mpi is not installed",
     ),
 ]
 
@@ -56,7 +60,7 @@ def run(*arguments, ranks=2, watch=5):
         "PYTHONPATH": str(ROOT)
     }
     command = [sys.executable, "-m", "dynograd.run", "-n", str(ranks), "--watch", str(watch), *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -129,3 +133,64 @@ def test_the_launcher_says_what_it_does_not_understand(arguments, words):
 
     with pytest.raises(SystemExit, match=re.escape(words)):
         run.main(arguments)
+
+
+def test_programs_that_spawn_are_started_by_the_launcher(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import dynograd as torch\nfrom dynograd import distributed\n"
+        "def worker(rank, size):\n"
+        "    distributed.init_process_group('gloo', rank=rank, world_size=size)\n"
+        "    x = torch.ones(1) + rank\n    distributed.all_reduce(x)\n    print('sum', x.item())\n"
+        "if __name__ == '__main__':\n    torch.multiprocessing.spawn(worker, args=(2,), nprocs=2)\n"
+    )
+    done = run("--standalone", "--nnodes=1", "--node_rank=0", "--master-port", 29500, tmp_path / "train.py", watch=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[rank 1] sum 3.0", "sum 3.0"]
+    alone = subprocess.run(
+        [sys.executable, tmp_path / "train.py"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "MPI started 1. Start the program with `python -m dynograd.run -n 2" in alone.stderr
+
+
+def test_one_process_in_a_job_of_slurm_is_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    (tmp_path / "train.py").write_text(
+        "from dynograd import distributed\ndistributed.init_process_group()\nprint(distributed.get_world_size())\n"
+    )
+    assert run(tmp_path / "train.py", ranks=1, watch=60).stdout == "1\n"
+
+
+def test_processes_that_mpi_starts_itself(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    command = [path_of_mpiexec(), "-n", "2", sys.executable, "-m", "mpi4py", str(tmp_path / "train.py")]
+    for how, words in {"raise": "ended with ValueError: bad sample", "hang": "has not come for 5 s"}.items():
+        board = tmp_path / how
+        board.touch()
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "DYNOGRAD_BOARD": str(board), "DYNOGRAD_WATCH": "5"}
+        done = subprocess.run([*command, how], env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode and re.search(rf"RankError: all_reduce .*: rank 1 \(pid \d+\) {words}", done.stderr), (
+            done.stderr
+        )
+        assert "rank 1" in post_mortem.report(board, 2, 1, None, "here")  # deletes what MPI has left in shared memory
+
+
+@pytest.mark.parametrize("how", drills.WAYS)
+def test_a_drill(how, undisturbed):
+    drill = drills.Drill(how, list(drills.WAYS).index(how) % 2, 0.3)
+    assert not drill.problems(undisturbed), drill.written
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return drills.undisturbed()
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_any_number_of_processes_comes_to_the_same_bits(ranks, undisturbed, tmp_path):
+    done = run("-m", "tests.support.drills", "train", tmp_path, ranks=ranks, watch=60)
+    assert re.search(r"^weights (.*)$", done.stdout, re.M)[1] == undisturbed, done.stderr
