@@ -29,6 +29,9 @@ distributed.distributed_c10d      distributed        *
 distributed.algorithms.join       distributed.joins  Join Joinable JoinHook
 distributed.constants             distributed.groups default_pg_timeout
 distributed.nn.functional         distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
+distributed.device_mesh           distributed.meshes DeviceMesh init_device_mesh
+distributed._tensor               distributed.meshes DeviceMesh init_device_mesh
+distributed.tensor.device_mesh    distributed.meshes DeviceMesh init_device_mesh
 distributed.optim                 optim              ZeroRedundancyOptimizer
 distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
 distributions.beta                distributions      Beta
