@@ -158,6 +158,9 @@ class ProcessGroup:
     def __repr__(self) -> str:
         return f"<ProcessGroup {self.backend}: rank {self._rank} of {self._size}>"
 
+    def __deepcopy__(self, memo: object) -> ProcessGroup:
+        return self  # copies of a module are of the same processes
+
     def has_free_cores(self) -> bool:
         """Whether the host has more cores than its processes use: a thread can then move numbers while they compute."""
         from dynograd.kernels.build import threads

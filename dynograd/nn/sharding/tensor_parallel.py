@@ -1,0 +1,441 @@
+"""`torch.distributed.tensor.parallel`: layers whose parameters are split over the processes of a group, with the numbers of one process."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from dynograd.distributed import collectives
+from dynograd.distributed.meshes import DeviceMesh
+from dynograd.distributed.placements import Partial, Placement, Replicate, Shard
+from dynograd.distributed.process_groups import ProcessGroup
+from dynograd.distributed.redistribution import entering, redistribute
+from dynograd.distributed.reductions import ReduceOp
+from dynograd.distributed.splits import add_split, along, splits_of
+from dynograd.distributed.synchronizing import broadcast_tensors
+from dynograd.nn import functional as F
+from dynograd.nn.layers.linear import Linear
+from dynograd.nn.layers.sparse import Embedding
+from dynograd.nn.module import Module
+from dynograd.nn.parameter import Parameter
+from dynograd.tensor.tensor import Tensor
+
+__all__ = [
+    "ColwiseParallel",
+    "ParallelStyle",
+    "PrepareModuleInput",
+    "PrepareModuleInputOutput",
+    "PrepareModuleOutput",
+    "RowwiseParallel",
+    "SequenceParallel",
+    "parallelize_module",
+]
+
+
+def parallelize_module(
+    module: Module,
+    device_mesh: DeviceMesh | None = None,
+    parallelize_plan: ParallelStyle | Mapping[str, ParallelStyle] | None = None,
+    *,
+    src_data_rank: int | None = 0,
+) -> Module:
+    """Splits the parameters of a module over the processes of a mesh of one dim, as a plan says; results and gradients stay what they were.
+
+    All processes of the mesh run the same program with the same inputs. Make the optimizer afterwards: parameters are replaced by parts.
+
+    Args:
+        module: whose layers are split, in place.
+        device_mesh: of one dim, such as `mesh["tp"]`.
+        parallelize_plan: a style for `module` itself, or styles by the names of its submodules ("layers.*.up": * and ? stand for others).
+        src_data_rank: the parameters of the first process of the mesh are split; None: each process has the same ones already.
+    Returns:
+        `module`.
+    Raises:
+        ValueError: a mesh of several dims, or a name in the plan that no submodule has.
+
+    >>> from dynograd.distributed.device_mesh import init_device_mesh
+    >>> from dynograd.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    >>> def program():
+    ...     model = dynograd.nn.Sequential(dynograd.nn.Linear(4, 6), dynograd.nn.ReLU(), dynograd.nn.Linear(6, 2))
+    ...     parallelize_module(model, init_device_mesh("cpu", (2,)), {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    ...     return tuple(model[0].weight.shape), tuple(model(dynograd.ones(3, 4)).shape)
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [((3, 4), (3, 2)), ((3, 4), (3, 2))]
+    """
+    if not isinstance(device_mesh, DeviceMesh) or device_mesh.ndim != 1:
+        raise ValueError(
+            f"parallelize_module: expected a DeviceMesh of one dim, got {device_mesh!r}. Take a dim of it, mesh['tp']."
+        )
+    group = device_mesh.get_group()
+    if src_data_rank is not None:
+        whole = [
+            parameter
+            for parameter in module.parameters()
+            if all([split.group is not group for split in splits_of(parameter)])
+        ]
+        broadcast_tensors([*whole, *module.buffers()], group)
+    if isinstance(parallelize_plan, ParallelStyle):
+        parallelize_plan.apply(module, group)
+        return module
+    for pattern, style in (parallelize_plan or {}).items():
+        if not isinstance(style, ParallelStyle):
+            raise TypeError(
+                f"parallelize_module: expected parallelize_plan[{pattern!r}] to be a ParallelStyle, got {style!r}."
+            )
+        matching = [part for name, part in module.named_modules() if _matches(name, pattern)]
+        if not matching:
+            raise ValueError(f"parallelize_module: {type(module).__name__} has no submodule {pattern!r}.")
+        for part in matching:
+            style.apply(part, group)
+    return module
+
+
+def _matches(name: str, pattern: str) -> bool:
+    words, patterns = name.split("."), pattern.split(".")
+    return len(words) == len(patterns) and all([fnmatchcase(*pair) for pair in zip(words, patterns)])
+
+
+class ParallelStyle(abc.ABC):
+    """How a module is split: what `parallelize_module` is given.
+
+    >>> from dynograd.distributed.tensor.parallel import ColwiseParallel, ParallelStyle
+    >>> isinstance(ColwiseParallel(), ParallelStyle)
+    True
+    """
+
+    src_data_rank: int | None = 0
+
+    @abc.abstractmethod
+    def apply(self, module: Module, group: ProcessGroup) -> None:
+        """Splits a module.
+
+        Args:
+            module: which, in place.
+            group: whose processes have the parts.
+        """
+
+
+def _split(module: Module, name: str, dim: int, group: ProcessGroup) -> None:
+    """A parameter becomes this process's part of it."""
+    whole = module._parameters[name]
+    split = along(group, tuple(whole.shape), dim)
+    part = Parameter(split.cut(whole), whole.requires_grad)
+    add_split(part, whole, split)
+    module.register_parameter(name, part)
+
+
+def _placement(who: str, name: str, placement: Placement | None, default: Placement) -> Placement:
+    if placement is None:
+        return default
+    if not isinstance(placement, (Shard, Replicate)):
+        raise ValueError(f"{who}: expected {name} to be Shard(dim) or Replicate(), got {placement!r}.")
+    return placement
+
+
+class _OfLayer(ParallelStyle):
+    """Of a Linear or an Embedding."""
+
+    inputs: Placement
+    outputs: Placement
+    dims: tuple[int, int]  # along which the weight of a Linear, and that of an Embedding, is cut
+
+    def apply(self, module: Module, group: ProcessGroup) -> None:
+        if isinstance(module, Linear):
+            _split(module, "weight", self.dims[0], group)
+            if module.bias is not None and self.dims[0] == 0:
+                _split(module, "bias", 0, group)
+            Module.__setattr__(module, "forward", functools.partial(self._linear, module, group))
+        elif isinstance(module, Embedding):
+            if module.max_norm is not None or module.scale_grad_by_freq:
+                raise NotImplementedError(
+                    f"{type(self).__name__}: an Embedding with max_norm or scale_grad_by_freq looks at whole rows and batches, and is not "
+                    f"split. Leave these options out."
+                )
+            _split(module, "weight", self.dims[1], group)
+            Module.__setattr__(module, "forward", functools.partial(self._embedding, module, group))
+        else:
+            raise NotImplementedError(
+                f"{type(self).__name__}: splits Linear and Embedding, got {type(module).__name__}. Name the layers in the plan."
+            )
+
+    @abc.abstractmethod
+    def _linear(self, layer: Linear, group: ProcessGroup, input: Tensor) -> Tensor: ...
+
+    @abc.abstractmethod
+    def _embedding(self, layer: Embedding, group: ProcessGroup, input: Tensor) -> Tensor: ...
+
+
+class ColwiseParallel(_OfLayer):
+    """Each process has some of a layer's output features: rows of a Linear's weight and bias, columns of an Embedding's.
+
+    Args:
+        input_layouts: how the input lies: `Replicate()` unless given, or `Shard(dim)`.
+        output_layouts: how the output is to lie: `Shard(-1)` unless given, `Replicate()` or `Shard(dim)`.
+        use_local_output: accepted; tensors are this process's.
+
+    >>> from dynograd.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+    >>> def program():
+    ...     layer = parallelize_module(dynograd.nn.Linear(4, 5), dynograd.distributed.init_device_mesh("cpu", (2,)), ColwiseParallel())
+    ...     return tuple(layer(dynograd.ones(3, 4)).shape)
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [(3, 2), (3, 3)]
+    """
+
+    dims = (0, 1)
+
+    def __init__(
+        self,
+        *,
+        input_layouts: Placement | None = None,
+        output_layouts: Placement | None = None,
+        use_local_output: bool = True,
+    ) -> None:
+        self.inputs = _placement("ColwiseParallel", "input_layouts", input_layouts, Replicate())
+        self.outputs = _placement("ColwiseParallel", "output_layouts", output_layouts, Shard(-1))
+
+    def _linear(self, layer: Linear, group: ProcessGroup, input: Tensor) -> Tensor:
+        x = redistribute(input, self.inputs, Replicate(), group, enters=True)
+        return redistribute(F.linear(x, layer.weight, layer.bias), Shard(-1), self.outputs, group)
+
+    def _embedding(self, layer: Embedding, group: ProcessGroup, input: Tensor) -> Tensor:
+        ids = redistribute(input, self.inputs, Replicate(), group)
+        rows = F.embedding(ids, layer.weight, layer.padding_idx, sparse=layer.sparse)
+        return redistribute(rows, Shard(-1), self.outputs, group)
+
+
+class RowwiseParallel(_OfLayer):
+    """Each process has some of a layer's input features: columns of a Linear's weight (the bias is whole), or words of an Embedding.
+
+    Args:
+        input_layouts: how the input lies: `Shard(-1)` unless given (`Replicate()` of an Embedding), or another one.
+        output_layouts: how the output is to lie: `Replicate()` unless given, or `Shard(dim)`.
+        use_local_output: accepted; tensors are this process's.
+
+    >>> from dynograd.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+    >>> def program():
+    ...     words = parallelize_module(dynograd.nn.Embedding(5, 2), dynograd.distributed.init_device_mesh("cpu", (2,)), RowwiseParallel())
+    ...     return tuple(words.weight.shape), tuple(words(tensor([0, 4, 2])).shape)
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [((2, 2), (3, 2)), ((3, 2), (3, 2))]
+    """
+
+    dims = (1, 0)
+
+    def __init__(
+        self,
+        *,
+        input_layouts: Placement | None = None,
+        output_layouts: Placement | None = None,
+        use_local_output: bool = True,
+    ) -> None:
+        self._given = input_layouts
+        self.inputs = _placement("RowwiseParallel", "input_layouts", input_layouts, Shard(-1))
+        self.outputs = _placement("RowwiseParallel", "output_layouts", output_layouts, Replicate())
+
+    def _linear(self, layer: Linear, group: ProcessGroup, input: Tensor) -> Tensor:
+        x = redistribute(input, self.inputs, Shard(-1), group)
+        y = redistribute(F.linear(x, layer.weight), Partial(), self.outputs, group)
+        if layer.bias is None:
+            return y
+        if isinstance(self.outputs, Replicate):
+            return y + layer.bias
+        if isinstance(self.outputs, Shard) and self.outputs.dim % y.ndim == y.ndim - 1:
+            return y + redistribute(layer.bias, Replicate(), Shard(0), group)
+        return y + entering(layer.bias, group)
+
+    def _embedding(self, layer: Embedding, group: ProcessGroup, input: Tensor) -> Tensor:
+        words = splits_of(layer.weight)[0].own
+        ids = redistribute(input, Replicate() if self._given is None else self.inputs, Replicate(), group)
+        _check_words(layer, ids)
+        here = ((ids >= words.start) & (ids < words.stop)).unsqueeze(-1).to(layer.weight.dtype)
+        padding = layer.padding_idx
+        padding = padding - words.start if padding is not None and words.start <= padding < words.stop else None
+        if words.start == words.stop:
+            rows = here * layer.weight.sum(0)
+        else:
+            places = (ids - words.start).clamp(0, words.stop - words.start - 1)
+            rows = F.embedding(places, layer.weight, padding, sparse=layer.sparse) * here
+        return redistribute(rows, Partial(), self.outputs, group)
+
+
+def _check_words(layer: Embedding, ids: Tensor) -> None:
+    elements = ids.values() if ids.is_nested else ids
+    if elements.numel() and (int(elements.min()) < 0 or int(elements.max()) >= layer.num_embeddings):
+        raise IndexError(
+            f"embedding: an index is outside the {layer.num_embeddings} rows of the table, which go from 0 to {layer.num_embeddings - 1}: "
+            f"{int(elements.min())} to {int(elements.max())}."
+        )
+
+
+class SequenceParallel(ParallelStyle):
+    """A layer that treats each place of a sequence alike (LayerNorm, RMSNorm, Dropout): each process has some places, and all parameters.
+
+    Args:
+        sequence_dim: which dim of input and output is split.
+        use_local_output: accepted; tensors are this process's.
+
+    >>> from dynograd.distributed.tensor.parallel import SequenceParallel, parallelize_module
+    >>> def program():
+    ...     norm = parallelize_module(dynograd.nn.LayerNorm(4), dynograd.distributed.init_device_mesh("cpu", (2,)), SequenceParallel())
+    ...     norm(dynograd.ones(1, 3, 4)).sum().backward()  # three places in each process
+    ...     return norm.bias.grad.tolist()
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [[6.0, 6.0, 6.0, 6.0], [6.0, 6.0, 6.0, 6.0]]
+    """
+
+    def __init__(self, *, sequence_dim: int = 1, use_local_output: bool = True) -> None:
+        self.sequence_dim = sequence_dim
+
+    def apply(self, module: Module, group: ProcessGroup) -> None:
+        def added(gradient: Tensor) -> Tensor:
+            total = gradient.clone()
+            collectives.all_reduce(total, ReduceOp.SUM, group)
+            return total
+
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                parameter.register_hook(added)
+
+
+def _listed(placements: Any) -> list[Placement | None]:
+    return list(placements) if isinstance(placements, (tuple, list)) else [placements]
+
+
+def _moved(
+    values: Any, sources: list[Placement | None], targets: list[Placement | None], group: ProcessGroup
+) -> list[Any]:
+    values = list(values)
+    if len(sources) != len(targets) or len(sources) > len(values):
+        raise ValueError(
+            f"expected as many layouts as tensors, got {len(sources)} and {len(targets)} for {len(values)}; None leaves one alone."
+        )
+    for place, (source, target) in enumerate(zip(sources, targets)):
+        if source is not None and target is not None:
+            values[place] = redistribute(values[place], source, target, group)
+    return values
+
+
+class PrepareModuleInput(ParallelStyle):
+    """Moves a module's inputs from one placement to another.
+
+    Args:
+        input_layouts, desired_input_layouts: how positional inputs lie, and how the module wants them: one, or a tuple; None leaves one alone.
+        input_kwarg_layouts, desired_input_kwarg_layouts: the same of keyword inputs, by name.
+        use_local_output: accepted; tensors are this process's.
+
+    >>> from dynograd.distributed.tensor import Replicate, Shard
+    >>> from dynograd.distributed.tensor.parallel import PrepareModuleInput, parallelize_module
+    >>> def program():
+    ...     style = PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate())
+    ...     layer = parallelize_module(dynograd.nn.Identity(), dynograd.distributed.init_device_mesh("cpu", (2,)), style)
+    ...     return tuple(layer(dynograd.ones(1, 3, 4)).shape)
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [(1, 6, 4), (1, 6, 4)]
+    """
+
+    def __init__(
+        self,
+        *,
+        input_layouts: Any = None,
+        desired_input_layouts: Any = None,
+        input_kwarg_layouts: dict[str, Placement] | None = None,
+        desired_input_kwarg_layouts: dict[str, Placement] | None = None,
+        use_local_output: bool = True,
+    ) -> None:
+        self._sources, self._targets = _listed(input_layouts), _listed(desired_input_layouts)
+        self._of_names, self._to_names = input_kwarg_layouts or {}, desired_input_kwarg_layouts or {}
+        if set(self._of_names) != set(self._to_names):
+            raise ValueError(
+                f"PrepareModuleInput: input_kwarg_layouts has {sorted(self._of_names)}, desired_input_kwarg_layouts {sorted(self._to_names)}; "
+                f"they should have the same names."
+            )
+
+    def apply(self, module: Module, group: ProcessGroup) -> None:
+        def before(
+            module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            named = {
+                name: redistribute(kwargs[name], source, self._to_names[name], group)
+                for name, source in self._of_names.items()
+                if name in kwargs
+            }
+            return tuple(_moved(args, self._sources, self._targets, group)), {**kwargs, **named}
+
+        module.register_forward_pre_hook(before, with_kwargs=True)
+
+
+class PrepareModuleOutput(ParallelStyle):
+    """Moves a module's outputs from one placement to another.
+
+    Args:
+        output_layouts, desired_output_layouts: how outputs lie, and how they are wanted: one, or a tuple; None leaves one alone.
+        use_local_output: accepted; tensors are this process's.
+
+    >>> from dynograd.distributed.tensor import Replicate, Shard
+    >>> from dynograd.distributed.tensor.parallel import PrepareModuleOutput, parallelize_module
+    >>> def program():
+    ...     style = PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=Shard(0))
+    ...     layer = parallelize_module(dynograd.nn.Identity(), dynograd.distributed.init_device_mesh("cpu", (2,)), style)
+    ...     return layer(tensor([1.0, 2.0, 3.0])).tolist()
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [[1.0], [2.0, 3.0]]
+    """
+
+    def __init__(self, *, output_layouts: Any, desired_output_layouts: Any, use_local_output: bool = True) -> None:
+        self._sources, self._targets = _listed(output_layouts), _listed(desired_output_layouts)
+
+    def apply(self, module: Module, group: ProcessGroup) -> None:
+        def behind(module: Module, args: object, output: Any) -> Any:
+            if isinstance(output, (tuple, list)):
+                return type(output)(_moved(output, self._sources, self._targets, group))
+            return _moved([output], self._sources, self._targets, group)[0]
+
+        module.register_forward_hook(behind)
+
+
+class PrepareModuleInputOutput(ParallelStyle):
+    """`PrepareModuleInput` and `PrepareModuleOutput` of one module.
+
+    Args:
+        input_layouts, desired_input_layouts, input_kwarg_layouts, desired_input_kwarg_layouts: as of `PrepareModuleInput`.
+        output_layouts, desired_output_layouts: as of `PrepareModuleOutput`.
+        use_local_input, use_local_output: accepted; tensors are this process's.
+
+    >>> from dynograd.distributed.tensor import Replicate, Shard
+    >>> from dynograd.distributed.tensor.parallel import PrepareModuleInputOutput, parallelize_module
+    >>> def program():
+    ...     style = PrepareModuleInputOutput(
+    ...         input_layouts=Shard(0), desired_input_layouts=Replicate(), output_layouts=Replicate(), desired_output_layouts=Shard(0)
+    ...     )
+    ...     layer = parallelize_module(dynograd.nn.Identity(), dynograd.distributed.init_device_mesh("cpu", (2,)), style)
+    ...     return layer(tensor([float(dynograd.distributed.get_rank())])).tolist()
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [[0.0], [1.0]]
+    """
+
+    def __init__(
+        self,
+        *,
+        input_layouts: Any = None,
+        desired_input_layouts: Any = None,
+        input_kwarg_layouts: dict[str, Placement] | None = None,
+        desired_input_kwarg_layouts: dict[str, Placement] | None = None,
+        use_local_input: bool = False,
+        output_layouts: Any,
+        desired_output_layouts: Any,
+        use_local_output: bool = True,
+    ) -> None:
+        self._input = PrepareModuleInput(
+            input_layouts=input_layouts,
+            desired_input_layouts=desired_input_layouts,
+            input_kwarg_layouts=input_kwarg_layouts,
+            desired_input_kwarg_layouts=desired_input_kwarg_layouts,
+        )
+        self._output = PrepareModuleOutput(output_layouts=output_layouts, desired_output_layouts=desired_output_layouts)
+
+    def apply(self, module: Module, group: ProcessGroup) -> None:
+        self._input.apply(module, group)
+        self._output.apply(module, group)
