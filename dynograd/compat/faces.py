@@ -35,6 +35,8 @@ distributed.tensor.device_mesh    distributed.meshes DeviceMesh init_device_mesh
 distributed.tensor.parallel       nn.sharding.tensor_parallel ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel SequenceParallel parallelize_module
 distributed.tensor.parallel.api   nn.sharding.tensor_parallel parallelize_module
 distributed.tensor.parallel.style nn.sharding.tensor_parallel ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel SequenceParallel
+distributed.fsdp                  nn.sharding.fully_sharded FSDPModule UnshardHandle fully_shard
+distributed._composable.fsdp      nn.sharding.fully_sharded FSDPModule fully_shard
 distributed.optim                 optim              ZeroRedundancyOptimizer
 distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
 distributions.beta                distributions      Beta

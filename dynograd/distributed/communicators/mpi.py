@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.distributed.communicators.exposed import Exposed, Mapped, Remote
 from dynograd.distributed.communicators.protocol import Communicator, Message
 from dynograd.distributed.communicators.windows import Windows
 from dynograd.distributed.reductions import ReduceOp
@@ -100,6 +101,7 @@ class Mpi(Communicator):
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self._windows: Windows | None = None
         self._window: Any = None
+        self._exposed: list[Any] = []  # their memory is parameters', which outlive the group: they are not freed
         self._is_one_host = all(place is not None for place in watch.places)
 
     def begin(self, call: str, line: str) -> None:
@@ -199,6 +201,22 @@ class Mpi(Communicator):
         self.barrier()
         return Windows(memories, self.rank, window.Sync, self.watch.wait)
 
+    def expose(self, count: int, dtype: np.dtype) -> Exposed:
+        from mpi4py import MPI
+
+        size = count * dtype.itemsize
+        if self._is_one_host:
+            window = MPI.Win.Allocate_shared(size, 1, comm=self.comm)
+            arrays = [_numbers(window.Shared_query(place)[0], dtype) for place in range(self.size)]
+            exposed: Exposed = Mapped(arrays, self.rank, window)
+        else:
+            window = MPI.Win.Allocate(size, 1, comm=self.comm)
+            exposed = Remote(_numbers(window.tomemory(), dtype), self.rank, window)
+        exposed.array[...] = 0
+        window.Lock_all()
+        self._exposed.append(window)
+        return exposed
+
     def split(self, ranks: Sequence[int]) -> Communicator | None:
         from mpi4py import MPI
 
@@ -215,4 +233,11 @@ class Mpi(Communicator):
             self._window.Unlock_all()
             self._window.Free()
             self._window = None
+        for window in self._exposed:
+            window.Unlock_all()
+        self._exposed.clear()
         self.comm.Free()
+
+
+def _numbers(memory: Any, dtype: np.dtype) -> np.ndarray:
+    return np.frombuffer(memory, np.uint8).view(dtype) if len(memory) else np.empty(0, dtype)
