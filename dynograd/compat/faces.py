@@ -37,6 +37,7 @@ distributed.tensor.parallel.api   nn.sharding.tensor_parallel parallelize_module
 distributed.tensor.parallel.style nn.sharding.tensor_parallel ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel SequenceParallel
 distributed.fsdp                  nn.sharding.fully_sharded FSDPModule UnshardHandle fully_shard
 distributed._composable.fsdp      nn.sharding.fully_sharded FSDPModule fully_shard
+distributed.checkpoint.state_dict nn.sharding.states StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict set_optimizer_state_dict set_state_dict
 distributed.optim                 optim              ZeroRedundancyOptimizer
 distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
 distributions.beta                distributions      Beta

@@ -66,6 +66,17 @@ def test_collectives_over_mpi(ranks):
     assert re.fullmatch(r"\d+ cases\n", done.stdout)
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("where", ["here", "remote"])
+def test_divided_models_over_mpi(ranks, where):
+    done = run(ROOT / "tests/distributed/mpi_training.py", where, ranks=ranks, watch=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = re.fullmatch(r"layers kept (\S+) and (\S+), at most (\S+) and (\S+)\n", done.stdout)
+    whole, part, most_of_whole, most_of_part = map(float, figures.groups())
+    assert part < whole / ranks * 1.1 + 0.5  # parameters, gradients and two states
+    assert most_of_part < most_of_whole / ranks + 5  # and some layers that are whole
+
+
 def test_ranks_know_who_they_are_and_their_lines_are_marked(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     done = run(tmp_path / "train.py", "well", watch=60)

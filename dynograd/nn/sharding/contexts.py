@@ -32,6 +32,7 @@ class Unit:
     def __init__(self, module: Any, flats: list[Flat], context: Context, is_released: bool) -> None:
         self.module, self.flats, self.context, self.is_released = module, flats, context, is_released
         self.depth = 0
+        self.is_in_backward = False
 
     def enter(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A forward pass begins."""
@@ -39,7 +40,7 @@ class Unit:
 
     def leave(self, *call: Any) -> None:
         """A forward pass has ended, well or not."""
-        self.context.leave(self)
+        self.context.leave(self, call[-1])
 
 
 def _note(unit: Unit, flat: Flat, piece: Piece, whole: Tensor) -> None:
@@ -151,7 +152,7 @@ class Context:
         """Parts have been written: the next forward pass waits for all processes."""
         self._is_stale = True
 
-    def leave(self, unit: Unit) -> None:
+    def leave(self, unit: Unit, output: Any) -> None:
         """A forward pass of a module has ended: the parts are in their places again."""
         self._depth -= 1
         unit.depth -= 1
@@ -160,10 +161,16 @@ class Context:
         hooks = self._hooks.pop()
         if hooks is not None:
             hooks.__exit__()
+        if unit.is_in_backward:  # called again by a checkpoint
+            return
         for flat in unit.flats:
             flat.install(False)
             if unit.is_released or not MODES.grad:
                 flat.release()
+        if MODES.grad:
+            for x in _tensors_in(output):
+                if x.requires_grad and not x.is_leaf:
+                    x.register_hook(lambda gradient: self._begin_backward(unit))
 
     def _count(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
         if callable(self.average):
@@ -205,28 +212,41 @@ class Context:
 
     # --- backward ------------------------------------------------------------------------------------------------------
 
+    def _begin_backward(self, unit: Unit) -> None:
+        """A gradient comes to what a module has given: its parameters are there, also for checkpoints that call layers again."""
+        if MODES.task is None or MODES.task.gives or unit.is_in_backward:
+            return
+        unit.is_in_backward = True
+        for flat in unit.flats:
+            flat.gather()
+            flat.install(True)
+        self.read_ahead_of(unit, -1)
+        self._note(MODES.task)
+
+    def _note(self, task: Any) -> None:
+        """A backward pass has come to the model: it will be told of its end."""
+        if task is self._task:
+            return
+        self._task = task
+        if self.is_on:
+            self._begin(task)
+        else:
+            task.at_end.append(self._end_alone)
+
     def has_gradient(self, flat: Flat, piece: Piece) -> None:
         """One of a flat's parameters has its gradient."""
-        if not self.is_on:
-            self._release_at_end()
-            return
-        if MODES.task is not self._task:
-            self._begin(MODES.task)
-        if piece.is_counted:
+        self._note(MODES.task)
+        if not self.is_on or piece.is_counted:
             return
         piece.is_counted = True
         flat.missing -= 1
         if flat.missing == 0:
             self._ready.append(self.flats.index(flat))
+            flat.install(False)
             flat.release()
             while self._next < len(self.flats) and self.flats[self._next].missing <= 0:
                 self._new += self.flats[self._next].reduce(self._scale)
                 self._next += 1
-
-    def _release_at_end(self) -> None:
-        if MODES.task is not self._task:
-            self._task = MODES.task
-            self._task.at_end.append(self._end_alone)
 
     def _end_alone(self) -> None:
         self._task = None
@@ -234,11 +254,12 @@ class Context:
 
     def _release(self) -> None:
         for unit in self.units:
+            unit.is_in_backward = False
             for flat in unit.flats:
+                flat.install(False)
                 flat.release()
 
     def _begin(self, task: Any) -> None:
-        self._task = task
         self._next, self._ready, self._scale, self._new = 0, [], None, []
         for flat in self.flats:
             flat.missing = len(flat.pieces)
@@ -278,6 +299,14 @@ class Context:
         self.group.run("order of gradients", lambda communicator: communicator.broadcast(order, 0))
         self.flats = [self.flats[place] for place in order]
         self._is_ordered = True
+
+
+def _tensors_in(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [x for part in value for x in _tensors_in(part)] if isinstance(value, (tuple, list)) else []
 
 
 def _unpack(packed: Any) -> Tensor:

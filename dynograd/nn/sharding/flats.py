@@ -81,6 +81,7 @@ class Flat:
         piece.shard = Parameter(wrap(memory), self.requires_grad)
         piece.whole = Parameter(wrap(self._nothing(piece.shape)), self.requires_grad)
         add_split(piece.shard, parameter, split)
+        parameter._is_divided = True  # type: ignore[attr-defined]
         for module, name in places:
             module._parameters[name] = piece.shard
         return piece

@@ -169,6 +169,10 @@ def fully_shard(
     places: dict[Parameter, list[tuple[Module, str]]] = {}
     for part in module.modules():
         for name, parameter in part._parameters.items():
+            if getattr(parameter, "_is_divided", False):
+                raise ValueError(
+                    f"fully_shard: {type(part).__name__}.{name} is a parameter of a divided module, too. Divide the module that has both."
+                )
             if parameter is not None and parameter not in left_out and parameter not in wholes:
                 places.setdefault(parameter, []).append((part, name))
     by_kind: dict[Any, list[tuple[Parameter, list[tuple[Module, str]]]]] = {}
