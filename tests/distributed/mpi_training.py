@@ -1,16 +1,18 @@
-"""What each process of `test_mpi.py` trains: divided models beside whole ones, and how much memory a process needs."""
+"""What each process of `test_mpi.py` trains: divided models beside whole ones, and how much memory a process keeps."""
 
+import gc
 import sys
-import tracemalloc
+from pathlib import Path
 
 import numpy as np
 
 import dynograd
 from dynograd import distributed, nn
 from dynograd.distributed.device_mesh import init_device_mesh
+from dynograd.distributed.fsdp import fully_shard
 from tests.distributed import test_fully_sharded, test_tensor_parallel
 
-LAYERS, SIZE = 16, 256
+LAYERS, SIZE = 12, 1024
 
 
 def _compare(what, results, references):
@@ -38,32 +40,46 @@ def trained():
     return [f"rank {rank} of {size}: {text}" for text in wrong]
 
 
+def own_bytes():
+    """Memory of this process that it shares with none."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
 def memory(divide):
-    """Bytes of a model, its gradients and its optimizer's states, and the most that a step needs, in layers."""
-    tracemalloc.start()
-    model = nn.Sequential(*[nn.Linear(SIZE, SIZE, bias=False) for _ in range(LAYERS)])
+    """What a model, its gradients and the states of its optimizer take, in layers."""
+    model = nn.Sequential(*[nn.Linear(SIZE, SIZE, bias=False) for _ in range(2)])
+    before = own_bytes()
+    layers = []
+    for _ in range(LAYERS):
+        layers.append(nn.Linear(SIZE, SIZE, bias=False))
+        if divide:
+            fully_shard(layers[-1], prefetch=False)
+    model = nn.Sequential(*layers)
     if divide:
-        test_fully_sharded._divided(model)
+        fully_shard(model, prefetch=False)
     optimizer = dynograd.optim.AdamW(model.parameters())
-    for step in range(3):
-        if step == 2:
-            tracemalloc.reset_peak()
+    for _ in range(2):
         model(dynograd.ones(2, SIZE)).square().sum().backward()
         optimizer.step()
-    kept, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    if divide:  # the parts of parameters lie in memory that is shared, which is not counted
-        shared = sum(parameter.numel() for parameter in model.parameters()) * 4
-        kept, peak = kept + shared, peak + shared
-    return kept / (4 * SIZE * SIZE), peak / (4 * SIZE * SIZE)
+    gc.collect()
+    taken = own_bytes() - before
+    if divide:  # the parts lie in memory that others see
+        taken += 4 * sum(parameter.numel() for parameter in model.parameters())
+    return taken / (4 * SIZE * SIZE)
 
 
 if __name__ == "__main__":
     distributed.init_process_group()
     if "remote" in sys.argv:  # as on several hosts: by messages, and reads of remote memory
         distributed.group.WORLD.communicator._is_one_host = False
+    if sys.argv[1] == "memory":
+        taken = memory(sys.argv[2] == "part")
+        if distributed.get_rank() == 0:
+            print(taken)
+        distributed.destroy_process_group()
+        sys.exit()
     failures = trained()
-    whole, part = memory(False), memory(True)
     gathered = [None] * distributed.get_world_size()
     distributed.all_gather_object(gathered, failures)
     rank = distributed.get_rank()
@@ -71,4 +87,4 @@ if __name__ == "__main__":
     if any(gathered):
         sys.exit("\n".join(text for texts in gathered for text in texts))
     if rank == 0:
-        print("layers kept %.1f and %.1f, at most %.1f and %.1f" % (whole[0], part[0], whole[1], part[1]))
+        print("done")

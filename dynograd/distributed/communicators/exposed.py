@@ -39,26 +39,21 @@ class Mapped(Exposed):
     Args:
         arrays: of all processes, by rank.
         rank: of this one.
-        window: of MPI, whose memory it is; None for threads.
     """
 
-    def __init__(self, arrays: Sequence[np.ndarray], rank: int, window: Any = None) -> None:
+    def __init__(self, arrays: Sequence[np.ndarray], rank: int) -> None:
         super().__init__(arrays[rank])
-        self._arrays, self._window = list(arrays), window
+        self._arrays = list(arrays)
 
     def read(self, rank: int, out: np.ndarray) -> None:
         out[...] = self._arrays[rank]
-
-    def publish(self) -> None:
-        if self._window is not None:
-            self._window.Sync()
 
 
 class Remote(Exposed):
     """Memories on several machines, read by MPI.
 
     Args:
-        array: this process's, in the window.
+        array: this process's, on which the window is.
         rank: of this process.
         window: of MPI.
     """
