@@ -71,6 +71,14 @@ def lengths(torch):
 
 
 def blocks(torch, layers, features, batch, *times):
+    """Its training, on a batch of each of the times."""
+    return training(
+        torch, gpt_model(torch, layers, features, batch, max(times)), torch.optim.AdamW, BYTES, batch, *times
+    )
+
+
+def gpt_model(torch, layers, features, batch, longest):
+    """Layers of attention over bytes, as in GPT-2."""
     nn = torch.nn
     functional = nn.functional
 
@@ -95,7 +103,7 @@ def blocks(torch, layers, features, batch, *times):
         def __init__(self):
             super().__init__()
             self.embedding = nn.Embedding(BYTES, features)
-            self.positions = nn.Parameter(torch.zeros(max(times), features))
+            self.positions = nn.Parameter(torch.zeros(longest, features))
             self.layers = nn.Sequential(*[Layer() for _ in range(layers)])
             self.norm = nn.LayerNorm(features)
             self.linear = nn.Linear(features, BYTES, bias=False)
@@ -103,4 +111,4 @@ def blocks(torch, layers, features, batch, *times):
         def forward(self, x):
             return self.linear(self.norm(self.layers(self.embedding(x) + self.positions[: x.shape[1]])))
 
-    return training(torch, Model(), torch.optim.AdamW, BYTES, batch, *times)
+    return Model()

@@ -24,8 +24,8 @@ def sequences(random):
     return tokens, lengths, random.integers(0, CLASSES, BATCH)
 
 
-def training(torch, kind, hidden, bidirectional, form):
-    """Embedding, one recurrent layer, Linear, cross_entropy, Adam."""
+def classifier(torch, kind, hidden, bidirectional, form):
+    """Embedding, one recurrent layer, Linear; `forward` packs or pads."""
     nn = torch.nn
     rnn = nn.utils.rnn
 
@@ -49,14 +49,21 @@ def training(torch, kind, hidden, bidirectional, form):
             mask = (torch.arange(tokens.shape[1])[None, :] < lengths[:, None]).unsqueeze(-1)
             return self.linear((output * mask).sum(1) / lengths.unsqueeze(1))
 
-    model = Model()
+        forward = {"packed": packed, "padded": padded}[form]
+
+    return Model()
+
+
+def training(torch, kind, hidden, bidirectional, form):
+    """A classifier with cross_entropy and Adam."""
+    nn = torch.nn
+    model = classifier(torch, kind, hidden, bidirectional, form)
     fill(torch, model)
-    scores = getattr(model, form)
     random = generator(11)
     batches = [[torch.from_numpy(part) for part in sequences(random)] for _ in range(BATCHES)]
 
     def loss_of(tokens, lengths, labels):
-        return nn.functional.cross_entropy(scores(tokens, lengths), labels)
+        return nn.functional.cross_entropy(model(tokens, lengths), labels)
 
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     return train_on(batches, loss_of, optimizer, model.parameters())

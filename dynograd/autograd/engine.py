@@ -80,13 +80,21 @@ def run_backward(
     task = MODES.task = Task(seen, targets is not None, grads)
     try:
         if targets is None:
+            arrivals = sorted(leaves.items(), key=_by_second)  # the first one to arrive stands last
+            order.append(_End)
             if notes is None:
-                order.append(_End)
-                _visit(order, grads, retain_graph, create_graph, leaves=sorted(leaves.items(), key=_by_second))
+                _visit(order, grads, retain_graph, create_graph, leaves=arrivals)
             else:
-                _visit(order, grads, retain_graph, create_graph, notes=notes)
+                waiting = list(arrivals)
+                try:
+                    _visit(order, grads, retain_graph, create_graph, leaves=waiting, notes=notes)
+                except BaseException:  # of what is not recorded leaves have what they would have had
+                    for leaf, _ in reversed(arrivals[len(waiting) :]):
+                        if leaf in grads:
+                            leaf.accumulate_grad(_whole(grads.pop(leaf)))
+                    raise
                 task.edges = frozenset(leaves)
-                for leaf in leaves:
+                for leaf, _ in reversed(arrivals):
                     g = grads.pop(leaf, None)
                     if g is not None:
                         notes.accumulate(leaf, g)
@@ -129,6 +137,10 @@ class Task:
                 g.so_far()
 
 
+def _whole(g: object) -> object:
+    return g.dense() if type(g) is DeferredSum else g
+
+
 class _End:
     """What stands behind the last node of a pass."""
 
@@ -149,7 +161,7 @@ def _visit(
     """Runs the nodes in order and drops what each has saved as soon as its rule has run.
 
     Each of `leaves` is given its gradient when the last node that sends to it has run: code that waits for it (a hook, an optimizer step,
-    processes that add theirs) works while the pass goes on.
+    processes that add theirs) works while the pass goes on. With `notes` it is only taken from the list.
     """
     pop, get = grads.pop, grads.get
     observer = _Observed() if MODES.anomaly or observers else None
@@ -160,7 +172,7 @@ def _visit(
     for node in order:
         while leaves and node.seq < due:
             leaf = leaves.pop()[0]
-            g = pop(leaf, None)
+            g = pop(leaf, None) if notes is None else None
             if g is not None:
                 leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
             due = leaves[-1][1] if leaves else _ALWAYS

@@ -61,7 +61,8 @@ def main(arguments: list[str]) -> None:
 
 def _raised(show: Callable[..., object], kind: type, error: BaseException, traceback: TracebackType | None) -> None:
     starting.failed(error)
-    show(kind, error, _behind(traceback))
+    error.__traceback__ = _behind(traceback)
+    show(kind, error, error.__traceback__)
     _end_all(1)
 
 

@@ -17,6 +17,7 @@ from dynograd.distributed.reducer import Reducer
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.synchronizing import broadcast_tensors, count_of, synchronize
 from dynograd.nn.module import Module
+from dynograd.tensor.tensor import Tensor
 
 __path__: list[str] = []  # PyTorch has modules below it (`compat.faces`)
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
@@ -76,12 +77,17 @@ class _Shadow(JoinHook):
     def __init__(self, model: DistributedDataParallel, divides_by_all: bool) -> None:
         self._model, self._divides_by_all = model, divides_by_all
         model._divides_by_all = divides_by_all
+        self._gradients: list[tuple[Tensor, Tensor | None]] = []  # its own, before those of the others
 
     def main_hook(self) -> None:
+        if not self._gradients:
+            self._gradients = [(parameter, parameter.grad) for parameter in self._model.module.parameters()]
         self._model._shadow()
 
     def post_hook(self, is_last_joiner: bool) -> None:
         self._model._end_join(is_last_joiner)
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
 
 
 class DistributedDataParallel(Module, Joinable):

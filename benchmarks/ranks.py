@@ -1,0 +1,193 @@
+"""Several processes: collectives and steps of DistributedDataParallel, dynograd over MPI beside torch over gloo.
+
+`python -m benchmarks.ranks [--ranks 2] [--rounds 3] [--markdown]` starts each library's processes in turns, one thread each, and prints medians. `alone` is the
+same step in all processes at once without a group: what the others take of the machine is not counted as communication.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy
+
+from benchmarks.rows.dynamic import forest, tree_model
+from benchmarks.rows.language import FEATURES, LAYERS, TIME, gpt_model
+from benchmarks.rows.mlp import BATCH, CLASSES, network
+from benchmarks.rows.varlen import classifier, sequences
+from benchmarks.sides import ROOT, environment
+from benchmarks.workload import fill, generator, normal
+
+__all__ = ["main"]
+
+SIZES = {"4 KiB": 1 << 10, "64 KiB": 1 << 14, "1 MiB": 1 << 18, "25 MiB": 25 << 18, "100 MiB": 25 << 20}  # of float32
+TREES = 25
+_RESULT = "benchmarks.ranks: "
+
+
+# ---------------------------------------------------------------- in each process
+
+
+def _timed(distributed, step, seconds=0.5, least=5):
+    """Milliseconds of `step`, which all processes begin together: the median."""
+    times, end = [], None
+    for _ in range(3):
+        step()
+    while end is None or len(times) < end:
+        distributed.barrier()
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+        if end is None:  # as often in all processes
+            count = [max(least, int(seconds / max(times[0], 1e-6)))]
+            distributed.broadcast_object_list(count, 0)
+            end = min(count[0], 400)
+    return statistics.median(times) * 1e3
+
+
+def _steps(torch, rank):
+    """Models, what they are called with, and their losses, by name."""
+    cross_entropy = torch.nn.functional.cross_entropy
+    random = generator(3 + rank)
+    x, y = torch.from_numpy(normal(random, BATCH, 784)), torch.from_numpy(random.integers(0, CLASSES, BATCH))
+    yield "MLP 784-256-128-10", network(torch, 784, 256, 128, CLASSES), (x,), lambda scores: cross_entropy(scores, y)
+    text = torch.from_numpy(random.integers(0, 256, (8, TIME + 1)))
+    following = text[:, 1:].flatten()
+    gpt = gpt_model(torch, LAYERS, FEATURES, 8, TIME)
+    yield "GPT of 256", gpt, (text[:, :-1],), lambda scores: cross_entropy(scores.flatten(0, 1), following)
+    tokens, lengths, labels = (torch.from_numpy(part) for part in sequences(random))
+    bilstm = classifier(torch, torch.nn.LSTM, 128, True, "packed")
+    yield "BiLSTM, 5 to 200 words", bilstm, (tokens, lengths), lambda scores: cross_entropy(scores, labels)
+
+
+def _trees(torch):
+    """The mean loss over trees, batched by op."""
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = tree_model(torch, False)
+
+        def forward(self, examples):
+            label = torch.tensor(1)
+            with torch.autobatch():
+                return sum(torch.nn.functional.cross_entropy(self.model(tree), label) for tree in examples) / len(
+                    examples
+                )
+
+    return Loss()
+
+
+def _training(torch, model, inputs, loss_of):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step():
+        optimizer.zero_grad()
+        loss_of(model(*inputs)).backward()
+        optimizer.step()
+
+    return step
+
+
+def measure(torch, distributed, has_trees):
+    """All figures of this library's processes."""
+    rank, figures = distributed.get_rank(), {}
+    if distributed.get_world_size() > 1:
+        for name, count in SIZES.items():
+            numbers = torch.from_numpy(numpy.full(count, 1e-30, numpy.float32))
+            figures[f"all_reduce of {name}"] = _timed(distributed, functools.partial(distributed.all_reduce, numbers))
+        for name, model, inputs, loss_of in _steps(torch, rank):
+            fill(torch, model)
+            figures[f"{name}: alone"] = _timed(distributed, _training(torch, model, inputs, loss_of), 1.0)
+            fill(torch, model)
+            wrapped = torch.nn.parallel.DistributedDataParallel(model)
+            figures[f"{name}: step"] = _timed(distributed, _training(torch, wrapped, inputs, loss_of), 1.0)
+    if has_trees:
+        model = _trees(torch)
+        fill(torch, model)
+        wrapped = torch.nn.parallel.DistributedDataParallel(model)
+        step = _training(torch, wrapped, (forest(TREES),), lambda loss: loss)
+        figures[f"{TREES} trees by ops, in each process"] = _timed(distributed, step, 2.0)
+    return figures
+
+
+def _as_process(library):
+    torch = importlib.import_module(library)
+    distributed = importlib.import_module(f"{library}.distributed")
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    figures = measure(torch, distributed, library == "dynograd")
+    if distributed.get_rank() == 0:
+        print(_RESULT + json.dumps(figures), flush=True)
+    distributed.destroy_process_group()
+
+
+# ---------------------------------------------------------------- the one that compares
+
+
+def _job(library, ranks):
+    module = {"dynograd": "dynograd.run", "torch": "torch.distributed.run"}[library]
+    command = [
+        sys.executable,
+        "-m",
+        module,
+        f"--nproc-per-node={ranks}",
+        "-m",
+        "benchmarks.ranks",
+        "--process",
+        library,
+    ]
+    done = subprocess.run(command, cwd=ROOT, env=environment(1), capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(_RESULT)]
+    if done.returncode or not lines:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(lines[-1].removeprefix(_RESULT))
+
+
+def _medians(rounds):
+    return {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser("python -m benchmarks.ranks", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peer", default="torch", help="torch, or none")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--process", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.process:
+        _as_process(options.process)
+        return
+    sides = ["dynograd"] + ["torch"] * (options.peer != "none")
+    rounds = {side: [] for side in sides}
+    single = []
+    for _ in range(options.rounds):
+        for side in sides:
+            rounds[side].append(_job(side, options.ranks))
+        single.append(_job("dynograd", 1))
+    table = {side: _medians(figures) for side, figures in rounds.items()}
+    trees = f"{TREES} trees by ops, in each process"
+    lines = [("", *(f"{side}, ms" for side in sides), "torch / dynograd")]
+    for name in table["dynograd"]:
+        values = [table[side].get(name) for side in sides]
+        ratio = f"{values[1] / values[0]:.2f}" if len(values) > 1 and values[1] else ""
+        lines.append((name, *("" if value is None else f"{value:.3g}" for value in values), ratio))
+    gain = options.ranks * _medians(single)[trees] / table["dynograd"][trees]
+    lines.append((f"trees a second, of one process: {gain:.2f} times", *[""] * (len(sides) + 1)))
+    if options.markdown:
+        lines.insert(1, ("---",) * (len(sides) + 2))
+        print("\n".join("| " + " | ".join(line) + " |" for line in lines))
+    else:
+        print("\n".join(f"{line[0]:45}" + "".join(f"{text:>18}" for text in line[1:]) for line in lines))
+
+
+if __name__ == "__main__":
+    main()
