@@ -195,14 +195,25 @@ def test_micro_batches_travel_once():
             np.testing.assert_allclose(gradient, reference, rtol=1e-12)
 
 
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 4)
+
+    def forward(self, x):
+        return x + self.table((x.detach()[:, 0] * 50).long() % 9)
+
+
 def test_parts_over_one_dim_of_a_mesh_and_columns_over_the_other():
     def trained(size):
         dynograd.manual_seed(0)
-        model = nn.Sequential(nn.Linear(4, 7), nn.GELU(), nn.Linear(7, 4)).double()
+        model = nn.Sequential(nn.Linear(4, 7), nn.GELU(), nn.Linear(7, 4), Words()).double()
         rank = 0
         if size > 1:
             mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-            parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+            parallelize_module(
+                model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel(), "3.table": RowwiseParallel()}
+            )
             fully_shard(model, mesh=mesh["dp"])
             rank, size = mesh.get_local_rank("dp"), 2
         optimizer = dynograd.optim.Adam(model.parameters(), lr=0.1)

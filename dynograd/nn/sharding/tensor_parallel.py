@@ -118,13 +118,14 @@ class ParallelStyle(abc.ABC):
         """
 
 
-def _split(module: Module, name: str, dim: int, group: ProcessGroup) -> None:
-    """A parameter becomes this process's part of it."""
+def _split(module: Module, name: str, dim: int, group: ProcessGroup) -> slice:
+    """A parameter becomes this process's part of it, which is given."""
     whole = module._parameters[name]
     split = along(group, tuple(whole.shape), dim)
     part = Parameter(split.cut(whole), whole.requires_grad)
     add_split(part, whole, split)
     module.register_parameter(name, part)
+    return split.own
 
 
 def _placement(who: str, name: str, placement: Placement | None, default: Placement) -> Placement:
@@ -154,8 +155,8 @@ class _OfLayer(ParallelStyle):
                     f"{type(self).__name__}: an Embedding with max_norm or scale_grad_by_freq looks at whole rows and batches, and is not "
                     f"split. Leave these options out."
                 )
-            _split(module, "weight", self.dims[1], group)
-            Module.__setattr__(module, "forward", functools.partial(self._embedding, module, group))
+            own = _split(module, "weight", self.dims[1], group)
+            Module.__setattr__(module, "forward", functools.partial(self._embedding, module, group, own))
         else:
             raise NotImplementedError(
                 f"{type(self).__name__}: splits Linear and Embedding, got {type(module).__name__}. Name the layers in the plan."
@@ -165,7 +166,7 @@ class _OfLayer(ParallelStyle):
     def _linear(self, layer: Linear, group: ProcessGroup, input: Tensor) -> Tensor: ...
 
     @abc.abstractmethod
-    def _embedding(self, layer: Embedding, group: ProcessGroup, input: Tensor) -> Tensor: ...
+    def _embedding(self, layer: Embedding, group: ProcessGroup, own: slice, input: Tensor) -> Tensor: ...
 
 
 class ColwiseParallel(_OfLayer):
@@ -200,7 +201,7 @@ class ColwiseParallel(_OfLayer):
         x = redistribute(input, self.inputs, Replicate(), group, enters=True)
         return redistribute(F.linear(x, layer.weight, layer.bias), Shard(-1), self.outputs, group)
 
-    def _embedding(self, layer: Embedding, group: ProcessGroup, input: Tensor) -> Tensor:
+    def _embedding(self, layer: Embedding, group: ProcessGroup, own: slice, input: Tensor) -> Tensor:
         ids = redistribute(input, self.inputs, Replicate(), group)
         rows = F.embedding(ids, layer.weight, layer.padding_idx, sparse=layer.sparse)
         return redistribute(rows, Shard(-1), self.outputs, group)
@@ -246,17 +247,16 @@ class RowwiseParallel(_OfLayer):
             return y + redistribute(layer.bias, Replicate(), Shard(0), group)
         return y + entering(layer.bias, group)
 
-    def _embedding(self, layer: Embedding, group: ProcessGroup, input: Tensor) -> Tensor:
-        words = splits_of(layer.weight)[0].own
+    def _embedding(self, layer: Embedding, group: ProcessGroup, own: slice, input: Tensor) -> Tensor:
         ids = redistribute(input, Replicate() if self._given is None else self.inputs, Replicate(), group)
         _check_words(layer, ids)
-        here = ((ids >= words.start) & (ids < words.stop)).unsqueeze(-1).to(layer.weight.dtype)
+        here = ((ids >= own.start) & (ids < own.stop)).unsqueeze(-1).to(layer.weight.dtype)
         padding = layer.padding_idx
-        padding = padding - words.start if padding is not None and words.start <= padding < words.stop else None
-        if words.start == words.stop:
+        padding = padding - own.start if padding is not None and own.start <= padding < own.stop else None
+        if own.start == own.stop:
             rows = here * layer.weight.sum(0)
         else:
-            places = (ids - words.start).clamp(0, words.stop - words.start - 1)
+            places = (ids - own.start).clamp(0, own.stop - own.start - 1)
             rows = F.embedding(places, layer.weight, padding, sparse=layer.sparse) * here
         return redistribute(rows, Partial(), self.outputs, group)
 
