@@ -17,6 +17,9 @@ from dynograd.tensor.tensor import Tensor, wrap
 __all__ = ["Split", "along", "add_split", "part_of_whole", "splits_of", "whole_of"]
 
 
+_NAME = "_splits"
+
+
 @dataclass(frozen=True)
 class Split:
     """One way of splitting a tensor among the processes of a group.
@@ -67,12 +70,12 @@ def along(group: ProcessGroup, shape: tuple[int, ...], dim: int) -> Split:
 
 def splits_of(parameter: Tensor) -> tuple[Split, ...]:
     """How a parameter has been split, the first way first; () for a whole one."""
-    return getattr(parameter, "_splits", ())
+    return getattr(parameter, _NAME, ())
 
 
 def add_split(parameter: Tensor, before: Tensor, split: Split) -> None:
     """Notes that `parameter` is the part of `before` that `split` says."""
-    parameter._splits = (*splits_of(before), split)  # type: ignore[attr-defined]
+    setattr(parameter, _NAME, (*splits_of(before), split))
 
 
 def whole_of(part: Tensor, splits: tuple[Split, ...]) -> Tensor:

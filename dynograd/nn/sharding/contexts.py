@@ -13,8 +13,9 @@ from dynograd.distributed.process_groups import ProcessGroup
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.synchronizing import count_of
 from dynograd.nn.sharding.flats import Flat, Piece
+from dynograd.nn.sharding.saved_places import Place, tensors_in, unpack
 from dynograd.tensor.graphs import active_hooks, saved_tensors_hooks
-from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Context", "Unit"]
 
@@ -46,23 +47,6 @@ class Unit:
 def _note(unit: Unit, flat: Flat, piece: Piece, whole: Tensor) -> None:
     piece.is_used = True
     unit.context.has_gradient(flat, piece)
-
-
-class _Place:
-    """In place of a saved array: where it lies in a flat."""
-
-    __slots__ = ("flat", "offset", "shape", "strides", "unit")
-
-    def __init__(self, unit: Unit, flat: Flat, array: np.ndarray, offset: int) -> None:
-        self.unit, self.flat, self.offset = unit, flat, offset
-        self.shape, self.strides = array.shape, array.strides
-
-    def tensor(self) -> Tensor:
-        is_new = self.flat.memory is None
-        memory = self.flat.gather()
-        if is_new:
-            self.unit.context.read_ahead_of(self.unit, -1)
-        return wrap(np.ndarray(self.shape, memory.dtype, memory, self.offset, self.strides))
 
 
 class Context:
@@ -124,7 +108,7 @@ class Context:
 
     def _watch(self, outer: saved_tensors_hooks | None) -> saved_tensors_hooks:
         """From now on what ops save of a whole is a place in it; the rest goes on to the hooks that were there before."""
-        hooks = saved_tensors_hooks(lambda saved: self._pack(saved, outer), _unpack)
+        hooks = saved_tensors_hooks(lambda saved: self._pack(saved, outer), unpack)
         hooks.__enter__()
         return hooks
 
@@ -168,7 +152,7 @@ class Context:
             if unit.is_released or not MODES.grad:
                 flat.release()
         if MODES.grad:
-            for x in _tensors_in(output):
+            for x in tensors_in(output):
                 if x.requires_grad and not x.is_leaf:
                     x.register_hook(lambda gradient: self._begin_backward(unit))
 
@@ -184,7 +168,7 @@ class Context:
             f"{', '.join([type(value).__name__ for value in (*args, *kwargs.values())])}. Give average=a function of these arguments."
         )
 
-    def _pack(self, saved: Tensor, outer: saved_tensors_hooks | None) -> Any:
+    def _pack(self, saved: Tensor, outer: saved_tensors_hooks | None) -> object:
         array = saved.array
         if type(array) is np.ndarray:
             address = array.__array_interface__["data"][0]
@@ -196,7 +180,7 @@ class Context:
                     if memory is not None and memory.dtype == array.dtype:
                         offset = address - memory.__array_interface__["data"][0]
                         if 0 <= offset < memory.nbytes:
-                            return _Place(unit, flat, array, offset)
+                            return Place(flat, array, offset, functools.partial(self.read_ahead_of, unit, -1))
         return saved if outer is None else (outer, outer.pack_hook(saved))
 
     def read_ahead_of(self, unit: Unit, step: int) -> None:
@@ -299,20 +283,3 @@ class Context:
         self.group.run("order of gradients", lambda communicator: communicator.broadcast(order, 0))
         self.flats = [self.flats[place] for place in order]
         self._is_ordered = True
-
-
-def _tensors_in(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [x for part in value for x in _tensors_in(part)] if isinstance(value, (tuple, list)) else []
-
-
-def _unpack(packed: Any) -> Tensor:
-    if isinstance(packed, _Place):
-        return packed.tensor()
-    if isinstance(packed, tuple):
-        outer, content = packed
-        return outer.unpack_hook(content)
-    return packed

@@ -20,7 +20,9 @@ from dynograd.distributed.splits import Split, add_split
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["Flat", "Piece"]
+__all__ = ["DIVIDED", "Flat", "Piece"]
+
+DIVIDED = "_is_divided"  # marks the parameters that were whole: another module may still have one of them
 
 
 class Piece:
@@ -81,7 +83,7 @@ class Flat:
         piece.shard = Parameter(wrap(memory), self.requires_grad)
         piece.whole = Parameter(wrap(self._nothing(piece.shape)), self.requires_grad)
         add_split(piece.shard, parameter, split)
-        parameter._is_divided = True  # type: ignore[attr-defined]
+        setattr(parameter, DIVIDED, True)
         for module, name in places:
             module._parameters[name] = piece.shard
         return piece

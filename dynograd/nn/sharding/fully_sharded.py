@@ -12,7 +12,7 @@ from dynograd.distributed.synchronizing import synchronize
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.nn.sharding.contexts import Context, Unit
-from dynograd.nn.sharding.flats import Flat
+from dynograd.nn.sharding.flats import DIVIDED, Flat
 
 __all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "unit_of"]
 
@@ -169,7 +169,7 @@ def fully_shard(
     places: dict[Parameter, list[tuple[Module, str]]] = {}
     for part in module.modules():
         for name, parameter in part._parameters.items():
-            if getattr(parameter, "_is_divided", False):
+            if getattr(parameter, DIVIDED, False):
                 raise ValueError(
                     f"fully_shard: {type(part).__name__}.{name} is a parameter of a divided module, too. Divide the module that has both."
                 )

@@ -107,7 +107,7 @@ def get_model_state_dict(
 
 def set_model_state_dict(
     model: Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
-) -> Any:
+) -> object:
     """Writes parameters and buffers into a model.
 
     Args:
@@ -160,11 +160,11 @@ def _named(model: Module, optimizer: Any) -> list[str]:
     return [names[parameter] for parameter in listed]
 
 
-def _one(optimizers: Any) -> Any:
+def _only(optimizers: Any) -> list[Any]:
     listed = list(optimizers) if isinstance(optimizers, Iterable) else [optimizers]
     if len(listed) != 1:
         raise NotImplementedError(f"expected one optimizer, got {len(listed)}. Call it for each.")
-    return listed[0]
+    return listed
 
 
 def get_optimizer_state_dict(
@@ -195,7 +195,7 @@ def get_optimizer_state_dict(
     options = options or StateDictOptions()
     if submodules is not None:
         raise NotImplementedError("get_optimizer_state_dict: give the submodule's optimizer, instead of submodules.")
-    optimizer = _one(optimizers)
+    [optimizer] = _only(optimizers)
     names, parameters, state = _named(model, optimizer), _parameters(model), optimizer.state_dict()
     by_name = {}
     for place, name in enumerate(names):
@@ -240,7 +240,8 @@ def set_optimizer_state_dict(
     0.2
     """
     options = options or StateDictOptions()
-    optimizer, state = _one(optimizers), _of_first(optim_state_dict, options)
+    [optimizer] = _only(optimizers)
+    state = _of_first(optim_state_dict, options)
     names, parameters = _named(model, optimizer), _parameters(model)
     places = {name: place for place, name in enumerate(names)}
     by_place = {}
@@ -287,7 +288,7 @@ def set_state_dict(
     model_state_dict: dict[str, Any],
     optim_state_dict: dict[str, Any],
     options: StateDictOptions | None = None,
-) -> Any:
+) -> object:
     """Writes the states of a model and of its optimizer.
 
     Args:
