@@ -29,6 +29,18 @@ distributed.distributed_c10d      distributed        *
 distributed.algorithms.join       distributed.joins  Join Joinable JoinHook
 distributed.constants             distributed.groups default_pg_timeout
 distributed.nn.functional         distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
+distributed.device_mesh           distributed.meshes DeviceMesh init_device_mesh
+distributed._tensor               distributed.meshes DeviceMesh init_device_mesh
+distributed.tensor.device_mesh    distributed.meshes DeviceMesh init_device_mesh
+distributed.tensor.parallel       nn.sharding.tensor_parallel ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput
+distributed.tensor.parallel       nn.sharding.tensor_parallel RowwiseParallel SequenceParallel parallelize_module
+distributed.tensor.parallel.api   nn.sharding.tensor_parallel parallelize_module
+distributed.tensor.parallel.style nn.sharding.tensor_parallel ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput
+distributed.tensor.parallel.style nn.sharding.tensor_parallel RowwiseParallel SequenceParallel
+distributed.fsdp                  nn.sharding.fully_sharded FSDPModule UnshardHandle fully_shard
+distributed._composable.fsdp      nn.sharding.fully_sharded FSDPModule fully_shard
+distributed.checkpoint.state_dict nn.sharding.states StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
+distributed.checkpoint.state_dict nn.sharding.states set_model_state_dict set_optimizer_state_dict set_state_dict
 distributed.optim                 optim              ZeroRedundancyOptimizer
 distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
 distributions.beta                distributions      Beta
@@ -86,10 +98,10 @@ storage                           tensor.storages    TypedStorage UntypedStorage
 torch_version                     version            TorchVersion
 """
 
-FACES: dict[str, tuple[str, tuple[str, ...]]] = {
-    f"dynograd.{path}": (f"dynograd.{source}", tuple(names))
-    for path, source, *names in (line.split() for line in _TABLE.strip().splitlines())
-}
+FACES: dict[str, tuple[str, tuple[str, ...]]] = {}
+for _path, _source, *_names in (line.split() for line in _TABLE.strip().splitlines()):
+    _before = FACES.get(f"dynograd.{_path}", ("", ()))[1]
+    FACES[f"dynograd.{_path}"] = f"dynograd.{_source}", (*_before, *_names)
 
 
 def make(module: ModuleType) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dynograd.base.listing import lists
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.data.balanced import DistributedTokenBatchSampler
 from dynograd.data.buckets import BucketBatchSampler, TokenBatchSampler
 from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import (
@@ -48,6 +49,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "DistributedTokenBatchSampler",
     "FrozenDataset",
     "IterableDataset",
     "RandomSampler",

@@ -65,7 +65,7 @@ class BucketBatchSampler(Sampler[list]):
                     f"BucketBatchSampler: with max_tokens={max_tokens} batches vary in size and none is the short last one, "
                     f"but got drop_last=True. Leave out one of the two."
                 )
-        self.lengths = _as_lengths(type(self).__name__, lengths)
+        self.lengths = as_lengths(type(self).__name__, lengths)
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.drop_last = drop_last
@@ -195,7 +195,7 @@ _POOL = 10_000
 _ANY = 1 << 40  # samples in a batch: as many as the budget allows
 
 
-def _as_lengths(who: str, lengths: Any) -> Array:
+def as_lengths(who: str, lengths: Any) -> Array:
     numbers = numpy.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
     if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iuf" or not bool((numbers >= 0).all()):
         raise ValueError(

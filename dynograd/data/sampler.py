@@ -286,12 +286,7 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        num_replicas = _known("num_replicas", num_replicas, "get_world_size", "WORLD_SIZE")
-        rank = _known("rank", rank, "get_rank", "RANK")
-        if not 0 <= rank < num_replicas:
-            raise ValueError(
-                f"DistributedSampler: Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]."
-            )
+        num_replicas, rank = process_of("DistributedSampler", num_replicas, rank)
         self.dataset = dataset
         self.num_replicas = num_replicas
         self.rank = rank
@@ -339,7 +334,16 @@ def batch_count(size: int, batch_size: int, drop_last: bool) -> int:
     return size // batch_size if drop_last else math.ceil(size / batch_size)
 
 
-def _known(name: str, value: int | None, of_group: str, variable: str) -> int:
+def process_of(who: str, num_replicas: int | None, rank: int | None) -> tuple[int, int]:
+    """How many processes there are, and which this is."""
+    num_replicas = _known(who, "num_replicas", num_replicas, "get_world_size", "WORLD_SIZE")
+    rank = _known(who, "rank", rank, "get_rank", "RANK")
+    if not 0 <= rank < num_replicas:
+        raise ValueError(f"{who}: Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}].")
+    return num_replicas, rank
+
+
+def _known(who: str, name: str, value: int | None, of_group: str, variable: str) -> int:
     if value is not None:
         return value
     from dynograd.distributed import groups  # loaded where a program has several processes in mind
@@ -349,6 +353,6 @@ def _known(name: str, value: int | None, of_group: str, variable: str) -> int:
     if variable in os.environ:
         return int(os.environ[variable])
     raise RuntimeError(
-        f"DistributedSampler: {name} is not given, there is no process group, and the environment has no {variable}. "
+        f"{who}: {name} is not given, there is no process group, and the environment has no {variable}. "
         f"Pass {name}, call distributed.init_process_group, or start the processes by a launcher that sets it."
     )

@@ -49,6 +49,7 @@ from dynograd.distributed.groups import (
     is_xccl_available,
     new_group,
 )
+from dynograd.distributed.meshes import DeviceMesh, init_device_mesh
 from dynograd.distributed.messages import (
     P2POp,
     batch_isend_irecv,
@@ -71,6 +72,7 @@ globals().update(stubs.names("distributed"))
 __all__ = [
     *stubs.names("distributed"),
     "Backend",
+    "DeviceMesh",
     "GroupMember",
     "Network",
     "P2POp",
@@ -99,6 +101,7 @@ __all__ = [
     "get_rank",
     "get_world_size",
     "group",
+    "init_device_mesh",
     "init_process_group",
     "irecv",
     "is_available",

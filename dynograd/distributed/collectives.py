@@ -5,7 +5,6 @@ Numbers are joined in a fixed order (`reductions`), so that the same bits come o
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from dynograd.base.hints import DeviceLike
+from dynograd.distributed import objects, ragged_rows
 from dynograd.distributed.buffers import Buffer, as_tensor, check_pair, described, tensors_of
 from dynograd.distributed.communicators.protocol import Communicator
 from dynograd.distributed.groups import GroupMember, group_of, peer
 from dynograd.distributed.process_groups import ProcessGroup, Work, seconds_of
 from dynograd.distributed.reductions import ReduceOp, check_reduction
 from dynograd.errors import ShapeError
+from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -35,13 +36,11 @@ __all__ = [
     "gather_object",
     "is_outside",
     "monitored_barrier",
-    "packed",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",
-    "unpacked",
 ]
 
 
@@ -61,10 +60,21 @@ def _run(
     return work if async_op else None
 
 
+def _described(tensor: Tensor) -> str:
+    return ragged_rows.described(tensor) if isinstance(tensor, RaggedTensor) else described(tensor)
+
+
 def _sizes(tensors: Sequence[Tensor]) -> str:
     first = described(tensors[0])
     is_even = all([tensor.shape == tensors[0].shape for tensor in tensors])
     return first if is_even else described(*tensors)
+
+
+def _check_own_part(who: str, name: str, part: np.ndarray, own: np.ndarray) -> None:
+    if part.size != own.size:
+        raise ShapeError(
+            f"{who}: {name} has {own.size} elements, and the split sizes say {part.size} for this process."
+        )
 
 
 def _equal_parts(array: np.ndarray, size: int) -> list[np.ndarray]:
@@ -94,42 +104,13 @@ def _split(
     return [array[end - rows_of * width : end] for end, rows_of in zip(ends[1:], sizes)]
 
 
-def packed(value: object) -> np.ndarray:
-    return np.frombuffer(pickle.dumps(value, protocol=5), np.uint8)
-
-
-def unpacked(data: np.ndarray) -> Any:
-    return pickle.loads(data.tobytes())  # of a process of the same program
-
-
-def _gathered(communicator: Communicator, value: object) -> list[Any]:
-    """The objects of all processes."""
-    data = packed(value)
-    lengths = [np.empty(1, np.int64) for _ in range(communicator.size)]
-    communicator.all_gather(np.array([data.size], np.int64), lengths)
-    texts = [np.empty(int(length[0]), np.uint8) for length in lengths]
-    communicator.all_gather(data, texts)
-    return [value if place == communicator.rank else unpacked(text) for place, text in enumerate(texts)]
-
-
-def _sent(communicator: Communicator, value: list[Any] | None, root: int) -> list[Any]:
-    """The object of the process `root`."""
-    data = packed(value) if communicator.rank == root else np.empty(0, np.uint8)
-    length = np.array([data.size], np.int64)
-    communicator.broadcast(length, root)
-    if communicator.rank != root:
-        data = np.empty(int(length[0]), np.uint8)
-    communicator.broadcast(data, root)
-    return value if value is not None else unpacked(data)
-
-
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Joins `tensor` over the group, in place: of one process, its own numbers.
 
     Args:
-        tensor: the numbers, and what becomes of them.
+        tensor: the numbers, and what becomes of them; ragged ones have the same lengths in all processes.
         op: how; `ReduceOp.SUM` and its like.
         group: a group; None is the default one.
         async_op: give a handle at once; it is done in the order of the calls.
@@ -147,13 +128,13 @@ def all_reduce(
         return None
     as_tensor("all_reduce", "tensor", tensor)
     check_reduction("all_reduce", op, tensor.array.dtype)
-    buffer = Buffer(tensor, True)
+    buffer = Buffer(ragged_rows.elements_of(tensor), True)
 
     def task(communicator: Communicator) -> None:
         communicator.all_reduce([buffer.array], op)
         buffer.finish()
 
-    return _run(group, f"all_reduce of {described(tensor)}, {op.name}", task, async_op, [tensor])
+    return _run(group, f"all_reduce of {_described(tensor)}, {op.name}", task, async_op, [tensor])
 
 
 def reduce(
@@ -187,13 +168,13 @@ def reduce(
     as_tensor("reduce", "tensor", tensor)
     check_reduction("reduce", op, tensor.array.dtype)
     root = peer("reduce", "dst", group_of(group), dst, group_dst, None)
-    buffer = Buffer(tensor, True)
+    buffer = Buffer(ragged_rows.elements_of(tensor), True)
 
     def task(communicator: Communicator) -> None:
         communicator.reduce(buffer.array, op, root)
         buffer.finish()
 
-    return _run(group, f"reduce of {described(tensor)}, {op.name}, to {root}", task, async_op, [tensor])
+    return _run(group, f"reduce of {_described(tensor)}, {op.name}, to {root}", task, async_op, [tensor])
 
 
 def broadcast(
@@ -206,7 +187,7 @@ def broadcast(
     """Gives every process the tensor of `src`.
 
     Args:
-        tensor: what is sent, or received.
+        tensor: what is sent, or received; a ragged one takes the rows that come.
         src, group_src: 0, the process by its rank in the world or in the group.
         group: a group; None is the default one.
         async_op: give a handle at once; it is done in the order of the calls.
@@ -224,6 +205,14 @@ def broadcast(
         return None
     as_tensor("broadcast", "tensor", tensor)
     root = peer("broadcast", "src", group_of(group), src, group_src, None)
+    if isinstance(tensor, RaggedTensor):
+        return _run(
+            group,
+            f"broadcast of a ragged tensor from {root}",
+            lambda communicator: ragged_rows.broadcast(communicator, tensor, root),
+            async_op,
+            [tensor],
+        )
     buffer = Buffer(tensor, group_of(group).rank() != root)
 
     def task(communicator: Communicator) -> None:
@@ -240,8 +229,8 @@ def all_gather(
     """Copies the tensors of all processes into `tensor_list`.
 
     Args:
-        tensor_list: a list of one tensor, which is written.
-        tensor: of the same shape.
+        tensor_list: a list of one tensor for each process, which is written.
+        tensor: what is sent; shapes may differ between processes. Ragged tensors are put into the places of `tensor_list`, whatever was there.
         group: a group; None is the default one.
         async_op: give a handle at once; it is done in the order of the calls.
     Returns:
@@ -258,6 +247,13 @@ def all_gather(
         return None
     of = group_of(group)
     as_tensor("all_gather", "tensor", tensor)
+    if isinstance(tensor, RaggedTensor):
+        places = ragged_rows.places_for("all_gather", "tensor_list", tensor_list, of.size())
+
+        def gather_rows(communicator: Communicator) -> None:
+            places[:] = ragged_rows.gather(communicator, tensor, None) or []
+
+        return _run(group, "all_gather of ragged tensors", gather_rows, async_op, places)
     targets = tensors_of("all_gather", "tensor_list", tensor_list, of.size(), tensor.dtype)
     check_pair("all_gather", targets[of.rank()], tensor)
     source, buffers = Buffer(tensor, False), [Buffer(target, True) for target in targets]
@@ -271,15 +267,21 @@ def all_gather(
 
 
 def all_gather_into_tensor(
-    output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
+    output_tensor: Tensor,
+    input_tensor: Tensor,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    *,
+    output_split_sizes: Sequence[int] | None = None,
 ) -> Work | None:
     """Copies the tensors of all processes into one, behind each other.
 
     Args:
         output_tensor: what is written.
-        input_tensor: of the same shape.
+        input_tensor: of the same shape in all processes.
         group: a group; None is the default one.
         async_op: give a handle at once; it is done in the order of the calls.
+        output_split_sizes: how many rows come from each process, where they differ.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -295,14 +297,25 @@ def all_gather_into_tensor(
     who, size = "all_gather_into_tensor", group_of(group).size()
     as_tensor(who, "output_tensor", output_tensor)
     as_tensor(who, "input_tensor", input_tensor)
-    check_pair(who, output_tensor, input_tensor, size * input_tensor.shape.numel())
+    if output_split_sizes is None:
+        check_pair(who, output_tensor, input_tensor, size * input_tensor.shape.numel())
+    elif output_tensor.dtype != input_tensor.dtype:
+        check_pair(who, output_tensor, input_tensor, output_tensor.shape.numel())
     source, buffer = Buffer(input_tensor, False), Buffer(output_tensor, True)
+    if output_split_sizes is None:
+        parts, text = _equal_parts(buffer.array, size), described(input_tensor)
+    else:
+        parts, text = (
+            _split(who, "output", output_tensor, output_split_sizes, size, buffer.array),
+            described(output_tensor),
+        )
+        _check_own_part(who, "input_tensor", parts[group_of(group).rank()], source.array)
 
     def task(communicator: Communicator) -> None:
-        communicator.all_gather(source.array, _equal_parts(buffer.array, size))
+        communicator.all_gather(source.array, parts)
         buffer.finish()
 
-    return _run(group, f"{who} of {described(input_tensor)}", task, async_op, [output_tensor])
+    return _run(group, f"{who} of {text}", task, async_op, [output_tensor])
 
 
 def gather(
@@ -317,7 +330,7 @@ def gather(
 
     Args:
         tensor: what is sent.
-        gather_list: a list of one tensor, which is written.
+        gather_list: a list of one tensor for each process, which is written; ragged ones are put into its places.
         dst, group_dst: 0, the process by its rank in the world or in the group.
         group: a group; None is the default one.
         async_op: give a handle at once; it is done in the order of the calls.
@@ -336,6 +349,13 @@ def gather(
     of = group_of(group)
     as_tensor("gather", "tensor", tensor)
     root = peer("gather", "dst", of, dst, group_dst)
+    if isinstance(tensor, RaggedTensor):
+        places = ragged_rows.places_for("gather", "gather_list", gather_list, of.size()) if of.rank() == root else []
+
+        def gather_rows(communicator: Communicator) -> None:
+            places[:] = ragged_rows.gather(communicator, tensor, root) or []
+
+        return _run(group, f"gather of ragged tensors to {root}", gather_rows, async_op, places)
     targets: list[Tensor] = []
     if of.rank() == root:
         targets = tensors_of("gather", "gather_list", gather_list, of.size(), tensor.dtype)
@@ -365,8 +385,8 @@ def scatter(
     """Hands each process its tensor of the `scatter_list` of `src`.
 
     Args:
-        tensor: what is written.
-        scatter_list: a list of one tensor.
+        tensor: what is written; a ragged one takes the rows that come.
+        scatter_list: a list of one tensor for each process.
         src, group_src: 0, the process by its rank in the world or in the group.
         group: a group; None is the default one.
         async_op: give a handle at once; it is done in the order of the calls.
@@ -385,6 +405,15 @@ def scatter(
     of = group_of(group)
     as_tensor("scatter", "tensor", tensor)
     root = peer("scatter", "src", of, src, group_src)
+    if isinstance(tensor, RaggedTensor):
+        rows = ragged_rows.all_ragged("scatter", "scatter_list", scatter_list, of.size()) if of.rank() == root else []
+        return _run(
+            group,
+            f"scatter of ragged tensors from {root}",
+            lambda communicator: ragged_rows.scatter(communicator, tensor, rows, root),
+            async_op,
+            [tensor],
+        )
     sources: list[Tensor] = []
     if of.rank() == root:
         sources = tensors_of("scatter", "scatter_list", scatter_list, of.size(), tensor.dtype)
@@ -449,15 +478,18 @@ def reduce_scatter_tensor(
     op: ReduceOp = ReduceOp.SUM,
     group: ProcessGroup | None = None,
     async_op: bool = False,
+    *,
+    input_split_sizes: Sequence[int] | None = None,
 ) -> Work | None:
     """Joins the tensors of all processes and hands each its part.
 
     Args:
         output: what is written.
-        input: of the same shape.
+        input: as much for each process, behind each other.
         op: how; `ReduceOp.SUM` and its like.
         group: a group; None is the default one.
         async_op: give a handle at once; it is done in the order of the calls.
+        input_split_sizes: how many rows are for each process, where that differs.
     Returns:
         A `Work` with `async_op`, else None.
 
@@ -474,16 +506,21 @@ def reduce_scatter_tensor(
     as_tensor(who, "output", output)
     as_tensor(who, "input", input)
     check_reduction(who, op, output.array.dtype)
-    if input.shape.numel() != size * output.shape.numel():
+    if input_split_sizes is None and input.shape.numel() != size * output.shape.numel():
         raise ShapeError(
             f"{who}: input of shape {tuple(input.shape)} has {input.shape.numel()} elements; expected {size} times (one for each "
             f"process) the {output.shape.numel()} of output, of shape {tuple(output.shape)}."
         )
     check_pair(who, output, input, output.shape.numel())
     source, buffer = Buffer(input, False), Buffer(output, True)
+    if input_split_sizes is None:
+        parts = _equal_parts(source.array, size)
+    else:
+        parts = _split(who, "input", input, input_split_sizes, size, source.array)
+        _check_own_part(who, "output", parts[group_of(group).rank()], buffer.array)
 
     def task(communicator: Communicator) -> None:
-        communicator.reduce_scatter(_equal_parts(source.array, size), buffer.array, op)
+        communicator.reduce_scatter(parts, buffer.array, op)
         buffer.finish()
 
     return _run(group, f"{who} of {described(input)}, {op.name}", task, async_op, [output])
@@ -498,8 +535,8 @@ def all_to_all(
     """Each process hands each a tensor.
 
     Args:
-        output_tensor_list: a list of one tensor, which is written.
-        input_tensor_list: a list of one tensor.
+        output_tensor_list: a list of one tensor for each process, which is written; ragged ones are put into its places.
+        input_tensor_list: a list of one tensor for each process.
         group: a group; None is the default one.
         async_op: give a handle at once; it is done in the order of the calls.
     Returns:
@@ -515,6 +552,14 @@ def all_to_all(
     if is_outside(group):
         return None
     who, of = "all_to_all", group_of(group)
+    if isinstance(input_tensor_list, (list, tuple)) and any(map(ragged_rows.is_ragged, input_tensor_list)):
+        rows = ragged_rows.all_ragged(who, "input_tensor_list", input_tensor_list, of.size())
+        places = ragged_rows.places_for(who, "output_tensor_list", output_tensor_list, of.size())
+
+        def exchange_rows(communicator: Communicator) -> None:
+            places[:] = ragged_rows.exchange(communicator, rows)
+
+        return _run(group, f"{who} of ragged tensors", exchange_rows, async_op, places)
     sources = tensors_of(who, "input_tensor_list", input_tensor_list, of.size())
     dtype = sources[0].dtype
     sources = tensors_of(who, "input_tensor_list", input_tensor_list, of.size(), dtype)
@@ -645,7 +690,7 @@ def all_gather_object(object_list: list[Any], obj: object, group: ProcessGroup |
     if of.size() == 1:
         object_list[0] = obj
         return
-    object_list[:] = of.run("all_gather_object", lambda communicator: _gathered(communicator, obj))
+    object_list[:] = of.run("all_gather_object", lambda communicator: objects.gathered(communicator, obj))
 
 
 def gather_object(
@@ -680,7 +725,7 @@ def gather_object(
         raise ValueError(
             f"gather_object: object_gather_list is for the process {root}, which receives; leave it out on rank {of.rank()}."
         )
-    gathered = of.run(f"gather_object to {root}", lambda communicator: _gathered(communicator, obj))
+    gathered = of.run(f"gather_object to {root}", lambda communicator: objects.gathered(communicator, obj))
     if object_gather_list is not None:
         object_gather_list[:] = gathered
 
@@ -715,7 +760,7 @@ def broadcast_object_list(
         return
 
     def task(communicator: Communicator) -> list[Any]:
-        return _sent(communicator, list(object_list) if communicator.rank == root else None, root)
+        return objects.sent(communicator, list(object_list) if communicator.rank == root else None, root)
 
     received = of.run(f"broadcast_object_list of {len(object_list)} from {root}", task)
     if of.rank() != root:
@@ -752,11 +797,13 @@ def scatter_object_list(
         raise ValueError(
             f"scatter_object_list: expected scatter_object_output_list to be a list of at least 1 place, got {scatter_object_output_list!r}."
         )
-    objects = list(scatter_object_input_list or ()) if of.rank() == root else None
-    if of.rank() == root and (not objects or len(objects) != of.size()):
+    objects_of_ranks = list(scatter_object_input_list or ()) if of.rank() == root else None
+    if of.rank() == root and (not objects_of_ranks or len(objects_of_ranks) != of.size()):
         count = "1 object" if of.size() == 1 else f"{of.size()} objects"
         raise ValueError(
             f"scatter_object_list: expected a list of {count} (one for each process), got {scatter_object_input_list!r}."
         )
-    received = of.run(f"scatter_object_list from {root}", lambda communicator: _sent(communicator, objects, root))
+    received = of.run(
+        f"scatter_object_list from {root}", lambda communicator: objects.sent(communicator, objects_of_ranks, root)
+    )
     scatter_object_output_list[0] = received[of.rank()]

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from dynograd.base.hints import DeviceLike
+from dynograd.distributed import ragged_rows
 from dynograd.distributed.buffers import Buffer, as_tensor
-from dynograd.distributed.collectives import is_outside, packed, unpacked
+from dynograd.distributed.collectives import is_outside
 from dynograd.distributed.communicators.protocol import Communicator, Message
 from dynograd.distributed.groups import group_of, peer
+from dynograd.distributed.objects import packed, unpacked
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.errors import RankError
+from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -35,7 +38,7 @@ _OBJECTS = 1 << 20  # the tag of messages with objects, which no tensor's messag
 class _MessageWork(Work):
     """The handle of a message that is under way."""
 
-    def __init__(self, message: Message, buffer: Buffer, is_received: bool) -> None:
+    def __init__(self, message: Message, buffer: Buffer | _Rows, is_received: bool) -> None:
         self._message, self._buffer, self._is_received = message, buffer, is_received
         self._is_finished = False
         self._failure: BaseException | None = None
@@ -80,6 +83,17 @@ class _MessageWork(Work):
         return True
 
 
+class _Rows:
+    """In place of a buffer: a ragged tensor, and what it is to become."""
+
+    def __init__(self, tensor: Tensor, received: ragged_rows.Rows | None = None) -> None:
+        self.tensor, self._received = tensor, received
+
+    def finish(self) -> None:
+        if self._received is not None:
+            ragged_rows.put(self.tensor, self._received.tensor())
+
+
 def _engine(group: ProcessGroup, who: str) -> Communicator:
     if group.communicator is None:
         raise RuntimeError(f"{who}: the group was destroyed. Make another one with init_process_group or new_group.")
@@ -110,7 +124,7 @@ def isend(
     """Begins to send a tensor to a process; it must not be changed until the work is done.
 
     Args:
-        tensor: what is sent.
+        tensor: what is sent; of a ragged one, a copy.
         dst, group_dst: the process by its rank in the world or in the group.
         group: a group; None is the default one.
         tag: a number from 0 to 1,048,575 that the receiver names, too.
@@ -130,6 +144,8 @@ def isend(
         return None
     of = group_of(group)
     engine, to = _engine(of, "isend"), _other("isend", "dst", of, dst, group_dst)
+    if isinstance(tensor, RaggedTensor):
+        return _MessageWork(ragged_rows.RowsSent(of, tensor, to, _tag("isend", tag)), _Rows(tensor), False)
     buffer = Buffer(as_tensor("isend", "tensor", tensor), False)
     return _MessageWork(engine.start_send(buffer.array, to, _tag("isend", tag)), buffer, False)
 
@@ -144,7 +160,7 @@ def irecv(
     """Begins to receive a tensor from a process; it must not be read until the work is done.
 
     Args:
-        tensor: of the shape and dtype of what is sent; it is written.
+        tensor: of the shape and dtype of what is sent; it is written. A ragged one takes the rows that come.
         src, group_src: the process by its rank in the world or in the group; None takes what comes first.
         group: a group; None is the default one.
         tag: a number that the sender names, too.
@@ -165,6 +181,9 @@ def irecv(
     of = group_of(group)
     engine = _engine(of, "irecv")
     source = None if src is None and group_src is None else _other("irecv", "src", of, src, group_src)
+    if isinstance(tensor, RaggedTensor):
+        message = ragged_rows.RowsReceived(engine, source, _tag("irecv", tag))
+        return _MessageWork(message, _Rows(tensor, message.rows), True)
     buffer = Buffer(as_tensor("irecv", "tensor", tensor), True)
     return _MessageWork(engine.start_receive(buffer.array, source, _tag("irecv", tag)), buffer, True)
 
@@ -195,6 +214,7 @@ def send(
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
         work.wait()
+        ragged_rows.deliver(group_of(group))
 
 
 def recv(
@@ -207,7 +227,7 @@ def recv(
     """Receives a tensor from a process.
 
     Args:
-        tensor: of the shape and dtype of what is sent; it is written.
+        tensor: of the shape and dtype of what is sent; it is written. A ragged one takes the rows that come.
         src, group_src: the process by its rank in the world or in the group; None takes what comes first.
         group: a group; None is the default one.
         tag: a number that the sender names, too.

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from dynograd.autograd.nodes import user_line
-from dynograd.distributed.communicators.protocol import Communicator
+from dynograd.distributed.communicators.protocol import Communicator, Message
 from dynograd.errors import RankError
 
 __all__ = ["ProcessGroup", "Work", "as_rank", "seconds_of", "world"]
@@ -45,7 +45,7 @@ class Work:
     """
 
     def __init__(self, future: Future[Any], call: str, line: str, results: Sequence[Any] = ()) -> None:
-        self._future, self._call, self._line, self._results = future, call, line, list(results)
+        self._future, self._call, self._line, self._results = future, call, line, results
 
     def is_completed(self) -> bool:
         """Whether it is done, well or not.
@@ -86,7 +86,7 @@ class Work:
             A list.
         """
         self.wait()
-        return self._results
+        return list(self._results)
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Waits until it is done, and raises what went wrong.
@@ -129,6 +129,7 @@ class ProcessGroup:
         self._executor: futures.ThreadPoolExecutor | None = None
         self._last: Work | None = None
         self._failure: RankError | None = None  # what comes behind it would wait for nobody
+        self.outbox: list[Message] = []  # copies that are on their way
 
     def rank(self) -> int:
         """The place of this process.
@@ -156,6 +157,9 @@ class ProcessGroup:
 
     def __repr__(self) -> str:
         return f"<ProcessGroup {self.backend}: rank {self._rank} of {self._size}>"
+
+    def __deepcopy__(self, memo: object) -> ProcessGroup:
+        return self  # copies of a module are of the same processes
 
     def has_free_cores(self) -> bool:
         """Whether the host has more cores than its processes use: a thread can then move numbers while they compute."""
@@ -222,6 +226,9 @@ class ProcessGroup:
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = None
+        for message in self.outbox:
+            message.wait()
+        self.outbox.clear()
         communicator, self.communicator = self.communicator, None
         if communicator is not None:
             communicator.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["broadcast_tensors", "count_of", "synchronize"]
 
 
-def synchronize(module: Any, group: ProcessGroup) -> None:
+def synchronize(module: Any, group: ProcessGroup, left_out: Collection[Tensor] = ()) -> None:
     """Gives all processes the parameters and buffers of the first one; raises where their modules differ."""
-    state = [*module.named_parameters(), *module.named_buffers()]
+    state = [(name, t) for name, t in (*module.named_parameters(), *module.named_buffers()) if t not in left_out]
     described = [(name, tuple(tensor.shape), str(tensor.dtype), tensor.requires_grad) for name, tensor in state]
     others: list[Any] = [None] * group.size()
     all_gather_object(others, described, group)

@@ -49,6 +49,8 @@ class Adafactor(Optimizer):
     tensor([[ 0.8419, -1.8419]], requires_grad=True)
     """
 
+    needs_whole_parameters = True
+
     def __init__(
         self,
         params: ParamsT,

@@ -52,6 +52,8 @@ class LBFGS(Optimizer):
     tensor([3., 5.])
     """
 
+    needs_whole_parameters = True
+
     def __init__(
         self,
         params: ParamsT,

@@ -51,6 +51,8 @@ class Muon(Optimizer):
     elementwise = True
     counters = ()
 
+    needs_whole_parameters = True
+
     def __init__(
         self,
         params: ParamsT,

@@ -14,6 +14,7 @@ from dynograd import arrays
 from dynograd.autograd.modes import enable_grad, set_grad_enabled
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp, stamp_all
+from dynograd.distributed.splits import splits_of
 from dynograd.errors import user_level
 from dynograd.interpreter.tensor_parts import view_of
 from dynograd.kernels import kernel
@@ -81,6 +82,9 @@ class Optimizer(HookMethods):
 
     elementwise = False
     """Whether states are tensors of the parameter's shape, and the counters; loading checks their shapes."""
+
+    needs_whole_parameters = False
+    """Whether steps depend on more than single elements: then parameters that are divided among processes are refused."""
 
     sparse_help: str | None = "Build the layer with sparse=False, or use SGD, Adagrad or SparseAdam."
     """What to do instead of giving this optimizer a sparse gradient; None where `update_sparse` takes it."""
@@ -413,6 +417,11 @@ class Optimizer(HookMethods):
             raise TypeError(
                 f"{type(self).__name__}: optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__} "
                 f"(number {position}: {parameter!r:.60}).{way_out}"
+            )
+        if self.needs_whole_parameters and splits_of(parameter):
+            raise TypeError(
+                f"{type(self).__name__} looks at whole parameters, and a process has a part of number {position}, of shape "
+                f"{tuple(parameter.shape)}. Use an optimizer for elements, such as AdamW."
             )
         if not self.defaults.get("differentiable") and not (parameter.is_leaf or parameter.retains_grad):
             raise ValueError(

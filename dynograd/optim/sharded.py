@@ -76,7 +76,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             raise TypeError(
                 f"ZeroRedundancyOptimizer: expected optimizer_class to be an Optimizer class, got {optimizer_class!r}."
             )
-        if optimizer_class.__name__ in _OF_WHOLE_PARAMETERS:
+        if optimizer_class.needs_whole_parameters:
             raise TypeError(
                 f"ZeroRedundancyOptimizer: {optimizer_class.__name__} looks at whole parameters, and a process has a slice of them. Use an "
                 f"optimizer for elements, such as AdamW."
@@ -340,9 +340,6 @@ class _Shadow(JoinHook):
 
     def main_hook(self) -> None:
         self._optimizer.step()
-
-
-_OF_WHOLE_PARAMETERS = frozenset("LBFGS Adafactor Muon SparseAdam".split())
 
 
 def _as_array(value: object) -> object:

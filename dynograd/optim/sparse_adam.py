@@ -47,6 +47,8 @@ class SparseAdam(Optimizer):
     elementwise = True
     sparse_help = None
 
+    needs_whole_parameters = True
+
     def __init__(
         self,
         params: ParamsT,

@@ -36,8 +36,8 @@ _ABSENT = {
     "it is not here. Use dynograd.linalg.eigh, or svd_lowrank for the largest.": "lobpcg",
 }
 _ONE_PROCESS = (
-    "this way of splitting a model over processes is not here. nn.parallel.DistributedDataParallel and optim.ZeroRedundancyOptimizer are "
-    "(docs/distributed.md); dynograd.save and dynograd.runs write checkpoints."
+    "this way of splitting a model over processes is not here. DistributedDataParallel, ZeroRedundancyOptimizer, fully_shard and "
+    "parallelize_module are (docs/distributed.md); dynograd.save and dynograd.runs write checkpoints."
 )
 _QUANTIZATION = (
     "there is no quantization. Use bfloat16, float16 or float8_e4m3fn, or int8 numbers with a scale of your own."

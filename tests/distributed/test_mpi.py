@@ -70,6 +70,25 @@ def test_collectives_over_mpi(ranks):
     assert re.fullmatch(r"\d+ cases\n", done.stdout)
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("where", ["here", "remote"])
+def test_divided_models_over_mpi(ranks, where):
+    done = run(ROOT / "tests/distributed/mpi_training.py", where, ranks=ranks, watch=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "done\n"
+
+
+def test_a_process_of_four_keeps_a_quarter():
+    def layers(what, ranks):
+        done = run(ROOT / "tests/distributed/mpi_training.py", "memory", what, ranks=ranks, watch=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return float(done.stdout)
+
+    whole, part = layers("whole", 2), layers("part", 4)
+    assert 44 < whole < 60  # parameters, gradients and two states of 12 layers
+    assert part < whole / 4 + 6  # and memory of layers that have been whole
+
+
 def test_ranks_know_who_they_are_and_their_lines_are_marked(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     done = run(tmp_path / "train.py", "well", watch=60)

@@ -5,11 +5,15 @@ Every wait is a loop of tests, so that a process that does not come is seen and 
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from dynograd.distributed import objects
+from dynograd.distributed.communicators.exposed import Exposed, Mapped, Remote
 from dynograd.distributed.communicators.protocol import Communicator, Message
 from dynograd.distributed.communicators.windows import Windows
 from dynograd.distributed.reductions import ReduceOp
@@ -100,6 +104,7 @@ class Mpi(Communicator):
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self._windows: Windows | None = None
         self._window: Any = None
+        self._exposed: list[Any] = []  # windows
         self._is_one_host = all(place is not None for place in watch.places)
 
     def begin(self, call: str, line: str) -> None:
@@ -199,6 +204,32 @@ class Mpi(Communicator):
         self.barrier()
         return Windows(memories, self.rank, window.Sync, self.watch.wait)
 
+    def expose(self, count: int, dtype: np.dtype) -> Exposed:
+        if self._is_one_host and hasattr(os, "memfd_create"):
+            return self._mapped(count, dtype)
+        from mpi4py import MPI
+
+        array = np.zeros(count, dtype)
+        window = MPI.Win.Create(array.view(np.uint8), 1, comm=self.comm)
+        window.Lock_all()
+        self._exposed.append(window)
+        return Remote(array, self.rank, window)
+
+    def _mapped(self, count: int, dtype: np.dtype) -> Exposed:
+        """Memory in files without names, which lives as long as anyone uses it."""
+        size = count * dtype.itemsize
+        handle = os.memfd_create("parameters")
+        os.ftruncate(handle, max(size, 1))
+        files = objects.gathered(self, (f"/proc/{os.getpid()}/fd/{handle}", size))
+        arrays = []
+        for path, size_there in files:
+            there = os.open(path, os.O_RDWR)
+            arrays.append(np.frombuffer(mmap.mmap(there, max(size_there, 1)), np.uint8)[:size_there].view(dtype))
+            os.close(there)
+        self.barrier()  # all have opened it
+        os.close(handle)
+        return Mapped(arrays, self.rank)
+
     def split(self, ranks: Sequence[int]) -> Communicator | None:
         from mpi4py import MPI
 
@@ -215,4 +246,8 @@ class Mpi(Communicator):
             self._window.Unlock_all()
             self._window.Free()
             self._window = None
+        for window in self._exposed:
+            window.Unlock_all()
+            window.Free()
+        self._exposed.clear()
         self.comm.Free()

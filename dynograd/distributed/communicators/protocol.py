@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dynograd.distributed.communicators.exposed import Exposed
 from dynograd.distributed.reductions import ReduceOp, join
 
 __all__ = ["Communicator", "Message", "parts_of"]
@@ -79,6 +80,12 @@ class Communicator(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Gives back what the engine holds."""
+
+    def expose(self, count: int, dtype: np.dtype) -> Exposed:
+        """Memory for `count` numbers that the other processes can read; all processes call it, each with a count of its own."""
+        raise NotImplementedError(
+            f"{type(self).__name__}: this engine has no memory that others can read, which fully_shard needs. Use the MPI engine."
+        )
 
     def monitored_barrier(self, seconds: float) -> None:
         """Waits until all processes are here, `seconds` at most."""

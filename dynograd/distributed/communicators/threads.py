@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.distributed.communicators.exposed import Exposed, Mapped
 from dynograd.distributed.communicators.protocol import Communicator, Message
 from dynograd.errors import RankError
 
@@ -176,6 +177,11 @@ class Simulated(Communicator):
 
     def barrier(self) -> None:
         self.meeting.wait(self.rank)
+
+    def expose(self, count: int, dtype: np.dtype) -> Exposed:
+        arrays: list[np.ndarray] = []
+        self._exchange(np.zeros(count, dtype), arrays.extend)
+        return Mapped(arrays, self.rank)
 
     def split(self, ranks: Sequence[int]) -> Communicator | None:
         members = list(ranks)

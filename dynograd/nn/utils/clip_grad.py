@@ -16,6 +16,7 @@ from dynograd.autograd.writes import stamp_all
 from dynograd.base import dtypes
 from dynograd.errors import user_level
 from dynograd.kernels import kernel
+from dynograd.nn.utils.split_norms import norm_over_processes
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
@@ -31,7 +32,8 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scales the gradients in place so that their norm, taken over all of them as one vector, is at most `max_norm`.
 
-    gradient * min(1, max_norm / (norm + 1e-6)). Parameters without gradient are left out.
+    gradient * min(1, max_norm / (norm + 1e-6)). Parameters without gradient are left out. Of parameters that are divided among processes
+    (`fully_shard`, `parallelize_module`) the norm is that of the whole ones: all processes call it.
 
     Args:
         parameters: tensors whose `.grad` is clipped, or one tensor.
@@ -62,7 +64,11 @@ def clip_grad_norm_(
             return clipped
     grads = _gradients(tensors)
     try:
-        norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
+        norm = norm_over_processes(tensors, float(norm_type), lambda some: _norm(_gradients(some), norm_type, False))
+        if norm is None:
+            norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
+        elif error_if_nonfinite:
+            _check_finite(norm, norm_type)
     except RuntimeError as error:
         _name_the_first(error, tensors)
         raise
@@ -251,12 +257,17 @@ def _norm(gradients: list[Any], norm_type: float, error_if_nonfinite: bool) -> A
             [float(vector_norm(gradient, norm_type, None, False)) for gradient in gradients], dtypes.float64
         )
         norm = float(vector_norm(norms, norm_type, None, False))
-    if error_if_nonfinite and not math.isfinite(float(norm)):
+    if error_if_nonfinite:
+        _check_finite(norm, norm_type)
+    return norm
+
+
+def _check_finite(norm: Any, norm_type: float) -> None:
+    if not math.isfinite(float(norm)):
         raise RuntimeError(
             f"clip_grad_norm_: The total norm of order {norm_type} for gradients from `parameters` is non-finite ({float(norm)}), so it cannot "
             f"be clipped. To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`."
         )
-    return norm
 
 
 def _scale(grads: list[Any], max_norm: float, norm: Any, line: Any) -> None:
