@@ -221,7 +221,16 @@ class OutputNode(Node):
 
 def caller(level: int = 2) -> tuple[Any, int] | None:
     """(code, place in it) of the nearest caller outside dynograd, `level` frames up or further; `line_text` puts it in words."""
-    return place_of(sys._getframe(level))
+    return place_of(frame_at(level + 1))
+
+
+def frame_at(level: int) -> Any:
+    """The frame `level` frames up from here.
+
+    Raises:
+        ValueError: there are not as many.
+    """
+    return sys._getframe(level)
 
 
 def place_of(frame: Any) -> tuple[Any, int] | None:
