@@ -10,6 +10,7 @@ import itertools
 import sys
 import threading
 import weakref
+from types import FrameType
 from typing import Any
 
 __all__ = ["FREED", "Hooks", "Node", "OutputNode", "Partial", "next_seq"]
@@ -224,7 +225,7 @@ def caller(level: int = 2) -> tuple[Any, int] | None:
     return place_of(frame_at(level + 1))
 
 
-def frame_at(level: int) -> Any:
+def frame_at(level: int) -> FrameType:
     """The frame `level` frames up from here.
 
     Raises:

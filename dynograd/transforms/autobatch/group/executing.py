@@ -232,7 +232,7 @@ class Group:
                 return self._one_by_one("its operands are shared, but each call draws for itself")
             operands[0] = _repeat(operands[0][0], size), True  # the same operands, and yet another draw each time
         try:
-            result = self.computed(operands)
+            result: Any = self.computed(operands)
         except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
             return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
         if not self.alike or self.recorder.arenas.get(form) is None:
@@ -240,7 +240,7 @@ class Group:
         self.alike = False
         return tuple([_repeat(value, size) for value in result]) if isinstance(result, tuple) else _repeat(result, size)
 
-    def computed(self, operands: list[tuple[Any, bool]]) -> Any:
+    def computed(self, operands: list[tuple[Any, bool]]) -> object:
         """What the op gives for these operands, each with whether it has a row for each call; `alike` where one call has been made for all."""
         form, size = self.form, self.size
         numbers = None
@@ -371,7 +371,7 @@ def _lowered(value: Any, size: int) -> Any:
     return value.inner if type(value) is Batched else _repeat(value, size)
 
 
-def _rows(output: Any, size: int) -> Any:
+def _rows(output: Any, size: int) -> object:
     """A result of all calls as rows, one for each."""
     return registry["view"].function(output, (1, *output.shape)) if size == 1 else _repeat(output, size)
 

@@ -109,7 +109,7 @@ class _Rows:
             if joined is not None:
                 self.results.append((joined, size > 1))
                 return
-        result = group.computed([self._operand(*operand) for operand in operands])
+        result: Any = group.computed([self._operand(*operand) for operand in operands])
         rows = size > 1 and not group.alike
         self.results += [(result, rows)] if form.single else [(part, rows) for part in result]
 

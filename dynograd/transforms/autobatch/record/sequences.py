@@ -336,12 +336,12 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
     return MISS
 
 
-def _place(sequences: Sequences, this: Any, beginning: list[Sequence]) -> Any:
+def _place(sequences: Sequences, this: Any, beginning: list[Sequence]) -> tuple[Any, int] | None:
     """Where the program calls the op `this`, looked for first as many frames up as the latest time."""
     depth = sequences.depths.get(this)
     if depth is not None:
         try:
-            frame = frame_at(depth)
+            frame: Any = frame_at(depth)
         except ValueError:  # it was called from deeper then
             frame = None
         if frame is not None and any([sequence.place[0] is frame.f_code for sequence in beginning]):
