@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -84,6 +85,14 @@ def fill_ports(
         bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], {}, None, None, ()
         start += count
     recorder.report.note_group(form, size, sources)
+
+
+def attempted(run: Callable[[], Any]) -> tuple[Any, str]:
+    """What `run()` gives for all rows, and why it fails: values that differ are read, or one of them is wrong. Then its own call says so."""
+    try:
+        return run(), ""
+    except Exception as error:
+        return None, f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}"
 
 
 def _put(arena: Arena, output: Any, node: Any) -> int:
@@ -231,10 +240,9 @@ class Group:
             if not operands:
                 return self._one_by_one("its operands are shared, but each call draws for itself")
             operands[0] = _repeat(operands[0][0], size), True  # the same operands, and yet another draw each time
-        try:
-            result: Any = self.computed(operands)
-        except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
-            return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
+        result, why = attempted(lambda: self.computed(operands))
+        if why:
+            return self._one_by_one(why)
         if not self.alike or self.recorder.arenas.get(form) is None:
             return result
         self.alike = False
