@@ -10,6 +10,7 @@ import itertools
 import sys
 import threading
 import weakref
+from types import FrameType
 from typing import Any
 
 __all__ = ["FREED", "Hooks", "Node", "OutputNode", "Partial", "next_seq"]
@@ -221,7 +222,16 @@ class OutputNode(Node):
 
 def caller(level: int = 2) -> tuple[Any, int] | None:
     """(code, place in it) of the nearest caller outside dynograd, `level` frames up or further; `line_text` puts it in words."""
-    return place_of(sys._getframe(level))
+    return place_of(frame_at(level + 1))
+
+
+def frame_at(level: int) -> FrameType:
+    """The frame `level` frames up from here.
+
+    Raises:
+        ValueError: there are not as many.
+    """
+    return sys._getframe(level)
 
 
 def place_of(frame: Any) -> tuple[Any, int] | None:

@@ -10,7 +10,7 @@ from dynograd.transforms.autobatch.record.sequences import Sequences
 
 __all__ = ["Scopes"]
 
-_MOST_PLACES = 64
+_MOST_PLACES = 64  # scopes of one function; more are those of code that is made anew again and again
 REASON = "a scope of autobatch, whose ops run in groups"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -84,6 +85,14 @@ def fill_ports(
         bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], {}, None, None, ()
         start += count
     recorder.report.note_group(form, size, sources)
+
+
+def attempted(run: Callable[[], Any]) -> tuple[Any, str]:
+    """What `run()` gives for all rows, and why it fails: values that differ are read, or one of them is wrong. Then its own call says so."""
+    try:
+        return run(), ""
+    except Exception as error:
+        return None, f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}"
 
 
 def _put(arena: Arena, output: Any, node: Any) -> int:
@@ -231,16 +240,15 @@ class Group:
             if not operands:
                 return self._one_by_one("its operands are shared, but each call draws for itself")
             operands[0] = _repeat(operands[0][0], size), True  # the same operands, and yet another draw each time
-        try:
-            result = self.computed(operands)
-        except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
-            return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
+        result, why = attempted(lambda: self.computed(operands))
+        if why:
+            return self._one_by_one(why)
         if not self.alike or self.recorder.arenas.get(form) is None:
             return result
         self.alike = False
         return tuple([_repeat(value, size) for value in result]) if isinstance(result, tuple) else _repeat(result, size)
 
-    def computed(self, operands: list[tuple[Any, bool]]) -> Any:
+    def computed(self, operands: list[tuple[Any, bool]]) -> object:
         """What the op gives for these operands, each with whether it has a row for each call; `alike` where one call has been made for all."""
         form, size = self.form, self.size
         numbers = None
@@ -371,7 +379,7 @@ def _lowered(value: Any, size: int) -> Any:
     return value.inner if type(value) is Batched else _repeat(value, size)
 
 
-def _rows(output: Any, size: int) -> Any:
+def _rows(output: Any, size: int) -> object:
     """A result of all calls as rows, one for each."""
     return registry["view"].function(output, (1, *output.shape)) if size == 1 else _repeat(output, size)
 

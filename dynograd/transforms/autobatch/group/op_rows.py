@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.transforms.autobatch.group.executing import Group, fill_ports, run_group
+from dynograd.transforms.autobatch.group.executing import Group, attempted, fill_ports, run_group
 from dynograd.transforms.autobatch.group.gathering import operand, single
 from dynograd.transforms.autobatch.group.op_buckets import buckets_of_ops, operands_of
 from dynograd.transforms.autobatch.record.buckets import Port, Shared
@@ -54,14 +54,11 @@ class OpsForm(Form):
     def run_ops(self, recorder: Any, buckets: list[Any]) -> None:
         """Runs all calls of `buckets` and fills their ports."""
         if not recorder.failed:
-            try:
-                results = _Rows(recorder, self, buckets).run()
-            except Exception as error:  # of some of its rows: alone, each op says of which
-                why = f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}"
-                recorder.report.note_refused(self.label, f"its ops in groups of their own ({why})")
-            else:
+            results, why = attempted(_Rows(recorder, self, buckets).run)
+            if not why:
                 fill_ports(recorder, self, buckets, results)
                 return
+            recorder.report.note_refused(self.label, f"its ops in groups of their own ({why})")
         for bucket in buckets:
             self._run_by_op(recorder, bucket)
 
@@ -109,7 +106,7 @@ class _Rows:
             if joined is not None:
                 self.results.append((joined, size > 1))
                 return
-        result = group.computed([self._operand(*operand) for operand in operands])
+        result: Any = group.computed([self._operand(*operand) for operand in operands])
         rows = size > 1 and not group.alike
         self.results += [(result, rows)] if form.single else [(part, rows) for part in result]
 

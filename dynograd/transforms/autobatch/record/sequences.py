@@ -8,12 +8,12 @@ a tensor. An op that is another one than expected has those before it recorded o
 
 from __future__ import annotations
 
-from sys import _getframe, getrefcount
+from sys import getrefcount
 from typing import Any
 from weakref import getweakrefcount
 
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import caller
+from dynograd.autograd.nodes import caller, frame_at
 from dynograd.ops.op import Op
 from dynograd.transforms.autobatch.record.buckets import Port, Shared
 from dynograd.transforms.autobatch.record.forms import Form
@@ -336,20 +336,18 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
     return MISS
 
 
-def _place(sequences: Sequences, this: Any, beginning: list[Sequence]) -> Any:
+def _place(sequences: Sequences, this: Any, beginning: list[Sequence]) -> tuple[Any, int] | None:
     """Where the program calls the op `this`, looked for first as many frames up as the latest time."""
     depth = sequences.depths.get(this)
     if depth is not None:
         try:
-            frame = _getframe(depth)
-        except ValueError:
+            frame: Any = frame_at(depth)
+        except ValueError:  # it was called from deeper then
             frame = None
-        if frame is not None:
-            code = frame.f_code
-            if any([sequence.place[0] is code for sequence in beginning]):
-                return code, frame.f_lasti
+        if frame is not None and any([sequence.place[0] is frame.f_code for sequence in beginning]):
+            return frame.f_code, frame.f_lasti
     place = caller(3)
-    frame, depth = _getframe(0), 0
+    frame, depth = frame_at(1), 1
     while place is not None and frame is not None:
         if frame.f_code is place[0]:
             sequences.depths[this] = depth
