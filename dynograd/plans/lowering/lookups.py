@@ -9,9 +9,9 @@ import numpy
 
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
+from dynograd.plans.joined_indices import joined
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import IndexCheck, Lowered, arguments_of, form
-from dynograd.plans.lowering.joined_indices import joined
 
 __all__ = ["collected"]
 
