@@ -199,7 +199,7 @@ class ProcessGroup:
             )
         line = user_line()
 
-        def turn() -> Any:
+        def turn() -> object:
             if not is_collective:
                 return task(communicator)
             if self._failure is not None:

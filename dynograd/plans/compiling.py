@@ -21,9 +21,9 @@ from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
 from dynograd.plans.changing import Changing
-from dynograd.plans.closures import Closures
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
+from dynograd.plans.optimizers.closures import Closures
 from dynograd.plans.recording import Recording
 from dynograd.plans.replaying.functions import Replays
 from dynograd.plans.reporting.graphs import Graph, described_result, graph_of, graphs_of

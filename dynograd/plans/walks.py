@@ -21,13 +21,13 @@ from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
-from dynograd.plans.closures import stepped_behind
 from dynograd.plans.comparing import same
 from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.gpu.endings import WalkedEndings
 from dynograd.plans.handed import Handed, Read, become, detached, new_handed
 from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving
+from dynograd.plans.optimizers.closures import stepped_behind
 from dynograd.plans.passes import HOOKED, has_hooks, is_plain
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.programs import nobody

@@ -12,7 +12,7 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.plans.compiling import Compiled
-from dynograd.plans.optimizer_steps import OptimizerStep
+from dynograd.plans.optimizers.steps import OptimizerStep
 from tests.plans.programs import batch, network
 from tests.plans.twins import overwritten_between_steps
 

@@ -16,7 +16,7 @@ from dynograd.base import dtypes
 from dynograd.nn.utils.clip_grad import clip_on_gpu
 from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.gpu.places import Bindings, Place
-from dynograd.plans.optimizer_steps import OptimizerStep, WalkedSteps
+from dynograd.plans.optimizers.steps import OptimizerStep, WalkedSteps
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["BoundClipping", "BoundEnding", "Clipping", "Ending", "WalkedEndings"]

@@ -9,8 +9,8 @@ from dynograd.autograd.writes import stamp_marks
 from dynograd.kernels import kernel
 from dynograd.kernels.build import threads
 from dynograd.optim import hooks
-from dynograd.plans.closures import is_usual
 from dynograd.plans.handed import Handed
+from dynograd.plans.optimizers.closures import is_usual
 from dynograd.plans.watches import Watch
 
 if TYPE_CHECKING:
