@@ -80,7 +80,7 @@ def run_backward(
     task = MODES.task = Task(seen, targets is not None, grads)
     try:
         if targets is None:
-            arrivals = sorted(leaves.items(), key=_by_second)  # the first one to arrive stands last
+            arrivals = sorted(reversed(leaves.items()), key=_by_second)  # the first one to arrive stands last
             order.append(_End)
             if notes is None:
                 _visit(order, grads, retain_graph, create_graph, leaves=arrivals)
