@@ -80,10 +80,11 @@ def run_backward(
     task = MODES.task = Task(seen, targets is not None, grads)
     try:
         if targets is None:
-            arrivals = sorted(reversed(leaves.items()), key=_by_second)  # the first one to arrive stands last
+            arrivals = sorted(leaves.items(), key=_by_second, reverse=True)[::-1]  # the first one to arrive stands last
             order.append(_End)
             if notes is None:
                 _visit(order, grads, retain_graph, create_graph, leaves=arrivals)
+                task.edges = frozenset(leaves)  # who keeps the task does not keep the graph
             else:
                 waiting = list(arrivals)
                 try:

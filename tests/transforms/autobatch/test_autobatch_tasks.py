@@ -496,6 +496,8 @@ def test_an_example_that_does_not_come_to_a_decision_is_left_behind(monkeypatch)
 def test_every_state_of_threads_is_carried_or_known():
     """A new `threading.local` of the package is either an example's own or named here with its reason."""
     not_carried = {
+        "base/random_streams.py": "the place of a thread that stands for a process: examples take the place that it has",
+        "distributed/process_groups.py": "the group of such a thread, within `simulate`",
         "kernels/build/launches.py": "launches that are noted, within one recording",
         "utils/selective_checkpoints.py": "what a checkpointed part keeps, within one",
         "kernels/build/launch_arguments_cuda.py": "memory for launches, used within one",
