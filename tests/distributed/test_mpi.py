@@ -58,7 +58,7 @@ print("done", x[0].item(), os.environ["RANK"], os.environ["LOCAL_RANK"], dynogra
 """
 
 
-def run(*arguments, ranks=2, watch=5):
+def run(*arguments, ranks=2, watch=10):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {
         "PYTHONPATH": str(ROOT)
     }
@@ -201,8 +201,8 @@ def test_processes_that_mpi_starts_itself(tmp_path):
 
 @pytest.mark.parametrize("how", drills.WAYS)
 def test_a_drill(how, undisturbed):
-    drill = drills.Drill(how, list(drills.WAYS).index(how) % 2, 0.3)
-    assert not drill.problems(undisturbed), drill.written
+    drill = drills.Drill(how, list(drills.WAYS).index(how) % 2, 0.3, watch=10)
+    assert not drill.problems(undisturbed, limit=60), drill.written
 
 
 @pytest.fixture(scope="module")

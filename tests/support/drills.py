@@ -102,14 +102,14 @@ def program(folder: Path) -> None:
 class Drill:
     """One job: how it ended, and what it came to when it was started again."""
 
-    def __init__(self, how: str, rank: int, delay: float, ranks: int = 2) -> None:
+    def __init__(self, how: str, rank: int, delay: float, ranks: int = 2, watch: float = WATCH) -> None:
         self.how, self.rank = how, rank
         self.seconds: float | None = None
         self.left: list[str] = []
         self.processes: list[str] = []
         with tempfile.TemporaryDirectory() as folder:
             environment = os.environ | {"PYTHONPATH": str(ROOT), "DRILL": f"{how} {rank} {delay}"}
-            command = f"-m dynograd.run -n {ranks} --watch {WATCH} --restarts 1 -m tests.support.drills train {folder}"
+            command = f"-m dynograd.run -n {ranks} --watch {watch} --restarts 1 -m tests.support.drills train {folder}"
             job = subprocess.Popen(
                 [sys.executable, *command.split()],
                 env=environment,
@@ -134,8 +134,8 @@ class Drill:
             self.left_behind = _left(folder)
             self.running = [entry for entry in _command_lines() if folder in entry]
 
-    def problems(self, weights: str) -> list[str]:
-        """What was not as it should be; `weights` are those of a job that nothing happened to."""
+    def problems(self, weights: str, limit: float = 5) -> list[str]:
+        """What was not as it should be; `weights` are those of a job that nothing happened to, `limit` the seconds that the end may take."""
         problems = []
         if self.how != "none":
             where = r"in step \d+, (in|behind) .* at \S*drills\.py:\d+ in program"
@@ -144,7 +144,7 @@ class Drill:
                 problems.append("the rank is not named")
             if not re.search(rf"  rank {1 - self.rank} \(pid \d+ on \S+\) .*{where}", self.written):
                 problems.append("where the other rank was is not said")
-            if self.seconds is None or self.seconds > 5:
+            if self.seconds is None or self.seconds > limit:
                 problems.append(f"took {self.seconds} s to end")
             elif self.left or self.processes:
                 problems.append(f"left {self.left} and the processes {self.processes}")
