@@ -47,6 +47,7 @@ _SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "re
 _MOST_WAYS = 64  # through one function; then its record begins anew
 _PATIENCE = 16  # calls that went ways of their own, before recording pauses
 _LONGEST_PAUSE = 63  # calls
+_LONGEST_IDLE = 1023  # the same where there was nothing to record: an optimizer's step alone
 
 
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -133,21 +134,22 @@ class Compiled:
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = self.changes = 0
+        self.longest = _LONGEST_PAUSE
         self.stopped = self.on_gpu = False
         self.stream: Any = None
         if not can_watch():
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.paused:
+            self.paused, self.calls = self.paused - 1, self.calls + 1
+            return self.function(*args, **kwargs)
         if self._is_aside() or not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         inplace.guards.append(inplace.ask)
         try:
             self.calls += 1
             self.arguments = args, kwargs
-            if self.paused:
-                self.paused -= 1
-                return self.function(*args, **kwargs)
             if self.scopes.latest and not self.fullgraph:
                 return self.scopes.call(self.function, args, kwargs)
             if self.closures.latest and not self.fullgraph:
@@ -327,8 +329,10 @@ class Compiled:
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
                     f"fullgraph out, or change the program there."
                 )
-        elif recording.events and not self.known:
-            self.note_left("it calls no op that is recorded")
+        elif not self.known:
+            self.longest = _LONGEST_IDLE
+            if recording.events:
+                self.note_left("it calls no op that is recorded")
         elif met_before and recording.events:
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
@@ -434,13 +438,13 @@ class Compiled:
     def _learn(self, walked: bool) -> None:
         """Where call after call goes a way of its own, the next ones run as they are written: so many as it takes to cost nothing."""
         if walked:
-            self.missed, self.pause = max(self.missed - 1, 0), 0
+            self.missed, self.pause, self.longest = max(self.missed - 1, 0), 0, _LONGEST_PAUSE
             return
         if self.changes != self.families.changes <= _PATIENCE:  # more sizes are walked from now on
             self.changes, self.missed, self.pause = self.families.changes, 0, 0
         self.missed += 1
         if self.missed > _PATIENCE:
-            self.paused = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
+            self.paused = self.pause = min(2 * self.pause + 1, self.longest)
 
     def report(self) -> Report:
         """What became of the calls so far: see `Report`."""
