@@ -381,7 +381,7 @@ PIECES = {
     "statistics_copied": 7,  # copies of parameters are read when they are made
     "statistics_left_behind": 2,
     "statistics_reset": 3,
-    "statistics_assigned": 2,
+    "statistics_assigned": 0,  # its way is recorded anew in the last call
     "statistics_moved_on": 2,
     "module_with_statistics_differentiated_outside": 2,
     "data_from_the_host": 2,
