@@ -91,8 +91,9 @@ def run_backward(
                     _visit(order, grads, retain_graph, create_graph, leaves=waiting, notes=notes)
                 except BaseException:  # of what is not recorded leaves have what they would have had
                     for leaf, _ in reversed(arrivals[len(waiting) :]):
-                        if leaf in grads:
-                            leaf.accumulate_grad(_whole(grads.pop(leaf)))
+                        g = grads.pop(leaf, None)
+                        if g is not None:
+                            leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
                     raise
                 task.edges = frozenset(leaves)
                 for leaf, _ in reversed(arrivals):
@@ -136,10 +137,6 @@ class Task:
         for g in self.grads.values():
             if type(g) is DeferredSum:
                 g.so_far()
-
-
-def _whole(g: object) -> object:
-    return g.dense() if type(g) is DeferredSum else g
 
 
 class _End:

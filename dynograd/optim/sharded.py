@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynograd.autograd import no_grad
+from dynograd.autograd import enable_grad, no_grad
 from dynograd.base.devices import device
 from dynograd.distributed.buffers import Buffer
 from dynograd.distributed.collectives import all_gather_object
@@ -145,7 +145,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         """
         loss = None
         if closure is not None:
-            loss = closure()
+            with enable_grad():
+                loss = closure()
         self._consolidated = None
         for here, there in self._groups():  # schedulers write into the groups here
             there.update({name: value for name, value in here.items() if name != "params"})

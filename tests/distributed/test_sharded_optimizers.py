@@ -131,3 +131,20 @@ def test_ranks_that_have_run_out_take_part():
 def test_what_is_refused(call, words):
     with pytest.raises((TypeError, RuntimeError, ValueError), match=words):
         distributed.simulate(lambda: call(dynograd.ones(2, requires_grad=True)), ranks=1)
+
+
+def test_a_closure_runs_with_recording_on():
+    def program():
+        w = dynograd.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = ZeroRedundancyOptimizer([w], dynograd.optim.SGD, lr=0.5)
+
+        def closure():
+            loss = w.sum()
+            loss.backward()
+            return loss
+
+        with dynograd.no_grad():
+            assert optimizer.step(closure).item() == 3.0
+        return w.tolist()
+
+    assert distributed.simulate(program, ranks=2) == [[0.5, 1.5]] * 2
