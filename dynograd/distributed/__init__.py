@@ -11,21 +11,17 @@ from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.distributed.collectives import (
     all_gather,
     all_gather_into_tensor,
-    all_gather_object,
     all_reduce,
     all_to_all,
     all_to_all_single,
     barrier,
     broadcast,
-    broadcast_object_list,
     gather,
-    gather_object,
     monitored_barrier,
     reduce,
     reduce_scatter,
     reduce_scatter_tensor,
     scatter,
-    scatter_object_list,
 )
 from dynograd.distributed.groups import (
     Backend,
@@ -61,6 +57,12 @@ from dynograd.distributed.messages import (
     send_object_list,
 )
 from dynograd.distributed.networks import Network
+from dynograd.distributed.object_collectives import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    scatter_object_list,
+)
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.simulation import simulate

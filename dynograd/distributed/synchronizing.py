@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dynograd.distributed.buffers import Buffer
-from dynograd.distributed.collectives import all_gather_object
 from dynograd.distributed.communicators.protocol import Communicator
+from dynograd.distributed.object_collectives import all_gather_object
 from dynograd.distributed.process_groups import ProcessGroup
 from dynograd.tensor.tensor import Tensor
 

@@ -10,10 +10,10 @@ import numpy as np
 from dynograd.autograd import enable_grad, no_grad
 from dynograd.base.devices import device
 from dynograd.distributed.buffers import Buffer
-from dynograd.distributed.collectives import all_gather_object
 from dynograd.distributed.communicators.protocol import Communicator, parts_of
 from dynograd.distributed.groups import group_of
 from dynograd.distributed.joins import Joinable, JoinHook
+from dynograd.distributed.object_collectives import all_gather_object
 from dynograd.distributed.process_groups import ProcessGroup
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.tensor.creation import zeros

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.distributed import starting
-from dynograd.distributed.collectives import all_gather_object
+from dynograd.distributed.object_collectives import all_gather_object
 from dynograd.distributed.process_groups import ProcessGroup, world
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.errors import CheckpointError
