@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["ABSENT", "ENDED", "FAILED", "RUNNING", "WIDTH", "Board", "is_alive"]
+__all__ = ["ABSENT", "ENDED", "FAILED", "RUNNING", "WIDTH", "Board", "is_alive", "pipe_of", "shared_files", "shortened"]
 
 ABSENT, RUNNING, ENDED, FAILED = range(4)
 WIDTH = 64  # how many collectives are remembered
@@ -69,7 +69,15 @@ class Board:
         record["step"], record["waits"], record["blamed"] = -1, 0, -1
         record["call"], record["line"], record["error"], record["files"] = b"", b"", b"", b""
         record["state"] = RUNNING
+        self._open_pipe(place)
         return record
+
+    def _open_pipe(self, place: int) -> None:
+        """What the launcher reads at the other end of tells when this process has ended; children that it forks do not keep it open."""
+        path = pipe_of(self.path, place)
+        if os.path.exists(path):
+            handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            os.register_at_fork(after_in_child=lambda: os.close(handle))
 
     def is_alive(self, place: int) -> bool:
         """Whether the process of a record still runs."""
@@ -83,6 +91,11 @@ class Board:
     def close(self) -> None:
         """Forgets the memory; the file stays."""
         self.records = self.records[:0].copy()
+
+
+def pipe_of(path: str | os.PathLike[str], place: int) -> str:
+    """The name of a pipe that the process `place` holds open to its end, if the launcher has made it."""
+    return f"{os.fspath(path)}.{place}"
 
 
 def shared_files() -> list[str]:

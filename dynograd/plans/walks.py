@@ -22,7 +22,7 @@ from dynograd.ops.readers import Entry
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
-from dynograd.plans.gpu.array_kinds import bytes_alike, is_on_cpu, may_share, own_copy, same_part
+from dynograd.plans.gpu.array_kinds import bytes_alike, identity, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.gpu.endings import WalkedEndings
 from dynograd.plans.handed import Handed, Read, become, detached, new_handed
 from dynograd.plans.inputs import is_alone, settle
@@ -226,13 +226,35 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
         ):
             return False
         path = choice.path
+        released = self._released_on(path)
+        if released is None:
+            return False
         inputs = [
             (number, self.path.program.outside[number].copy()) for number in self.bound
         ]  # ways share their memory
         for number, values in inputs:
             path.program.outside[number][...] = values
-        self.path, self.done = path, 0
+        self.path, self.done, self.released = path, 0, released
         return True
+
+    def _released_on(self, path: Path) -> dict[int, Any] | None:
+        """Memory that someone has already, by the regions of another way; None where that has the values in it laid out otherwise."""
+        released = {}
+        for place, memory in self.released.items():
+            region = self.path.program.memory.buffers[place]
+            for number, kin in self.path.kin.items():
+                if kin != ("region", place) or self.first[number] >= self.at.number:
+                    continue
+                other = path.kin.get(number)
+                if other is None or other[0] != "region" or released.setdefault(other[1], memory) is not memory:
+                    return None
+                there = path.program.memory.buffers[other[1]]
+                if there.nbytes != region.nbytes:
+                    return None
+                arrays = self.path.arrays[number], path.arrays[number]
+                if identity(same_part(arrays[0], region, there)) != identity(arrays[1]):
+                    return None
+        return released
 
     def _matches(self, step: Step | Listed, args: tuple) -> list[tuple[int, Any]] | None:
         """Tensors from outside that are met for the first time in this step; None: the operands are others than the recorded ones."""

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from dynograd.distributed import starting
-from dynograd.distributed.orphans import Orphans
-from dynograd.distributed.post_mortem import report, running
+from dynograd.distributed.jobs.first_end import FirstEnd
+from dynograd.distributed.jobs.orphans import Orphans
+from dynograd.distributed.jobs.post_mortem import report, running
 
 __all__ = ["main"]
 
@@ -131,13 +132,14 @@ def _run(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=False
         )
         outputs = [_Output(process.stdout, sys.stdout), _Output(process.stderr, sys.stderr)]
-        code = _wait(process, board, count, received)
+        with FirstEnd(board, count) as first_end:
+            code = _wait(process, board, count, received)
         if code:
             orphans.end()
         for output in outputs:
             output.finish()
         if code:
-            first = next((output.pid for output in outputs if output.pid is not None), None)
+            first = first_end.pid or next((output.pid for output in outputs if output.pid is not None), None)
             print(report(board, count, code, first, platform.node()), file=sys.stderr, flush=True)
         return code
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 from typing import Any
 
 import numpy
@@ -86,3 +87,25 @@ def test_every_attribute(grad: bool, inside: bool) -> None:
             if expected != given:
                 wrong.append(f"{name}: {expected} and {given}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_was_read_is_shared_along_another_way():
+    """Where values lie in the memory of a way is up to addresses that were free when it was recorded."""
+    draw = random.Random(0)
+    for _ in range(4):
+
+        def program(x):
+            pairs = [(x * factor).t() for factor in range(2, 8)]
+            if pairs[2].tolist()[0][0] > 0:
+                pairs.reverse()
+                pairs[0] = pairs[0] * 3
+            return pairs
+
+        compiled = Compiled(program, always=True)
+        for call in range(10):
+            junk = [torch.empty(6) for _ in range(draw.randrange(40))]
+            draw.shuffle(junk)
+            del junk[len(junk) // 2 :]
+            x = torch.arange(6.0).view(2, 3) + call % 3 % 2
+            assert [value.tolist() for value in compiled(x)] == [value.tolist() for value in program(x)]
+        assert compiled.walked > 5

@@ -21,14 +21,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STEPS = 60
-WATCH = 2  # seconds that ranks wait for one that hangs
 
-# what a rank does: what the launcher says of it
+# what a rank does: what the launcher says of it, if ranks wait {watch} seconds for one that hangs
 WAYS = {
     "kill": "was killed by SIGKILL",
     "raise": "ended with ValueError: a drill",
     "exit": "ended with SystemExit: 3",
-    "hang": f"has not come for {WATCH} s",
+    "hang": "has not come for {watch} s",
     "term": "was stopped by SIGTERM",
     "full": "ended with CheckpointError: save",
 }
@@ -102,8 +101,8 @@ def program(folder: Path) -> None:
 class Drill:
     """One job: how it ended, and what it came to when it was started again."""
 
-    def __init__(self, how: str, rank: int, delay: float, ranks: int = 2, watch: float = WATCH) -> None:
-        self.how, self.rank = how, rank
+    def __init__(self, how: str, rank: int, delay: float, ranks: int = 2, watch: int = 2) -> None:
+        self.how, self.rank, self.watch = how, rank, watch
         self.seconds: float | None = None
         self.left: list[str] = []
         self.processes: list[str] = []
@@ -139,7 +138,7 @@ class Drill:
         problems = []
         if self.how != "none":
             where = r"in step \d+, (in|behind) .* at \S*drills\.py:\d+ in program"
-            named = rf"ended with exit status \d+\.\n  rank {self.rank} \(pid \d+ on \S+\) {re.escape(WAYS[self.how])}.*{where}\n"
+            named = rf"ended with exit status \d+\.\n  rank {self.rank} \(pid \d+ on \S+\) {re.escape(WAYS[self.how].format(watch=self.watch))}.*{where}\n"
             if not re.search(named, self.written):
                 problems.append("the rank is not named")
             if not re.search(rf"  rank {1 - self.rank} \(pid \d+ on \S+\) .*{where}", self.written):
