@@ -328,18 +328,20 @@ class Run:
         if self._snapshot_every and not epoch_is_over and self.step % self._snapshot_every == 0:
             self._take_snapshot()
         saves = self.path is not None and self._is_time_to_save(epoch_is_over)
+        stops = self._stop.signal
         self._ranks.note_step(self.step)
         if self._ranks:
             where = f"the end of epoch {self.epoch - 1}" if epoch_is_over else f"step {self.step - 1}"
-            rank = self._ranks.rank if self._stop else -1
+            rank = -1 if stops is None else self._ranks.rank
             own = [
-                self._stop.signal or 0,
+                stops or 0,
                 rank,
                 saves and self._ranks.rank == 0,
             ]  # clocks differ: the first one says when
             stop, self._stopped, save = self._ranks.largest(f"Run behind {where}", own)
-            self._stop.signal, saves = signal.Signals(stop) if stop else None, bool(save)
-        if self._stop:
+            stops, saves = signal.Signals(stop) if stop else None, bool(save)
+        if stops is not None:  # what comes meanwhile is for the next time, when all ranks hear of it
+            self._stop.signal = stops
             self._save_and_stop()
         if saves:
             self.save()

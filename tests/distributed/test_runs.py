@@ -193,14 +193,25 @@ def test_the_last_and_the_best_with_their_parts(tmp_path):
     assert "saved by 2 processes, and the part" in str(told[0].message)
 
 
-def test_one_rank_that_is_told_to_stop_stops_all(tmp_path):
+@pytest.mark.parametrize("while_ranks_ask_each_other", [False, True])
+def test_one_rank_that_is_told_to_stop_stops_all(tmp_path, while_ranks_ask_each_other):
     def program():
         run = build(str(tmp_path), save_every=None, save_seconds=1e9, sampler=True)
+        ask = run._ranks.largest
+
+        def asked(call, values):
+            answers = ask(call, values)
+            if run.step == 2 and distributed.get_rank() == 1:
+                run._stop.signal = dynograd.runs.run.signal.SIGTERM
+            return answers
+
+        if while_ranks_ask_each_other:
+            run._ranks.largest = asked
         try:
             with run:
                 for _ in run.epochs(EPOCHS):
                     for _ in run.steps():
-                        if run.step == 2 and distributed.get_rank() == 1:
+                        if run.step == 2 and distributed.get_rank() == 1 and not while_ranks_ask_each_other:
                             run._stop.signal = dynograd.runs.run.signal.SIGTERM
         except SystemExit as error:
             return error.code, run.step
