@@ -1,7 +1,8 @@
 """Several processes: collectives and steps of DistributedDataParallel, dynograd over MPI beside torch over gloo.
 
 `python -m benchmarks.ranks [--ranks 2] [--rounds 3] [--markdown]` starts each library's processes in turns, one thread each, and prints medians. `alone` is the
-same step in all processes at once without a group: what the others take of the machine is not counted as communication.
+same step in all processes at once without a group: what the others take of the machine is not counted as communication. `and a barrier` is
+that with a wait for each other behind each step: the slower process of each step counts.
 """
 
 from __future__ import annotations
@@ -95,6 +96,14 @@ def _training(torch, model, inputs, loss_of):
     return step
 
 
+def _waiting(distributed, step):
+    def run():
+        step()
+        distributed.barrier()
+
+    return run
+
+
 def measure(torch, distributed, has_trees):
     """All figures of this library's processes."""
     rank, figures = distributed.get_rank(), {}
@@ -104,7 +113,9 @@ def measure(torch, distributed, has_trees):
             figures[f"all_reduce of {name}"] = _timed(distributed, functools.partial(distributed.all_reduce, numbers))
         for name, model, inputs, loss_of in _steps(torch, rank):
             fill(torch, model)
-            figures[f"{name}: alone"] = _timed(distributed, _training(torch, model, inputs, loss_of), 1.0)
+            alone = _training(torch, model, inputs, loss_of)
+            figures[f"{name}: alone"] = _timed(distributed, alone, 1.0)
+            figures[f"{name}: alone, and a barrier"] = _timed(distributed, _waiting(distributed, alone), 1.0)
             fill(torch, model)
             wrapped = torch.nn.parallel.DistributedDataParallel(model)
             figures[f"{name}: step"] = _timed(distributed, _training(torch, wrapped, inputs, loss_of), 1.0)
