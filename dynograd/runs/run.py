@@ -17,14 +17,13 @@ from dynograd.runs.parts import check_names, load_states, size_of, states_of
 from dynograd.runs.random_states import global_state, set_global_state
 from dynograd.runs.ranks import Ranks
 from dynograd.runs.saving import _check_rotation, read_run, saved_runs, write_run
+from dynograd.runs.schedule import Schedule
 from dynograd.runs.shards import bytes_of_run, remove_file
 from dynograd.runs.snapshots import Snapshot, Snapshots, copied
 from dynograd.runs.stopping import StopRequests
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Run"]
-
-_WITHIN_EPOCHS = 60.0  # seconds after which a run is saved between the ends of epochs, where the program does not say
 
 
 class Run:
@@ -104,8 +103,8 @@ class Run:
             model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, loader=loader, generator=generator
         )
         _check_rotation(None, None, keep_last, keep_best, best)
-        _check_intervals(save_every, save_seconds, snapshot_every, snapshots)
-        _check_budget(save_share, save_rate)
+        _check_copies(snapshot_every, snapshots)
+        self._schedule = Schedule(save_every, save_seconds, save_share, save_rate, bool(keep_last or keep_best))
         self.parts = check_names("Run", named | others)
         self.path = None if path is None else os.fspath(path)
         self.loader = loader
@@ -116,10 +115,6 @@ class Run:
         self.resumed = False
         self._epoch_is_over = False
         self._saving = {"keep_last": keep_last, "keep_best": keep_best, "best": best}
-        self._save_every, self._save_seconds = save_every, save_seconds
-        self._save_share, self._save_rate = save_share, save_rate
-        self._saved_at, self._save_took = time.monotonic(), 0.0
-        self._size: int | None = None  # bytes of a save
         self._saved_step: tuple[int, int] | None = None
         self._snapshot_every, self._snapshots = snapshot_every, Snapshots(snapshots)
         self._stop = StopRequests(stop_on)
@@ -282,9 +277,7 @@ class Run:
             about={"run": True},
             **self._saving,  # type: ignore[arg-type]
         )
-        self._saved_at = time.monotonic()
-        self._save_took = self._saved_at - began
-        self._size = bytes_of_run(written)
+        self._schedule.note(began, bytes_of_run(written))
         self._saved_step = self.step, self.epoch
         return written
 
@@ -351,27 +344,7 @@ class Run:
             return False
         if self._saved_step == (self.step, self.epoch):
             return False
-        if self._save_every is not None and not epoch_is_over and self.step % self._save_every == 0:
-            return True
-        if self._save_seconds is not None:
-            interval = self._save_seconds
-        elif self._save_every is not None:
-            return False
-        elif self._saving["keep_last"] or self._saving["keep_best"]:
-            return epoch_is_over
-        else:
-            interval = 0.0 if epoch_is_over else _WITHIN_EPOCHS
-        passed = time.monotonic() - self._saved_at
-        return passed >= interval and passed >= self._affordable()
-
-    def _affordable(self) -> float:
-        """The seconds between two saves that keep to `save_share` and `save_rate`; the first save is reckoned by the size of the states."""
-        if self._save_rate is not None and self._size is None:
-            self._size = size_of(self._content())
-        return max(
-            0.0 if self._save_share is None else self._save_took / self._save_share,
-            0.0 if self._save_rate is None else self._size / self._save_rate,
-        )
+        return self._schedule.is_due(self.step, epoch_is_over, lambda: size_of(self._content()))
 
     def _save_and_stop(self) -> None:
         assert self._stop.signal is not None
@@ -486,24 +459,7 @@ def _difference(before: Any, now: Any) -> str:
     return f"config={before!r}, now {now!r}"
 
 
-def _check_intervals(save_every: Any, save_seconds: Any, snapshot_every: Any, snapshots: Any) -> None:
-    for name, value, least in (
-        ("save_every", save_every, 1),
-        ("snapshot_every", snapshot_every, 0),
-        ("snapshots", snapshots, 1),
-    ):
+def _check_copies(snapshot_every: Any, snapshots: Any) -> None:
+    for name, value, least in (("snapshot_every", snapshot_every, 0), ("snapshots", snapshots, 1)):
         if value is not None and (not isinstance(value, int) or value < least):
             raise ValueError(f"Run: expected {name} >= {least}, got {value!r}.")
-    if save_seconds is not None and not save_seconds >= 0:
-        raise ValueError(f"Run: expected save_seconds >= 0, got {save_seconds!r}.")
-
-
-def _check_budget(save_share: Any, save_rate: Any) -> None:
-    if save_share is not None and not 0 < save_share <= 1:
-        raise ValueError(
-            f"Run: expected save_share in (0, 1], got {save_share!r}. 0.02 is 2 % of the time; None is no limit."
-        )
-    if save_rate is not None and not save_rate > 0:
-        raise ValueError(
-            f"Run: expected save_rate > 0, in bytes a second, got {save_rate!r}. 10e6 is 10 MB; None is no limit."
-        )
