@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from dynograd import arrays
+from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd import no_grad
 from dynograd.autograd.writes import before_rebinding, stamp
 from dynograd.base import dtypes
+from dynograd.distributed.process_groups import world
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -22,27 +24,35 @@ class Buffer:
     Args:
         tensor: which.
         is_written: whether a collective writes into it.
+        may_stay: on a GPU, if the engine takes arrays from there; else a copy is in the host's memory.
     """
 
     __slots__ = ("_copied", "array", "tensor")
 
-    def __init__(self, tensor: Tensor, is_written: bool) -> None:
+    def __init__(self, tensor: Tensor, is_written: bool, may_stay: bool = False) -> None:
         self.tensor = tensor
         if is_written:
             before_rebinding(tensor)
         array = tensor.array
-        self._copied = type(array) is not np.ndarray or not array.flags.c_contiguous
+        stays = may_stay and type(array) is CudaArray and _takes_gpus()
+        is_in_order = array.is_contiguous if type(array) is CudaArray else array.flags.c_contiguous
+        self._copied = not is_in_order or (type(array) is not np.ndarray and not stays)
         if self._copied:
-            array = np.ascontiguousarray(arrays.to_numpy(array))
+            array = array.copy() if stays else np.ascontiguousarray(arrays.to_numpy(array))
         elif is_written:
             stamp(array)
-        self.array: np.ndarray = array.reshape(-1)
+        self.array: Any = array.reshape(-1)
 
     def finish(self) -> None:
         """What was received becomes the tensor's."""
         if self._copied:
             with no_grad():
                 self.tensor.copy_(wrap(self.array.reshape(tuple(self.tensor.shape))))
+
+
+def _takes_gpus() -> bool:
+    group = world.get()
+    return group is not None and group.communicator is not None and group.communicator.takes_gpus
 
 
 def as_tensor(who: str, name: str, value: Any) -> Tensor:

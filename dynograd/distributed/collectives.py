@@ -5,6 +5,7 @@ Numbers are joined in a fixed order (`reductions`), so that the same bits come o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -37,6 +38,9 @@ __all__ = [
     "reduce_scatter_tensor",
     "scatter",
 ]
+
+
+_buffer = functools.partial(Buffer, may_stay=True)
 
 
 def is_outside(group: Any) -> bool:
@@ -123,7 +127,7 @@ def all_reduce(
         return None
     as_tensor("all_reduce", "tensor", tensor)
     check_reduction("all_reduce", op, tensor.array.dtype)
-    buffer = Buffer(ragged_rows.elements_of(tensor), True)
+    buffer = _buffer(ragged_rows.elements_of(tensor), True)
 
     def task(communicator: Communicator) -> None:
         communicator.all_reduce([buffer.array], op)
@@ -163,7 +167,7 @@ def reduce(
     as_tensor("reduce", "tensor", tensor)
     check_reduction("reduce", op, tensor.array.dtype)
     root = peer("reduce", "dst", group_of(group), dst, group_dst, None)
-    buffer = Buffer(ragged_rows.elements_of(tensor), True)
+    buffer = _buffer(ragged_rows.elements_of(tensor), True)
 
     def task(communicator: Communicator) -> None:
         communicator.reduce(buffer.array, op, root)
@@ -208,7 +212,7 @@ def broadcast(
             async_op,
             [tensor],
         )
-    buffer = Buffer(tensor, group_of(group).rank() != root)
+    buffer = _buffer(tensor, group_of(group).rank() != root)
 
     def task(communicator: Communicator) -> None:
         communicator.broadcast(buffer.array, root)
@@ -251,7 +255,7 @@ def all_gather(
         return _run(group, "all_gather of ragged tensors", gather_rows, async_op, places)
     targets = tensors_of("all_gather", "tensor_list", tensor_list, of.size(), tensor.dtype)
     check_pair("all_gather", targets[of.rank()], tensor)
-    source, buffers = Buffer(tensor, False), [Buffer(target, True) for target in targets]
+    source, buffers = _buffer(tensor, False), [_buffer(target, True) for target in targets]
 
     def task(communicator: Communicator) -> None:
         communicator.all_gather(source.array, [buffer.array for buffer in buffers])
@@ -296,7 +300,7 @@ def all_gather_into_tensor(
         check_pair(who, output_tensor, input_tensor, size * input_tensor.shape.numel())
     elif output_tensor.dtype != input_tensor.dtype:
         check_pair(who, output_tensor, input_tensor, output_tensor.shape.numel())
-    source, buffer = Buffer(input_tensor, False), Buffer(output_tensor, True)
+    source, buffer = _buffer(input_tensor, False), _buffer(output_tensor, True)
     if output_split_sizes is None:
         parts, text = _equal_parts(buffer.array, size), described(input_tensor)
     else:
@@ -359,7 +363,7 @@ def gather(
         raise ValueError(
             f"gather: gather_list is for the process {root}, which receives; leave it out on rank {of.rank()}."
         )
-    source, buffers = Buffer(tensor, False), [Buffer(target, True) for target in targets]
+    source, buffers = _buffer(tensor, False), [_buffer(target, True) for target in targets]
 
     def task(communicator: Communicator) -> None:
         communicator.gather(source.array, [buffer.array for buffer in buffers] if buffers else None, root)
@@ -417,7 +421,7 @@ def scatter(
         raise ValueError(
             f"scatter: scatter_list is for the process {root}, which sends; leave it out on rank {of.rank()}."
         )
-    buffer, parts = Buffer(tensor, True), [Buffer(source, False) for source in sources]
+    buffer, parts = _buffer(tensor, True), [_buffer(source, False) for source in sources]
 
     def task(communicator: Communicator) -> None:
         communicator.scatter([part.array for part in parts] if parts else None, buffer.array, root)
@@ -458,7 +462,7 @@ def reduce_scatter(
     check_reduction("reduce_scatter", op, output.array.dtype)
     sources = tensors_of("reduce_scatter", "input_list", input_list, of.size(), output.dtype)
     check_pair("reduce_scatter", output, sources[of.rank()])
-    buffer, parts = Buffer(output, True), [Buffer(source, False) for source in sources]
+    buffer, parts = _buffer(output, True), [_buffer(source, False) for source in sources]
 
     def task(communicator: Communicator) -> None:
         communicator.reduce_scatter([part.array for part in parts], buffer.array, op)
@@ -507,7 +511,7 @@ def reduce_scatter_tensor(
             f"process) the {output.shape.numel()} of output, of shape {tuple(output.shape)}."
         )
     check_pair(who, output, input, output.shape.numel())
-    source, buffer = Buffer(input, False), Buffer(output, True)
+    source, buffer = _buffer(input, False), _buffer(output, True)
     if input_split_sizes is None:
         parts = _equal_parts(source.array, size)
     else:
@@ -560,7 +564,7 @@ def all_to_all(
     sources = tensors_of(who, "input_tensor_list", input_tensor_list, of.size(), dtype)
     targets = tensors_of(who, "output_tensor_list", output_tensor_list, of.size(), dtype)
     check_pair(who, targets[of.rank()], sources[of.rank()])
-    parts, buffers = [Buffer(source, False) for source in sources], [Buffer(target, True) for target in targets]
+    parts, buffers = [_buffer(source, False) for source in sources], [_buffer(target, True) for target in targets]
 
     def task(communicator: Communicator) -> None:
         communicator.all_to_all([part.array for part in parts], [buffer.array for buffer in buffers])
@@ -603,7 +607,7 @@ def all_to_all_single(
     as_tensor(who, "input", input)
     if output.dtype != input.dtype:
         check_pair(who, output, input, output.shape.numel())
-    buffer, source = Buffer(output, True), Buffer(input, False)
+    buffer, source = _buffer(output, True), _buffer(input, False)
     sends = _split(who, "input", input, input_split_sizes, of.size(), source.array)
     receives = _split(who, "output", output, output_split_sizes, of.size(), buffer.array)
     rank = of.rank()

@@ -33,7 +33,8 @@ class Work:
     """The handle of a collective called with `async_op=True`.
 
     Args:
-        future: of what it gives.
+        future: of what it gives, and of where that is ready on a GPU.
+        join: makes the caller's stream wait for that.
         call, line: what it is, and where it was called.
         results: the tensors that it writes.
 
@@ -44,8 +45,15 @@ class Work:
     >>> dynograd.distributed.destroy_process_group()
     """
 
-    def __init__(self, future: Future[Any], call: str, line: str, results: Sequence[Any] = ()) -> None:
-        self._future, self._call, self._line, self._results = future, call, line, results
+    def __init__(
+        self,
+        future: Future[tuple[Any, Any]],
+        join: Callable[[Any], None],
+        call: str,
+        line: str,
+        results: Sequence[Any] = (),
+    ) -> None:
+        self._future, self._join, self._call, self._line, self._results = future, join, call, line, results
 
     def is_completed(self) -> bool:
         """Whether it is done, well or not.
@@ -53,7 +61,11 @@ class Work:
         Returns:
             True or False.
         """
-        return self._future.done()
+        return self._future.done() and (self._future.exception() is not None or self._is_there())
+
+    def _is_there(self) -> bool:
+        done = self._future.result()[1]
+        return done is None or bool(done.query())
 
     def is_success(self) -> bool:
         """Whether it is done, and went well.
@@ -77,7 +89,7 @@ class Work:
         Returns:
             A rank in the group.
         """
-        return int(self._future.result())
+        return int(self._future.result()[0])
 
     def result(self) -> list[Any]:
         """The tensors that it writes, when it is done.
@@ -89,7 +101,7 @@ class Work:
         return list(self._results)
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """Waits until it is done, and raises what went wrong.
+        """Waits until it is done, and raises what went wrong. On a GPU the caller's stream waits, and the host does not.
 
         Args:
             timeout: in seconds, or a `timedelta`; None is that of the group.
@@ -102,7 +114,7 @@ class Work:
         limit = None if timeout is None else seconds_of(timeout, 0.0)
         if not futures.wait([self._future], limit).done:
             raise TimeoutError(f"wait: {self._call} at {self._line} is not done after {limit:g} s.")
-        self._future.result()
+        self._join(self._future.result()[1])
         return True
 
 
@@ -198,28 +210,35 @@ class ProcessGroup:
                 f"{call}: the group was destroyed. Make another one with init_process_group or new_group."
             )
         line = user_line()
+        mark = communicator.mark()
 
-        def turn() -> object:
+        def turn() -> tuple[Any, Any]:
             if not is_collective:
-                return task(communicator)
+                return task(communicator), None
             if self._failure is not None:
                 raise self._failure
             try:
                 communicator.begin(call, line)
-                value = task(communicator)
+                with communicator.turn(mark):
+                    value = task(communicator)
                 communicator.end()
             except RankError as error:  # the traceback of the user's call says enough
                 self._failure = error
                 raise error.with_traceback(None) from None
-            return value
+            return value, communicator.done()
 
         waiting = self._last is not None and not self._last.is_completed()
         if not async_op and not waiting:
-            return turn()
+            value, done = turn()
+            communicator.join(done)
+            return value
         if self._executor is None:
             self._executor = futures.ThreadPoolExecutor(1, f"collectives of {self!r}")
-        self._last = Work(self._executor.submit(turn), call, line, results)
-        return self._last if async_op else self._last._future.result()
+        self._last = Work(self._executor.submit(turn), communicator.join, call, line, results)
+        if async_op:
+            return self._last
+        self._last.wait()
+        return self._last._future.result()[0]
 
     def close(self) -> None:
         """Waits for what is under way, and gives back what the group holds."""

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dynograd.base import random_streams
+from dynograd.distributed.communicators.nccl import Gpus
 from dynograd.distributed.communicators.threads import Meeting, Simulated
 from dynograd.distributed.process_groups import ProcessGroup, world
 from dynograd.errors import RankError
@@ -48,7 +49,7 @@ def simulate(
     place = random_streams.default_generator.state()
 
     def run(rank: int) -> None:
-        group = ProcessGroup(Simulated(meeting, rank), range(ranks), "threads", timeout)
+        group = ProcessGroup(Gpus(Simulated(meeting, rank)), range(ranks), "threads", timeout)
         try:
             with world.simulated(group), random_streams.apart(place):
                 results[rank] = program(*args, **kwargs)

@@ -99,8 +99,9 @@ def communicator_of_world(rank: int, size: int, patience: float) -> Communicator
     _tell_of_the_end(board, place)
     board.records["files"][place] = boards.shortened("\n".join(boards.shared_files()), "files")
     from dynograd.distributed.communicators.mpi import Mpi
+    from dynograd.distributed.communicators.nccl import Gpus
 
-    return Mpi(comm, Watch(board, place, places, 0, patience))
+    return Gpus(Mpi(comm, Watch(board, place, places, 0, patience)))
 
 
 def _mpi(rank: int, size: int) -> ModuleType:

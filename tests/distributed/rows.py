@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -225,11 +226,12 @@ def cases(size: int) -> list[tuple[str, str]]:
     ]
 
 
-def failure(name: str, dtype: str) -> str | None:
-    """What is wrong in this rank with a row, in a group that is there."""
+def failure(name: str, dtype: str, gpus: int = 0) -> str | None:
+    """What is wrong in this rank with a row, in a group that is there; with GPUs each rank uses its own."""
     row, rank, size = ROWS[name], distributed.get_rank(), distributed.get_world_size()
     all_ = inputs(dtype, row.shape, size)
-    result = np.asarray(row.call(dynograd.tensor(all_[rank])).numpy())
+    with dynograd.device("cuda", rank % gpus) if gpus else contextlib.nullcontext():
+        result = np.asarray(row.call(dynograd.tensor(all_[rank])).cpu().numpy())
     expected = np.asarray(row.reference(all_, rank, size)).astype(result.dtype)
     if result.dtype == ml_dtypes.bfloat16:
         result, expected = result.astype(np.float32), expected.astype(np.float32)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +42,23 @@ class Communicator(abc.ABC):
 
     rank: int
     size: int
+    takes_gpus = False  # whether arrays of GPUs may be given as they are
+
+    def mark(self) -> Any:
+        """Where the caller's stream is when it calls: the engine works behind that. None: it has no streams."""
+        return None
+
+    def turn(self, mark: Any) -> AbstractContextManager[None]:
+        """A context in which a call is done that was marked."""
+        return nullcontext()
+
+    def done(self) -> Any:
+        """Where the engine's stream is behind that; None if it has none."""
+        return None
+
+    def join(self, done: Any) -> None:
+        """What the caller's stream gets from now on waits for that."""
+        return None
 
     @abc.abstractmethod
     def all_to_all(self, sends: Sequence[np.ndarray], receives: Sequence[np.ndarray]) -> None:
