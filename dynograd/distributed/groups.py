@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from dynograd.distributed import starting
+from dynograd.distributed.communicators.nccl import is_installed
 from dynograd.distributed.process_groups import ProcessGroup, as_rank, seconds_of, world
 from dynograd.distributed.reductions import ReduceOp
 
@@ -114,15 +115,15 @@ def is_initialized() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """False: there is no communication between GPUs.
+    """Whether nccl4py is installed, by which arrays go from GPU to GPU; without it they go through the memory of the host.
 
     Returns:
-        False.
+        True or False.
 
-    >>> dynograd.distributed.is_nccl_available()
-    False
+    >>> isinstance(dynograd.distributed.is_nccl_available(), bool)
+    True
     """
-    return False
+    return is_installed()
 
 
 def is_gloo_available() -> bool:
@@ -199,7 +200,8 @@ def init_process_group(
     """Makes the default group: of all processes that a launcher has started (`python -m dynograd.run -n 4 train.py`), or of this one alone.
 
     Args:
-        backend: "mpi", "gloo" (another name for it) or "nccl"; None is "gloo".
+        backend: "mpi", "gloo" (another name for it) or "nccl"; None is "gloo". Each takes tensors of the CPU and of GPUs: those go by NCCL
+            where nccl4py is installed and each process has a GPU of its own, else through the memory of the host.
         init_method, store, group_name, pg_options, device_id: accepted; the launcher knows where the processes are.
         timeout: how long processes wait for each other, in seconds or as a `timedelta`; None is 30 minutes, or what the launcher was told.
         world_size, rank: where they are left out, those of the launcher: RANK and WORLD_SIZE, or what MPI and SLURM set; else 1 and 0.

@@ -18,7 +18,9 @@ from dynograd.distributed.buffers import Buffer
 from dynograd.distributed.communicators.protocol import Communicator
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
-from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.ops.layout.joins import cat
+from dynograd.tensor.creation import zeros_like
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["GradBucket", "Reducer"]
 
@@ -228,7 +230,7 @@ class Reducer:
         gradients = []
         for parameter in bucket.parameters:
             if parameter.grad is None or self._is_shadow:
-                parameter.grad = wrap(np.zeros(tuple(parameter.shape), parameter.array.dtype))
+                parameter.grad = zeros_like(parameter)
                 self._zeros.add(parameter)
             elif parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.to_dense()
@@ -244,7 +246,7 @@ class Reducer:
             with no_grad():
                 for gradient in gradients:
                     gradient *= scale
-        buffers = [Buffer(gradient, True) for gradient in gradients]
+        buffers = [Buffer(gradient, True, may_stay=True) for gradient in gradients]
 
         def task(communicator: Communicator) -> None:
             communicator.all_reduce([buffer.array for buffer in buffers], op)
@@ -260,7 +262,7 @@ class Reducer:
         self, state: Any, hook: Callable[..., Any], index: int, bucket: _Bucket, gradients: list[Tensor]
     ) -> None:
         with no_grad():
-            flat = wrap(np.concatenate([np.asarray(g.array).reshape(-1) for g in gradients]))
+            flat = cat([gradient.reshape(-1) for gradient in gradients])
             if self._scale is not None:
                 flat *= self._scale * self.group.size()
             result = hook(state, GradBucket(index, flat, bucket.parameters, index == len(self._buckets) - 1))

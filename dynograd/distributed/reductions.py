@@ -57,12 +57,16 @@ def check_reduction(who: str, op: Any, dtype: Any) -> None:
         raise TypeError(f"{who}: expected op to be a ReduceOp such as ReduceOp.SUM, got {op!r}.")
     kind = np.dtype(dtype).kind
     if op in _BITS and kind not in "iub":
-        raise DtypeError(f"{who}: ReduceOp.{op.name} joins bits of whole numbers, got {dtypes.of(dtype)}.")
+        raise DtypeError(
+            f"{who}: ReduceOp.{op.name} joins bits of whole numbers, got {dtypes.BY_NUM[np.dtype(dtype).num]}."
+        )
     if op in (ReduceOp.MIN, ReduceOp.MAX) and kind == "c":
-        raise DtypeError(f"{who}: complex numbers have no order for ReduceOp.{op.name}, got {dtypes.of(dtype)}.")
+        raise DtypeError(
+            f"{who}: complex numbers have no order for ReduceOp.{op.name}, got {dtypes.BY_NUM[np.dtype(dtype).num]}."
+        )
     if op is ReduceOp.AVG and kind in "iub":
         raise DtypeError(
-            f"{who}: the average of whole numbers is none; got {dtypes.of(dtype)} with ReduceOp.AVG. Use ReduceOp.SUM and divide."
+            f"{who}: the average of whole numbers is none; got {dtypes.BY_NUM[np.dtype(dtype).num]} with ReduceOp.AVG. Use ReduceOp.SUM and divide."
         )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dynograd import arrays
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Term", "Tree", "dtype_of_sums", "term_of"]
@@ -27,7 +28,7 @@ def term_of(parameter: Tensor, weight: float) -> np.ndarray | None:
         return None
     if gradient.is_sparse:
         gradient = gradient.to_dense()
-    term = np.array(np.asarray(gradient.array), dtype_of_sums(parameter), order="C")
+    term = np.array(arrays.to_numpy(gradient.array), dtype_of_sums(parameter), order="C")
     term *= term.dtype.type(weight)
     return term
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynograd.distributed.buffers import Buffer
-from dynograd.distributed.communicators.protocol import parts_of
+from dynograd.distributed.communicators.protocol import Communicator, parts_of
 from dynograd.distributed.process_groups import ProcessGroup
-from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.tensor.creation import empty
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Split", "along", "add_split", "part_of_whole", "splits_of", "whole_of"]
 
@@ -50,17 +51,22 @@ class Split:
     def join(self, part: Tensor) -> Tensor:
         """The tensor of all parts, in all processes."""
         dim = self.dim or 0
-        source = Buffer((part if self.dim is None else part.movedim(dim, 0)).detach().contiguous(), False).array
+        rows = (part if self.dim is None else part.movedim(dim, 0)).detach().contiguous()
+        source = Buffer(rows, False, may_stay=True)
         rest = [] if self.dim is None else [size for place, size in enumerate(self.shape) if place != dim]
         width = int(np.prod(rest, dtype=np.int64))
-        flat = np.empty(int(np.prod(self.shape, dtype=np.int64)), source.dtype)
-        results = [flat[rows.start * width : rows.stop * width] for rows in self.parts]
-        self.group.run(
-            f"parts of {part.dtype}{self.shape}", lambda communicator: communicator.all_gather(source, results)
-        )
+        flat = empty(int(np.prod(self.shape, dtype=np.int64)), dtype=part.dtype, device=part.device)
+        target = Buffer(flat, True, may_stay=True)
+
+        def task(communicator: Communicator) -> None:
+            results = [target.array[part.start * width : part.stop * width] for part in self.parts]
+            communicator.all_gather(source.array, results)
+            target.finish()
+
+        self.group.run(f"parts of {part.dtype}{self.shape}", task)
         if self.dim is None:
-            return wrap(flat.reshape(self.shape))
-        return wrap(flat.reshape(self.shape[dim], *rest)).movedim(0, dim).contiguous()
+            return flat.view(self.shape)
+        return flat.view(self.shape[dim], *rest).movedim(0, dim).contiguous()
 
 
 def along(group: ProcessGroup, shape: tuple[int, ...], dim: int) -> Split:

@@ -217,7 +217,7 @@ class VirtualShards:
                 continue
             term /= term.dtype.type(weight)
             with no_grad():
-                gradient = wrap(term.astype(parameter.array.dtype, copy=False))
+                gradient = wrap(term.astype(parameter.array.dtype, copy=False)).to(parameter.device)
                 parameter.grad = gradient if earlier is None else earlier + gradient
 
 

@@ -15,6 +15,7 @@ from dynograd.distributed.groups import group_of
 from dynograd.distributed.joins import Joinable, JoinHook
 from dynograd.distributed.object_collectives import all_gather_object
 from dynograd.distributed.process_groups import ProcessGroup
+from dynograd.ops.layout.joins import cat
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.tensor.creation import zeros
 from dynograd.tensor.tensor import Tensor
@@ -166,19 +167,20 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             return
         for options in self.param_groups:
             parameters = options["params"]
-            buffers = [Buffer(parameter.detach(), True) for parameter in parameters]
-            flat = np.concatenate([buffer.array for buffer in buffers])
+            with no_grad():
+                whole = cat([parameter.reshape(-1) for parameter in parameters])
+            buffer = Buffer(whole, True, may_stay=True)
+            flat = buffer.array
             parts = [flat[part] for part in parts_of(flat.size, group.size())]
 
-            def task(communicator: Communicator, parts: list[np.ndarray] = parts) -> None:
+            def task(communicator: Communicator, parts: list[Any] = parts, buffer: Buffer = buffer) -> None:
                 communicator.all_gather(parts[communicator.rank], parts)
+                buffer.finish()
 
             group.run(f"slices of {flat.size} parameters", task)
-            start = 0
-            for buffer in buffers:
-                buffer.array[...] = flat[start : start + buffer.array.size]
-                buffer.finish()
-                start += buffer.array.size
+            with no_grad():
+                for parameter, part in zip(parameters, whole.split([parameter.numel() for parameter in parameters])):
+                    parameter.copy_(part.view(parameter.shape))
 
     # --- saving ---------------------------------------------------------------------------------------------------------
 
@@ -344,7 +346,7 @@ class _Shadow(JoinHook):
 
 
 def _as_array(value: object) -> object:
-    return np.array(value.detach().array) if isinstance(value, Tensor) else value
+    return value.detach().cpu().numpy().copy() if isinstance(value, Tensor) else value
 
 
 def _cut(value: object, part: _Slice) -> object:

@@ -74,6 +74,14 @@ def test_collectives_over_mpi(ranks):
     assert re.fullmatch(r"\d+ cases\n", done.stdout)
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_emulated_gpus_over_mpi(ranks, monkeypatch):
+    monkeypatch.setenv("DYNOGRAD_CUDA", f"emulated:{ranks}")
+    done = run(ROOT / "tests/distributed/mpi_gpu_program.py", ranks=ranks, watch=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "done\n"
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("where", ["here", "remote"])
 def test_divided_models_over_mpi(ranks, where):

@@ -90,7 +90,9 @@ def _memory(buffer: Any) -> np.ndarray:
     if name not in _DTYPES:
         raise NcclInvalid(f"no NCCL dtype: {name}")
     if name == "bfloat16":
-        assert hasattr(buffer, "__dlpack__") and not isinstance(buffer, CudaArray), "it has no name in the array interface"
+        assert hasattr(buffer, "__dlpack__") and not isinstance(buffer, CudaArray), (
+            "it has no name in the array interface"
+        )
     data = (ctypes.c_char * array.nbytes).from_address(array.pointer) if array.nbytes else b""
     return np.frombuffer(data, getattr(ml_dtypes, name, name)).reshape(-1)
 
@@ -108,7 +110,9 @@ class Communicator:
             key = bytes(unique_id)
             assert len(key) == 128
             if key not in _halls:
-                _halls[key] = _Hall(nranks) if threading.current_thread().name.startswith("rank") else _Processes(nranks)
+                _halls[key] = (
+                    _Hall(nranks) if threading.current_thread().name.startswith("rank") else _Processes(nranks)
+                )
             hall = _halls[key]
         result = cls(hall, nranks, rank, cuda.current_device())
         if isinstance(hall, _Hall):
@@ -128,7 +132,9 @@ class Communicator:
         calls.append(name)
         _state.waiting.append((self, name, work))
 
-    def _collective(self, name: str, buffers: list[Any], stream: Any, own: np.ndarray, take: Callable[[list[Any]], None]) -> None:
+    def _collective(
+        self, name: str, buffers: list[Any], stream: Any, own: np.ndarray, take: Callable[[list[Any]], None]
+    ) -> None:
         def work() -> None:
             everything = self._hall.exchange(self.rank, (name, own.copy()))
             assert {other for other, _ in everything} == {name}, everything
@@ -146,7 +152,14 @@ class Communicator:
         self._collective("allreduce", [sendbuf, recvbuf], stream, send, take)
 
     def reduce(
-        self, sendbuf: Any, recvbuf: Any, op: NcclRedOp, root: int | None = None, *, stream: Any = None, config: Any = None
+        self,
+        sendbuf: Any,
+        recvbuf: Any,
+        op: NcclRedOp,
+        root: int | None = None,
+        *,
+        stream: Any = None,
+        config: Any = None,
     ) -> None:
         send, receive = _memory(sendbuf), _memory(recvbuf)
 
@@ -157,7 +170,9 @@ class Communicator:
 
         self._collective("reduce", [sendbuf, recvbuf], stream, send, take)
 
-    def reduce_scatter(self, sendbuf: Any, recvbuf: Any, op: NcclRedOp, *, stream: Any = None, config: Any = None) -> None:
+    def reduce_scatter(
+        self, sendbuf: Any, recvbuf: Any, op: NcclRedOp, *, stream: Any = None, config: Any = None
+    ) -> None:
         send, receive = _memory(sendbuf), _memory(recvbuf)
         count = send.size // self.nranks
         _check(send, receive, count >= 1 and receive.size >= count)

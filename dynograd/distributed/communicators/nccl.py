@@ -24,7 +24,7 @@ from dynograd.distributed import objects
 from dynograd.distributed.communicators.exposed import Exposed
 from dynograd.distributed.communicators.protocol import Communicator, Message
 from dynograd.distributed.reductions import ReduceOp
-from dynograd.tensor.tensor import wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Gpus", "is_installed"]
 
@@ -56,7 +56,7 @@ class Gpus(Communicator):
 
     # --- streams --------------------------------------------------------------------------------------------------------
 
-    def mark(self) -> Any:
+    def mark(self) -> streams.Event | None:
         if self._stream is None:
             return None
         event = streams.Event()
@@ -64,7 +64,7 @@ class Gpus(Communicator):
         return event
 
     @contextlib.contextmanager
-    def turn(self, mark: Any) -> Iterator[None]:
+    def turn(self, mark: streams.Event | None) -> Iterator[None]:
         if self._stream is None:
             yield
             if self._stream is not None:  # it has come with this call, which was not marked
@@ -77,14 +77,14 @@ class Gpus(Communicator):
         with streams.device(self._device), streams.stream(self._stream):
             yield
 
-    def done(self) -> Any:
+    def done(self) -> streams.Event | None:
         if self._stream is None:
             return None
         event = streams.Event()
         event.record(self._stream)
         return event
 
-    def join(self, done: Any) -> None:
+    def join(self, done: streams.Event | None) -> None:
         if done is not None:
             done.wait(streams.current_stream(self._device))
 
@@ -148,7 +148,7 @@ class Gpus(Communicator):
                 )
         return self._nccl is not None
 
-    def _sent(self, array: CudaArray) -> Any:
+    def _sent(self, array: CudaArray) -> CudaArray:
         """What NCCL is given of an array whose bytes are moved as they are."""
         return array.view(np.dtype(np.uint8)) if array.size else array
 
@@ -286,8 +286,8 @@ class Gpus(Communicator):
         if not _on_gpu(arrays):
             self.host.all_reduce(arrays, op)
             return
-        numbers = [_as_numbers(array, op) for array in arrays]
-        if not self._goes(arrays) or any(array is None for array in numbers):
+        numbers = [number for array in arrays if (number := _as_numbers(array, op)) is not None]
+        if not self._goes(arrays) or len(numbers) < len(arrays):
             self._by_host(lambda _, copies: self.host.all_reduce(copies, op), [], arrays)
             return
         with self._calls(arrays) as nccl:
@@ -310,7 +310,8 @@ class Gpus(Communicator):
         if not _on_gpu(arrays, [result]):
             self.host.reduce_scatter(arrays, result, op)
             return
-        numbers, target = [_as_numbers(array, op) for array in arrays], _as_numbers(result, op)
+        numbers = [number for array in arrays if (number := _as_numbers(array, op)) is not None]
+        target = _as_numbers(result, op)
         if not self._goes([*arrays, result]) or target is None:
             self._by_host(lambda sends, own: self.host.reduce_scatter(sends, own[0], op), arrays, [result])
             return
@@ -335,7 +336,7 @@ def _on_gpu(*groups: Sequence[Any]) -> bool:
     return kinds == {True}
 
 
-def _operation(op: ReduceOp) -> Any:
+def _operation(op: ReduceOp) -> object:
     from nccl import core
 
     return getattr(core, _OPS[op])
@@ -352,7 +353,7 @@ def _as_numbers(array: CudaArray, op: ReduceOp) -> CudaArray | None:
     return array if array.dtype.name in _NUMBERS else None
 
 
-def _with_dtype(array: CudaArray) -> Any:
+def _with_dtype(array: CudaArray) -> CudaArray | Tensor:
     """What NCCL is given of an array of numbers: the array interface has no name for bfloat16, DLPack has."""
     return wrap(array) if array.dtype.name == "bfloat16" else array
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import numpy as np
 
+from dynograd.cuda.streams import Event
 from dynograd.distributed.communicators.exposed import Exposed
 from dynograd.distributed.reductions import ReduceOp, join
 
@@ -44,19 +44,19 @@ class Communicator(abc.ABC):
     size: int
     takes_gpus = False  # whether arrays of GPUs may be given as they are
 
-    def mark(self) -> Any:
+    def mark(self) -> Event | None:
         """Where the caller's stream is when it calls: the engine works behind that. None: it has no streams."""
         return None
 
-    def turn(self, mark: Any) -> AbstractContextManager[None]:
+    def turn(self, mark: Event | None) -> AbstractContextManager[None]:
         """A context in which a call is done that was marked."""
         return nullcontext()
 
-    def done(self) -> Any:
+    def done(self) -> Event | None:
         """Where the engine's stream is behind that; None if it has none."""
         return None
 
-    def join(self, done: Any) -> None:
+    def join(self, done: Event | None) -> None:
         """What the caller's stream gets from now on waits for that."""
         return None
 

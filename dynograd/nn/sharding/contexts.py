@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.arrays import address_of
+from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
 from dynograd.distributed.process_groups import ProcessGroup
 from dynograd.distributed.reductions import ReduceOp
@@ -170,16 +172,16 @@ class Context:
 
     def _pack(self, saved: Tensor, outer: saved_tensors_hooks | None) -> object:
         array = saved.array
-        if type(array) is np.ndarray:
-            address = array.__array_interface__["data"][0]
+        if type(array) in (np.ndarray, CudaArray):
+            address = address_of(array)
             for unit in self.units:
                 if not unit.is_released:
                     continue
                 for flat in unit.flats:
                     memory = flat.memory
                     if memory is not None and memory.dtype == array.dtype:
-                        offset = address - memory.__array_interface__["data"][0]
-                        if 0 <= offset < memory.nbytes:
+                        offset = address - address_of(memory)
+                        if type(memory) is type(array) and 0 <= offset < memory.nbytes:
                             return Place(flat, array, offset, functools.partial(self.read_ahead_of, unit, -1))
         return saved if outer is None else (outer, outer.pack_hook(saved))
 

@@ -11,13 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from dynograd import arrays
+from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd import no_grad
 from dynograd.autograd.writes import version
+from dynograd.base import dtypes
+from dynograd.distributed.buffers import Buffer
 from dynograd.distributed.communicators.protocol import Communicator, parts_of
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.splits import Split, add_split
 from dynograd.nn.parameter import Parameter
+from dynograd.tensor.creation import empty, zeros
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["DIVIDED", "Flat", "Piece"]
@@ -49,6 +54,7 @@ class Flat:
         self.group = group
         first = parameters[0][0]
         self.dtype, self.requires_grad = first.array.dtype, first.requires_grad
+        self.device = first.device  # of a GPU, what others read is a copy in the memory of the host
         self.total = sum([parameter.numel() for parameter, _ in parameters])
         self.parts = parts_of(self.total, group.size())
         own = self.parts[group.rank()]
@@ -56,7 +62,7 @@ class Flat:
             f"memory for {self.total} parameters of {first.dtype}",
             lambda communicator: communicator.expose(own.stop - own.start, self.dtype),
         )
-        self.memory: np.ndarray | None = None
+        self.memory: np.ndarray | CudaArray | None = None
         self.missing = self._version = 0
         self._work: Work | None = None
         self._read_ahead: np.ndarray | None = None
@@ -79,8 +85,8 @@ class Flat:
             split = _without_own(split)
             piece.own = slice(0, 0)
         memory = self.exposed.array[piece.own]
-        memory[...] = parameter.detach().contiguous().numpy().reshape(-1)[split.own]
-        piece.shard = Parameter(wrap(memory), self.requires_grad)
+        memory[...] = parameter.detach().contiguous().cpu().numpy().reshape(-1)[split.own]
+        piece.shard = Parameter(self._on_device(memory), self.requires_grad)
         piece.whole = Parameter(wrap(self._nothing(piece.shape)), self.requires_grad)
         add_split(piece.shard, parameter, split)
         setattr(parameter, DIVIDED, True)
@@ -88,11 +94,16 @@ class Flat:
             module._parameters[name] = piece.shard
         return piece
 
-    def _nothing(self, shape: tuple[int, ...]) -> np.ndarray:
+    def _on_device(self, array: np.ndarray) -> Tensor:
+        """The array itself on the CPU, a copy of it on a GPU."""
+        return wrap(array).to(self.device)
+
+    def _nothing(self, shape: tuple[int, ...]) -> np.ndarray | CudaArray:
         """The memory of a parameter that is not there: its shape, and no number that could be taken for one."""
-        return np.broadcast_to(
-            np.array(np.nan, self.dtype) if self.dtype.kind in "fcV" else np.zeros((), self.dtype), shape
-        )
+        number = np.array(np.nan, self.dtype) if self.dtype.kind in "fcV" else np.zeros((), self.dtype)
+        if self.device.type == "cpu":
+            return np.broadcast_to(number, shape)
+        return self._on_device(number).array.broadcast_to(shape)
 
     # --- the whole -----------------------------------------------------------------------------------------------------
 
@@ -111,14 +122,14 @@ class Flat:
 
             self._work = self.group.run("reading parameters", read, async_op=True, is_collective=False)
 
-    def gather(self) -> np.ndarray:
+    def gather(self) -> np.ndarray | CudaArray:
         """The memory of the whole, which stands for the parameters from now on."""
         if self.memory is None:
             if self._work is not None:
                 self._work.wait()
-                self.memory, self._work, self._read_ahead = self._read_ahead, None, None
-            if self.memory is None:
-                self.memory = self._read()
+                self._work = None
+            memory = self._read() if self._read_ahead is None else self._read_ahead
+            self.memory, self._read_ahead = self._on_device(memory).array, None
             self._version = version(self.memory)
             for piece in self.pieces:
                 size = int(np.prod(piece.shape, dtype=np.int64))
@@ -156,40 +167,46 @@ class Flat:
         """What the parts are now is what the others read."""
         for piece in self.pieces:
             exposed, array = self.exposed.array[piece.own], piece.shard.array
-            if array is exposed or not exposed.size or _address(array) == _address(exposed):
+            on_gpu = type(array) is CudaArray
+            if not exposed.size or (not on_gpu and (array is exposed or _address(array) == _address(exposed))):
                 continue
             if array.dtype != exposed.dtype or array.size != exposed.size:
                 raise RuntimeError(
                     f"fully_shard: a part of {exposed.size} numbers of {self.dtype} has become {array.size} of {array.dtype}. Convert a "
                     f"module, and move it, before fully_shard."
                 )
-            exposed[...] = array
-            piece.shard.data = wrap(exposed)
+            exposed[...] = arrays.to_numpy(array).reshape(exposed.shape)
+            if not on_gpu or piece.shard.device != self.device:
+                piece.shard.data = self._on_device(exposed)
 
     # --- gradients -----------------------------------------------------------------------------------------------------
 
     def reduce(self, scale: float | None) -> list[Piece]:
         """Joins the gradients of all processes, each its part; gives the pieces whose gradients were made here, for the others' sake."""
-        flat = np.zeros(self.total, self.dtype)
+        flat = zeros(self.total, dtype=dtypes.BY_NUM[self.dtype.num], device=self.device).array
         for piece in self.pieces:
             gradient = piece.whole.grad
             if gradient is not None:
                 size = int(np.prod(piece.shape, dtype=np.int64))
                 dense = gradient.to_dense() if gradient.is_sparse else gradient
-                flat[piece.first : piece.first + size] = dense.contiguous().numpy().reshape(-1)
+                flat[piece.first : piece.first + size] = dense.contiguous().array.reshape(-1)
                 piece.whole.grad = None
         if scale is not None:
             flat *= self.dtype.type(scale)
         op = ReduceOp.AVG if scale is None else ReduceOp.SUM
-        result = np.empty(self.exposed.array.size, self.dtype)
-        self.group.run(
-            f"gradients of {self.total} parameters of {self.dtype}, {op.name}",
-            lambda communicator: communicator.reduce_scatter([flat[part] for part in self.parts], result, op),
-        )
+        source = Buffer(wrap(flat), False, may_stay=True)
+        result = empty(self.exposed.array.size, dtype=dtypes.BY_NUM[self.dtype.num], device=self.device)
+        target = Buffer(result, True, may_stay=True)
+
+        def task(communicator: Communicator) -> None:
+            communicator.reduce_scatter([source.array[part] for part in self.parts], target.array, op)
+            target.finish()
+
+        self.group.run(f"gradients of {self.total} parameters of {self.dtype}, {op.name}", task)
         new = []
         with no_grad():
             for piece in self.pieces:
-                part: Tensor = wrap(result[piece.own])
+                part: Tensor = wrap(result.array[piece.own])
                 if piece.shard.grad is None:
                     new.append(piece)
                     piece.shard.grad = part

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.nn.sharding.flats import Flat
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -18,7 +19,7 @@ class Place:
 
     __slots__ = ("flat", "offset", "shape", "strides", "when_read")
 
-    def __init__(self, flat: Flat, array: np.ndarray, offset: int, when_read: Callable[[], None]) -> None:
+    def __init__(self, flat: Flat, array: np.ndarray | CudaArray, offset: int, when_read: Callable[[], None]) -> None:
         self.flat, self.offset, self.when_read = flat, offset, when_read
         self.shape, self.strides = array.shape, array.strides
 
@@ -28,7 +29,9 @@ class Place:
         memory = self.flat.gather()
         if is_new:
             self.when_read()
-        return wrap(np.ndarray(self.shape, memory.dtype, memory, self.offset, self.strides))
+        if isinstance(memory, np.ndarray):
+            return wrap(np.ndarray(self.shape, memory.dtype, memory, self.offset, self.strides))
+        return wrap(CudaArray(memory.storage, memory.pointer + self.offset, self.shape, self.strides, memory.dtype))
 
 
 def tensors_in(value: Any) -> list[Tensor]:
