@@ -48,6 +48,10 @@ def get_unique_id() -> UniqueId:
     return UniqueId(uuid.uuid4().bytes * 8)
 
 
+def get_error_string(result: int) -> str:
+    return {0: "no error", 6: "remote process exited or there was a network error"}[result]
+
+
 class _Hall:
     """Where the ranks of a communicator meet."""
 
@@ -90,7 +94,9 @@ def _memory(buffer: Any) -> np.ndarray:
     if name not in _DTYPES:
         raise NcclInvalid(f"no NCCL dtype: {name}")
     if name == "bfloat16":
-        assert hasattr(buffer, "__dlpack__") and not isinstance(buffer, CudaArray), "it has no name in the array interface"
+        assert hasattr(buffer, "__dlpack__") and not isinstance(buffer, CudaArray), (
+            "it has no name in the array interface"
+        )
     data = (ctypes.c_char * array.nbytes).from_address(array.pointer) if array.nbytes else b""
     return np.frombuffer(data, getattr(ml_dtypes, name, name)).reshape(-1)
 
@@ -99,6 +105,7 @@ class Communicator:
     def __init__(self, hall: Any, nranks: int, rank: int, device: int) -> None:
         self._hall, self.nranks, self.rank, self.device_id = hall, nranks, rank, device
         self.is_valid = True
+        self.state = 0  # what an error on the way is told by
 
     @classmethod
     def init(cls, nranks: int, rank: int, unique_id: UniqueId, config: Any = None) -> Communicator:
@@ -108,7 +115,9 @@ class Communicator:
             key = bytes(unique_id)
             assert len(key) == 128
             if key not in _halls:
-                _halls[key] = _Hall(nranks) if threading.current_thread().name.startswith("rank") else _Processes(nranks)
+                _halls[key] = (
+                    _Hall(nranks) if threading.current_thread().name.startswith("rank") else _Processes(nranks)
+                )
             hall = _halls[key]
         result = cls(hall, nranks, rank, cuda.current_device())
         if isinstance(hall, _Hall):
@@ -117,6 +126,16 @@ class Communicator:
 
     def destroy(self) -> None:
         self.is_valid = False
+
+    def abort(self) -> None:
+        self.is_valid = False
+        calls.append("abort")
+
+    def get_async_error(self) -> int:
+        return self.state
+
+    def get_last_error(self) -> str:
+        return "" if self.state in (0, 7) else "the cable is out"
 
     def _do(self, name: str, buffers: list[Any], stream: Any, work: Callable[[], None]) -> None:
         if not self.is_valid:
@@ -128,7 +147,9 @@ class Communicator:
         calls.append(name)
         _state.waiting.append((self, name, work))
 
-    def _collective(self, name: str, buffers: list[Any], stream: Any, own: np.ndarray, take: Callable[[list[Any]], None]) -> None:
+    def _collective(
+        self, name: str, buffers: list[Any], stream: Any, own: np.ndarray, take: Callable[[list[Any]], None]
+    ) -> None:
         def work() -> None:
             everything = self._hall.exchange(self.rank, (name, own.copy()))
             assert {other for other, _ in everything} == {name}, everything
@@ -146,7 +167,14 @@ class Communicator:
         self._collective("allreduce", [sendbuf, recvbuf], stream, send, take)
 
     def reduce(
-        self, sendbuf: Any, recvbuf: Any, op: NcclRedOp, root: int | None = None, *, stream: Any = None, config: Any = None
+        self,
+        sendbuf: Any,
+        recvbuf: Any,
+        op: NcclRedOp,
+        root: int | None = None,
+        *,
+        stream: Any = None,
+        config: Any = None,
     ) -> None:
         send, receive = _memory(sendbuf), _memory(recvbuf)
 
@@ -157,7 +185,9 @@ class Communicator:
 
         self._collective("reduce", [sendbuf, recvbuf], stream, send, take)
 
-    def reduce_scatter(self, sendbuf: Any, recvbuf: Any, op: NcclRedOp, *, stream: Any = None, config: Any = None) -> None:
+    def reduce_scatter(
+        self, sendbuf: Any, recvbuf: Any, op: NcclRedOp, *, stream: Any = None, config: Any = None
+    ) -> None:
         send, receive = _memory(sendbuf), _memory(recvbuf)
         count = send.size // self.nranks
         _check(send, receive, count >= 1 and receive.size >= count)
