@@ -44,7 +44,7 @@ def test_constants():
 
     for name in nccl._OPS.values():
         assert int(getattr(core, name)) == int(getattr(standin_nccl, name))
-    assert device_watch._RUNNING == (int(bindings.Result.Success), int(bindings.Result.InProgress))
+    assert (int(bindings.Result.Success), int(bindings.Result.InProgress)) == device_watch._RUNNING
     for state in (bindings.Result.Success, bindings.Result.RemoteError):
         assert core.get_error_string(state) == standin_nccl.get_error_string(int(state))
     assert isinstance(core.UniqueId.from_bytes(bytes(128)), core.UniqueId)
