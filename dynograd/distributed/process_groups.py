@@ -224,6 +224,7 @@ class ProcessGroup:
                 communicator.end()
             except RankError as error:  # the traceback of the user's call says enough
                 self._failure = error
+                communicator.abort()
                 raise error.with_traceback(None) from None
             return value, communicator.done()
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.autograd import no_grad
 from dynograd.distributed.buffers import Buffer
 from dynograd.distributed.communicators.protocol import Communicator
 from dynograd.distributed.object_collectives import all_gather_object
 from dynograd.distributed.process_groups import ProcessGroup
+from dynograd.ops.layout.joins import cat
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["broadcast_tensors", "count_of", "synchronize"]
@@ -37,8 +39,13 @@ def synchronize(module: Any, group: ProcessGroup, left_out: Collection[Tensor] =
 
 
 def broadcast_tensors(tensors: Sequence[Tensor], group: ProcessGroup, root: int = 0) -> None:
-    """Overwrites tensors with those of a process: all of them in one message."""
-    if not tensors or group.size() == 1:
+    """Overwrites tensors with those of a process: all of them in one message; on a GPU in one of each dtype."""
+    if group.size() == 1:
+        return
+    for dtype in dict.fromkeys([tensor.dtype for tensor in tensors if tensor.is_cuda]):
+        _broadcast_on_gpu([tensor for tensor in tensors if tensor.is_cuda and tensor.dtype == dtype], group, root)
+    tensors = [tensor for tensor in tensors if not tensor.is_cuda]
+    if not tensors:
         return
     buffers = [Buffer(tensor, group.rank() != root) for tensor in tensors]
 
@@ -54,6 +61,22 @@ def broadcast_tensors(tensors: Sequence[Tensor], group: ProcessGroup, root: int 
                 start = end
 
     group.run(f"broadcast of {len(tensors)} tensors from {root}", task)
+
+
+def _broadcast_on_gpu(tensors: Sequence[Tensor], group: ProcessGroup, root: int) -> None:
+    with no_grad():
+        flat = cat([tensor.detach().reshape(-1) for tensor in tensors])
+        buffer = Buffer(flat, group.rank() != root, may_stay=True)
+
+        def task(communicator: Communicator) -> None:
+            communicator.broadcast(buffer.array, root)
+            if communicator.rank != root:
+                buffer.finish()
+
+        group.run(f"broadcast of {len(tensors)} tensors of {tensors[0].dtype} from {root}", task)
+        if group.rank() != root:
+            for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
+                tensor.copy_(part.view(tensor.shape))
 
 
 def count_of(value: object, what: str) -> int | None:

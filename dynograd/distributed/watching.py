@@ -105,13 +105,9 @@ class Watch:
         """Raises if a process that has not come is dead, has ended, or is waited for longer than the patience."""
         late = [(rank, place) for rank, place in self._here if not self._has_come(place)]
         for rank, place in late:
-            state = int(self.board.records["state"][place])
-            if state == boards.FAILED:
-                self._raise(rank, place, self.board.text(place, "error"))
-            if state == boards.ENDED:
+            self._look_at(rank, place)
+            if self.board.records["state"][place] == boards.ENDED:
                 self._raise(rank, place, "has ended")
-            if state == boards.RUNNING and not self.board.is_alive(place):
-                self._raise(rank, place, "is dead")
         if seconds >= patience:
             for rank, place in late:
                 self._raise(rank, place, f"has not come for {seconds:.0f} s")
@@ -125,6 +121,22 @@ class Watch:
             raise RankError(
                 f"{self._call(self.place)}: not all ranks have come in {seconds:.0f} s. Those on this host are there"
                 + (f"; ranks {elsewhere} run on other hosts." if elsewhere else ".")
+            )
+
+    def _look_at(self, rank: int, place: int) -> None:
+        state = int(self.board.records["state"][place])
+        if state == boards.FAILED:
+            self._raise(rank, place, self.board.text(place, "error"))
+        if state == boards.RUNNING and not self.board.is_alive(place):
+            self._raise(rank, place, "is dead")
+
+    def look_at_all(self, seconds: float) -> None:
+        """Raises if a process is dead or has failed, also one that has come to this collective, and if `seconds` are longer than the patience."""
+        for rank, place in self._here:
+            self._look_at(rank, place)
+        if seconds >= self.patience:
+            raise RankError(
+                f"{self._call(self.place)}: all ranks have come, and their GPUs are not done in {seconds:.0f} s."
             )
 
     def _has_come(self, place: int) -> bool:

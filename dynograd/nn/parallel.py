@@ -16,6 +16,7 @@ from dynograd.distributed.joins import Join, Joinable, JoinHook
 from dynograd.distributed.reducer import Reducer
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.synchronizing import broadcast_tensors, count_of, synchronize
+from dynograd.nn.device_ids import device_of, moved
 from dynograd.nn.module import Module
 from dynograd.tensor.tensor import Tensor
 
@@ -105,8 +106,9 @@ class DistributedDataParallel(Module, Joinable):
         average: "ranks": the mean of the processes' gradients. "samples", "tokens": each process's gradients count as much as its loss
             has samples or tokens (rows of ragged and packed input), so that the mean over all tokens comes of means over each process's; or
             a function of the forward's arguments that gives such a number.
-        overlap: join gradients while backward goes on, by a thread; None: where cores are free for it.
-        device_ids, output_device, dim, find_unused_parameters, check_reduction, gradient_as_bucket_view, static_graph, options: accepted.
+        overlap: join gradients while backward goes on, by a thread; None: on a GPU, and where cores are free for it.
+        device_ids, output_device: a list of the GPU that the module is on, to which inputs are then moved.
+        dim, find_unused_parameters, check_reduction, gradient_as_bucket_view, static_graph, options: accepted.
     Shape: whatever `module` takes and gives.
     Raises:
         ValueError: `dynograd.distributed.init_process_group` has not been called.
@@ -153,7 +155,9 @@ class DistributedDataParallel(Module, Joinable):
         if bucket_cap_mb is not None and bucket_cap_mb <= 0:
             raise ValueError(f"DistributedDataParallel: bucket_cap_mb must be above 0, got {bucket_cap_mb!r}.")
         self.module = module
-        self.device_ids, self.output_device, self.dim = list(device_ids or ()), output_device, dim
+        self._device = device_of(module, list(device_ids or ()), output_device)
+        self.device_ids = None if self._device is None else [self._device.index]
+        self.output_device, self.dim = None if self._device is None else self._device.index, dim
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
         self.static_graph, self.gradient_as_bucket_view = static_graph, gradient_as_bucket_view
         self.average = average
@@ -171,11 +175,13 @@ class DistributedDataParallel(Module, Joinable):
                 [parameter for parameter in module.parameters() if parameter.requires_grad],
                 self.process_group,
                 int((bucket_cap_mb or 25) * 2**20),
-                self.process_group.has_free_cores() if overlap is None else overlap,
+                self.join_device.type == "cuda" or self.process_group.has_free_cores() if overlap is None else overlap,
                 None if average == "ranks" else lambda: self._weight,
             )
 
     def forward(self, *inputs: object, **kwargs: object) -> Any:
+        if self._device is not None:
+            inputs, kwargs = moved((inputs, kwargs), self._device)
         reducer = self.reducer
         if reducer is not None:
             sends_buffers = self.training and self.broadcast_buffers and self.require_backward_grad_sync

@@ -48,6 +48,10 @@ def get_unique_id() -> UniqueId:
     return UniqueId(uuid.uuid4().bytes * 8)
 
 
+def get_error_string(result: int) -> str:
+    return {0: "no error", 6: "remote process exited or there was a network error"}[result]
+
+
 class _Hall:
     """Where the ranks of a communicator meet."""
 
@@ -101,6 +105,7 @@ class Communicator:
     def __init__(self, hall: Any, nranks: int, rank: int, device: int) -> None:
         self._hall, self.nranks, self.rank, self.device_id = hall, nranks, rank, device
         self.is_valid = True
+        self.state = 0  # what an error on the way is told by
 
     @classmethod
     def init(cls, nranks: int, rank: int, unique_id: UniqueId, config: Any = None) -> Communicator:
@@ -121,6 +126,16 @@ class Communicator:
 
     def destroy(self) -> None:
         self.is_valid = False
+
+    def abort(self) -> None:
+        self.is_valid = False
+        calls.append("abort")
+
+    def get_async_error(self) -> int:
+        return self.state
+
+    def get_last_error(self) -> str:
+        return "" if self.state in (0, 7) else "the cable is out"
 
     def _do(self, name: str, buffers: list[Any], stream: Any, work: Callable[[], None]) -> None:
         if not self.is_valid:

@@ -113,6 +113,9 @@ class Mpi(Communicator):
     def end(self) -> None:
         self.watch.end()
 
+    def look(self, seconds: float) -> None:
+        self.watch.look_at_all(seconds)
+
     def _wait(self, messages: Sequence[MpiMessage]) -> None:
         for message in messages:
             message.wait()

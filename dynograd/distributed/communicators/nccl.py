@@ -21,6 +21,7 @@ from dynograd import arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import driver, streams
 from dynograd.distributed import objects
+from dynograd.distributed.communicators.device_watch import DeviceWatch
 from dynograd.distributed.communicators.exposed import Exposed
 from dynograd.distributed.communicators.protocol import Communicator, Message
 from dynograd.distributed.reductions import ReduceOp
@@ -50,6 +51,7 @@ class Gpus(Communicator):
         self.host = host
         self.rank, self.size = host.rank, host.size
         self._nccl: Any = None  # a communicator of nccl4py, from the first array of a GPU on
+        self._watch: DeviceWatch | None = None  # of that
         self._device = -1
         self._stream: Any = None  # likewise
         self.reason = ""  # why there is no NCCL for these GPUs
@@ -74,6 +76,8 @@ class Gpus(Communicator):
             streams.synchronize(self._device)
         else:
             mark.wait(self._stream)
+        if self._watch is not None:
+            self._watch.check()
         with streams.device(self._device), streams.stream(self._stream):
             yield
 
@@ -82,11 +86,15 @@ class Gpus(Communicator):
             return None
         event = streams.Event()
         event.record(self._stream)
+        if self._watch is not None:
+            self._watch.note(event)
         return event
 
     def join(self, done: streams.Event | None) -> None:
         if done is not None:
             done.wait(streams.current_stream(self._device))
+            if self._watch is not None and self._watch.error is not None:
+                raise self._watch.error
 
     # --- NCCL's communicator --------------------------------------------------------------------------------------------
 
@@ -123,6 +131,7 @@ class Gpus(Communicator):
         unique_id = core.UniqueId.from_bytes(objects.sent(self.host, own, 0)[0])
         with streams.device(device):
             self._nccl = core.Communicator.init(self.size, self.rank, unique_id)
+        self._watch = DeviceWatch(self._nccl, self.host.look)
 
     @contextlib.contextmanager
     def _calls(self, used: Sequence[CudaArray]) -> Iterator[Any]:
@@ -148,9 +157,9 @@ class Gpus(Communicator):
                 )
         return self._nccl is not None
 
-    def _sent(self, array: CudaArray) -> CudaArray:
+    def _sent(self, array: CudaArray) -> Tensor:
         """What NCCL is given of an array whose bytes are moved as they are."""
-        return array.view(np.dtype(np.uint8)) if array.size else array
+        return _lent(array.view(np.dtype(np.uint8)) if array.size else array)
 
     # --- arrays of the host, and what NCCL cannot do --------------------------------------------------------------------
 
@@ -179,11 +188,19 @@ class Gpus(Communicator):
         part = self.host.split(ranks)
         return None if part is None else Gpus(part)
 
+    def look(self, seconds: float) -> None:
+        self.host.look(seconds)
+
+    def abort(self) -> None:
+        if self._watch is not None:
+            self._watch.abort()
+        self.host.abort()
+
     def close(self) -> None:
-        if self._nccl is not None:
+        if self._watch is not None:
             self._stream.synchronize()
-            self._nccl.destroy()
-            self._nccl = None
+            self._watch.close()
+            self._nccl = self._watch = None
         self.host.close()
 
     @staticmethod
@@ -293,7 +310,7 @@ class Gpus(Communicator):
         with self._calls(arrays) as nccl:
             for array in numbers:
                 if array.size:
-                    nccl.allreduce(_with_dtype(array), _with_dtype(array), _operation(op), stream=self._stream)
+                    nccl.allreduce(_lent(array), _lent(array), _operation(op), stream=self._stream)
 
     def reduce(self, array: Any, op: ReduceOp, root: int) -> None:
         if not _on_gpu([array]):
@@ -304,7 +321,7 @@ class Gpus(Communicator):
             self._by_host(lambda _, copies: self.host.reduce(copies[0], op, root), [], [array])
         elif array.size:
             with self._calls([array]) as nccl:
-                nccl.reduce(_with_dtype(numbers), _with_dtype(numbers), _operation(op), root, stream=self._stream)
+                nccl.reduce(_lent(numbers), _lent(numbers), _operation(op), root, stream=self._stream)
 
     def reduce_scatter(self, arrays: Sequence[Any], result: Any, op: ReduceOp) -> None:
         if not _on_gpu(arrays, [result]):
@@ -318,12 +335,12 @@ class Gpus(Communicator):
         whole = _joined(numbers)
         with self._calls([*arrays, result]) as nccl:
             if whole is not None:
-                nccl.reduce_scatter(_with_dtype(whole), _with_dtype(target), _operation(op), stream=self._stream)
+                nccl.reduce_scatter(_lent(whole), _lent(target), _operation(op), stream=self._stream)
                 return
             for place, part in enumerate(numbers):  # of different sizes
                 if part.size:
                     own = target if place == self.rank else part
-                    nccl.reduce(_with_dtype(part), _with_dtype(own), _operation(op), place, stream=self._stream)
+                    nccl.reduce(_lent(part), _lent(own), _operation(op), place, stream=self._stream)
 
 
 def _on_gpu(*groups: Sequence[Any]) -> bool:
@@ -353,9 +370,9 @@ def _as_numbers(array: CudaArray, op: ReduceOp) -> CudaArray | None:
     return array if array.dtype.name in _NUMBERS else None
 
 
-def _with_dtype(array: CudaArray) -> CudaArray | Tensor:
-    """What NCCL is given of an array of numbers: the array interface has no name for bfloat16, DLPack has."""
-    return wrap(array) if array.dtype.name == "bfloat16" else array
+def _lent(array: CudaArray) -> Tensor:
+    """What nccl4py is given of an array: DLPack has a name for bfloat16, the array interface has none."""
+    return wrap(array)
 
 
 def _joined(parts: Sequence[CudaArray]) -> CudaArray | None:

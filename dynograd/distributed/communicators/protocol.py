@@ -114,6 +114,14 @@ class Communicator(abc.ABC):
         """Called before a collective, by the same text in all processes; `line` is where the program calls it."""
         return None
 
+    def look(self, seconds: float) -> None:
+        """Raises `RankError` where another process is dead, or what all have begun `seconds` ago takes longer than is waited for."""
+        return None
+
+    def abort(self) -> None:
+        """Gives up what GPUs do for the group: it has failed, and they would wait for ever."""
+        return None
+
     def end(self) -> None:
         """Called behind a collective; raises if another process called something else."""
         return None
