@@ -72,7 +72,6 @@ distributions.weibull             distributions      Weibull
 distributions.wishart             distributions      Wishart
 nn._reduction                     compat.inner.reductions *
 nn.common_types                   compat.inner.layer_types *
-nn.parallel.distributed           nn.parallel        DistributedDataParallel
 signal.windows.windows            signal.windows     *
 utils._python_dispatch            compat.inner.top_level is_traceable_wrapper_subclass
 autograd.profiler_util            profiler.legacy    *
@@ -82,9 +81,9 @@ _dynamo.utils                     compat.explaining  counters is_compile_support
 _dynamo.exc                       compat.compiler    TensorifyScalarRestartAnalysis
 autograd.profiler_legacy          profiler.legacy    profile
 cuda.amp.common                   cuda.amp           amp_definitely_not_available
+cuda.comm                         nn.parallel.comm   broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter
 cuda.profiler                     cuda.nvtx          profile start stop
 jit.annotations                   compat.jit         BroadcastingList1 BroadcastingList2 BroadcastingList3 List Dict Tuple Optional Union
-nn.parallel.scatter_gather        compat.inner.scattering gather is_namedtuple scatter scatter_kwargs
 onnx.operators                    compat.inner.top_level shape_as_tensor
 profiler.profiler                 profiler           profile schedule ProfilerAction ProfilerActivity tensorboard_trace_handler _default_schedule_fn
 return_types                      compat.inner.return_types *
