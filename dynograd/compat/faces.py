@@ -28,7 +28,7 @@ cuda.amp.grad_scaler              cuda.amp           GradScaler
 distributed.distributed_c10d      distributed        *
 distributed.algorithms.join       distributed.joins  Join Joinable JoinHook
 distributed.constants             distributed.groups default_pg_timeout
-distributed.nn.functional         distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
+distributed.nn.functional         distributed.differentiable all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
 distributed.device_mesh           distributed.meshes DeviceMesh init_device_mesh
 distributed._tensor               distributed.meshes DeviceMesh init_device_mesh
 distributed.tensor.device_mesh    distributed.meshes DeviceMesh init_device_mesh
@@ -42,7 +42,7 @@ distributed._composable.fsdp      nn.sharding.fully_sharded FSDPModule fully_sha
 distributed.checkpoint.state_dict nn.sharding.states StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
 distributed.checkpoint.state_dict nn.sharding.states set_model_state_dict set_optimizer_state_dict set_state_dict
 distributed.optim                 optim              ZeroRedundancyOptimizer
-distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
+distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
 distributions.beta                distributions      Beta
 distributions.binomial            distributions      Binomial
 distributions.cauchy              distributions      Cauchy
