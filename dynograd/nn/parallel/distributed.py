@@ -123,7 +123,7 @@ class DistributedDataParallel(Module, Joinable):
                 self.process_group,
                 int((bucket_cap_mb or 25) * 2**20),
                 self.process_group.has_free_cores() if overlap is None else overlap,
-                None if average == "ranks" else lambda: self._weight,
+                None if average == "ranks" else self._weight_of_pass,
             )
 
     def forward(self, *inputs: object, **kwargs: object) -> Any:
@@ -154,6 +154,9 @@ class DistributedDataParallel(Module, Joinable):
             f"DistributedDataParallel: average={self.average!r} needs a tensor among the forward's arguments, got "
             f"{', '.join([type(value).__name__ for value in (*inputs, *kwargs.values())])}. Give average=a function of these arguments."
         )
+
+    def _weight_of_pass(self) -> float:
+        return self._weight
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
