@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.distributed import collectives
@@ -64,7 +65,7 @@ class SequenceParallel(ParallelStyle):
 class _Summed:
     """Parameters whose gradients are added up over a group; in a copy of the module, its own."""
 
-    def __init__(self, parameters: list[Tensor], group: ProcessGroup) -> None:
+    def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup) -> None:
         self.parameters, self.group = parameters, group
         for parameter in parameters:
             parameter.register_hook(self._sum)
