@@ -193,7 +193,6 @@ class Flat:
             f"gradients of {self.total} parameters of {self.dtype}, {op.name}",
             lambda communicator: communicator.reduce_scatter([flat[part] for part in self.parts], result, op),
         )
-        del flat
         new = []
         with no_grad():
             for piece in self.pieces:
