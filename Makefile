@@ -38,7 +38,7 @@ test-cpu:
 
 test-emulated:
 	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi
-	DYNOGRAD_CUDA=emulated $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/gpu
+	DYNOGRAD_CUDA=emulated:3 $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/gpu
 
 test-gpu:
 	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi

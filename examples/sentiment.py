@@ -207,6 +207,7 @@ def main(
     sentences=None,
     fresh=False,
     compile=False,
+    save_every=None,
 ):
     """Trains, keeps the epoch that validates best, and tests it.
 
@@ -214,6 +215,7 @@ def main(
         steps: stop after so many (None: after `epochs`).
         patience: stop after so many epochs without a better validation accuracy.
         sentences: use only about so many of each split (None: all).
+        save_every: save the run after so many steps (None: after epochs, and every minute).
         fresh: begin anew, even where a run was interrupted that could be continued.
         compile: training steps go through `torch.compile` in its exact mode; the results are the same.
     Returns:
@@ -253,6 +255,7 @@ def main(
         extra={"history": [], "best": {"accuracy": -1.0, "epoch": 0}},
         config={"seed": seed, "steps": steps, "epochs": epochs, "batch size": batch_size}
         | {"learning rate": learning_rate, "patience": patience, "sentences": sentences},
+        save_every=save_every,
         fresh=fresh,
     ) as run:
         if run.resumed:
@@ -367,6 +370,9 @@ def parse(arguments=None):
     )
     parser.add_argument(
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
+    )
+    parser.add_argument(
+        "--save-every", type=programs.whole_number(1), help="save after so many steps, for a run that may be killed"
     )
     parser.add_argument("--fresh", action="store_true", help="begin anew instead of continuing an interrupted run")
     parser.add_argument(

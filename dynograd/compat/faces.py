@@ -28,7 +28,7 @@ cuda.amp.grad_scaler              cuda.amp           GradScaler
 distributed.distributed_c10d      distributed        *
 distributed.algorithms.join       distributed.joins  Join Joinable JoinHook
 distributed.constants             distributed.groups default_pg_timeout
-distributed.nn.functional         distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
+distributed.nn.functional         distributed.differentiable all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
 distributed.device_mesh           distributed.meshes DeviceMesh init_device_mesh
 distributed._tensor               distributed.meshes DeviceMesh init_device_mesh
 distributed.tensor.device_mesh    distributed.meshes DeviceMesh init_device_mesh
@@ -42,7 +42,7 @@ distributed._composable.fsdp      nn.sharding.fully_sharded FSDPModule fully_sha
 distributed.checkpoint.state_dict nn.sharding.states StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
 distributed.checkpoint.state_dict nn.sharding.states set_model_state_dict set_optimizer_state_dict set_state_dict
 distributed.optim                 optim              ZeroRedundancyOptimizer
-distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all broadcast reduce_scatter
+distributed.nn                    distributed.differentiable all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
 distributions.beta                distributions      Beta
 distributions.binomial            distributions      Binomial
 distributions.cauchy              distributions      Cauchy
@@ -72,7 +72,6 @@ distributions.weibull             distributions      Weibull
 distributions.wishart             distributions      Wishart
 nn._reduction                     compat.inner.reductions *
 nn.common_types                   compat.inner.layer_types *
-nn.parallel.distributed           nn.parallel        DistributedDataParallel
 signal.windows.windows            signal.windows     *
 utils._python_dispatch            compat.inner.top_level is_traceable_wrapper_subclass
 autograd.profiler_util            profiler.legacy    *
@@ -82,9 +81,9 @@ _dynamo.utils                     compat.explaining  counters is_compile_support
 _dynamo.exc                       compat.compiler    TensorifyScalarRestartAnalysis
 autograd.profiler_legacy          profiler.legacy    profile
 cuda.amp.common                   cuda.amp           amp_definitely_not_available
+cuda.comm                         nn.parallel.comm   broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter
 cuda.profiler                     cuda.nvtx          profile start stop
 jit.annotations                   compat.jit         BroadcastingList1 BroadcastingList2 BroadcastingList3 List Dict Tuple Optional Union
-nn.parallel.scatter_gather        compat.inner.scattering gather is_namedtuple scatter scatter_kwargs
 onnx.operators                    compat.inner.top_level shape_as_tensor
 profiler.profiler                 profiler           profile schedule ProfilerAction ProfilerActivity tensorboard_trace_handler _default_schedule_fn
 return_types                      compat.inner.return_types *

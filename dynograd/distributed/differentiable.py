@@ -1,63 +1,45 @@
 """Collectives with gradients: `torch.distributed.nn.functional`. Each gives a new tensor, and backward sends gradients the other way.
 
-A process's loss depends on what the others have sent it, so all processes must call backward, too; the gradients that come of it are those of
-the sum of all processes' losses.
+A process's loss depends on what the others have sent it, so all processes must call backward, too, also of the zeros that those have to whom
+nothing comes; the gradients are those of the sum of all processes' losses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dynograd.distributed import collectives
+from dynograd.distributed.differentiable_collectives import (
+    AllGather,
+    AllReduce,
+    AllToAll,
+    AllToAllSingle,
+    Broadcast,
+    Gather,
+    Reduce,
+    ReduceScatter,
+    Scatter,
+)
 from dynograd.distributed.groups import group_of, peer
 from dynograd.distributed.process_groups import ProcessGroup
 from dynograd.distributed.reductions import ReduceOp
-from dynograd.tensor.creation import zeros_like
-from dynograd.tensor.custom_function import Function
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]
+__all__ = [
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+]
 
 
-class _AllReduce(Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, op: ReduceOp, group: Any) -> Tensor:
-        ctx.op, ctx.group = op, group
-        result = tensor.clone()
-        collectives.all_reduce(result, op, group)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return all_reduce(grad, ctx.op, ctx.group), None, None
-
-
-class _Broadcast(Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, root: int, group: Any) -> Tensor:
-        ctx.root, ctx.group = root, group
-        result = tensor.clone()
-        collectives.broadcast(result, group=group, group_src=root)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        summed = all_reduce(grad, ReduceOp.SUM, ctx.group)
-        return summed if group_of(ctx.group).rank() == ctx.root else zeros_like(summed), None, None
-
-
-class _AllToAll(Function):
-    @staticmethod
-    def forward(ctx: Any, group: Any, shapes: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.group, ctx.shapes = group, [tensor.shape for tensor in tensors]
-        results = [tensors[0].new_empty(shape) for shape in shapes]
-        collectives.all_to_all(results, [tensor.contiguous() for tensor in tensors], group)
-        return tuple(results)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, *_AllToAll.apply(ctx.group, ctx.shapes, *grads)
+def _check_op(who: str, op: ReduceOp) -> None:
+    if op not in (ReduceOp.SUM, ReduceOp.AVG):
+        raise ValueError(f"{who}: expected op to be ReduceOp.SUM or ReduceOp.AVG, which have gradients, got {op!r}.")
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None) -> Tensor:
@@ -78,11 +60,27 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: ProcessGroup 
     >>> dynograd.distributed.simulate(program, ranks=2)
     [tensor([3.]), tensor([3.])]
     """
-    if op not in (ReduceOp.SUM, ReduceOp.AVG):
-        raise ValueError(
-            f"all_reduce: expected op to be ReduceOp.SUM or ReduceOp.AVG, which have gradients, got {op!r}."
-        )
-    return _AllReduce.apply(tensor, op, group)
+    _check_op("all_reduce", op)
+    return AllReduce.apply(tensor, op, group)
+
+
+def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None) -> Tensor:
+    """The tensors of all processes joined in the process `dst`, as a new tensor; the others get zeros.
+
+    Args:
+        tensor: of one shape in all processes.
+        dst: the process by its rank in the world.
+        op: `ReduceOp.SUM` or AVG.
+        group: a group; None is the default one.
+    Returns:
+        A tensor of the same shape.
+
+    >>> from dynograd.distributed.nn.functional import reduce
+    >>> dynograd.distributed.simulate(lambda: reduce(tensor([1.0]), 0), ranks=2)
+    [tensor([2.]), tensor([0.])]
+    """
+    _check_op("reduce", op)
+    return Reduce.apply(tensor, peer("reduce", "dst", group_of(group), dst, None), op, group)
 
 
 def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> tuple[Tensor, ...]:
@@ -98,29 +96,65 @@ def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> tuple[Tenso
     >>> dynograd.distributed.simulate(lambda: all_gather(tensor([1.5])), ranks=2)[0]
     (tensor([1.5000]), tensor([1.5000]))
     """
-    size = group_of(group).size()
-    return tuple(_AllToAll.apply(group, [tensor.shape] * size, *[tensor] * size))
+    return tuple(AllGather.apply(tensor, [tensor.shape] * group_of(group).size(), group))
 
 
-def reduce_scatter(tensors: Sequence[Tensor], group: ProcessGroup | None = None) -> Tensor:
-    """The sum over all processes of the tensor that each has for this one.
+def gather(tensor: Tensor, dst: int = 0, group: ProcessGroup | None = None) -> tuple[Tensor, ...]:
+    """The tensors of all processes in the process `dst`; the others get zeros.
 
     Args:
-        tensors: a list of one tensor for each process.
+        tensor: of one shape in all processes.
+        dst: the process by its rank in the world.
+        group: a group; None is the default one.
+    Returns:
+        A tensor for each process.
+
+    >>> from dynograd.distributed.nn.functional import gather
+    >>> dynograd.distributed.simulate(lambda: gather(tensor([1.5])), ranks=2)[0]
+    (tensor([1.5000]), tensor([1.5000]))
+    """
+    of = group_of(group)
+    return tuple(Gather.apply(tensor, [tensor.shape] * of.size(), peer("gather", "dst", of, dst, None), group))
+
+
+def scatter(tensors: Sequence[Tensor], src: int = 0, group: ProcessGroup | None = None) -> Tensor:
+    """This process's tensor of those that `src` has.
+
+    Args:
+        tensors: a list of one tensor for each process; in the other processes only their shapes count.
+        src: the process by its rank in the world.
         group: a group; None is the default one.
     Returns:
         A tensor.
 
+    >>> from dynograd.distributed.nn.functional import scatter
+    >>> dynograd.distributed.simulate(lambda: scatter([tensor([1.0]), tensor([2.0])]), ranks=2)
+    [tensor([1.]), tensor([2.])]
+    """
+    of = group_of(group)
+    return Scatter.apply(peer("scatter", "src", of, src, None), group, *_one_each("scatter", tensors, of))
+
+
+def reduce_scatter(
+    output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None
+) -> Tensor:
+    """The sum over all processes of the tensor that each has for this one.
+
+    Args:
+        output: is written; of the shape of this process's tensors.
+        input_list: a list of one tensor for each process.
+        op: `ReduceOp.SUM` or AVG.
+        group: a group; None is the default one.
+    Returns:
+        A tensor that shares its memory with `output` and has the gradients.
+
     >>> from dynograd.distributed.nn.functional import reduce_scatter
-    >>> dynograd.distributed.simulate(lambda: reduce_scatter([tensor([1.0]), tensor([2.0])]), ranks=2)
+    >>> dynograd.distributed.simulate(lambda: reduce_scatter(dynograd.empty(1), [tensor([1.0]), tensor([2.0])]), ranks=2)
     [tensor([2.]), tensor([4.])]
     """
-    tensors = list(tensors)
-    received = _AllToAll.apply(group, [tensors[group_of(group).rank()].shape] * len(tensors), *tensors)
-    total = received[0]
-    for part in received[1:]:
-        total = total + part
-    return total
+    _check_op("reduce_scatter", op)
+    inputs = _one_each("reduce_scatter", input_list, group_of(group))
+    return ReduceScatter.apply([output.detach()], op, group, *inputs)
 
 
 def all_to_all(
@@ -129,20 +163,47 @@ def all_to_all(
     """Each process hands each a tensor.
 
     Args:
-        output_tensor_list: tensors of the shapes that come.
+        output_tensor_list: are written; tensors of the shapes that come.
         input_tensor_list: what is sent, one for each process.
         group: a group; None is the default one.
     Returns:
-        A tensor from each process.
+        A tensor from each process; they share their memory with `output_tensor_list` and have the gradients.
 
     >>> from dynograd.distributed.nn.functional import all_to_all
     >>> def program():
     ...     x = tensor([float(dynograd.distributed.get_rank())])
-    ...     return [y.item() for y in all_to_all([x, x], [x, 10 + x])]
+    ...     return [y.item() for y in all_to_all([dynograd.empty(1), dynograd.empty(1)], [x, 10 + x])]
     >>> dynograd.distributed.simulate(program, ranks=2)
     [[0.0, 1.0], [10.0, 11.0]]
     """
-    return tuple(_AllToAll.apply(group, [tensor.shape for tensor in output_tensor_list], *input_tensor_list))
+    inputs = _one_each("all_to_all", input_tensor_list, group_of(group))
+    return tuple(AllToAll.apply([target.detach() for target in output_tensor_list], group, *inputs))
+
+
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: ProcessGroup | None = None,
+) -> Tensor:
+    """Each process hands each a part of its tensor's rows.
+
+    Args:
+        output: is written; of the shape of what comes.
+        input: what is sent.
+        output_split_sizes, input_split_sizes: how many rows come from, and go to each process; equally many when left out.
+        group: a group; None is the default one.
+    Returns:
+        A tensor that shares its memory with `output` and has the gradients.
+
+    >>> from dynograd.distributed.nn.functional import all_to_all_single
+    >>> def program():
+    ...     return all_to_all_single(dynograd.empty(2), tensor([1.0, 2.0]) + 10 * dynograd.distributed.get_rank())
+    >>> dynograd.distributed.simulate(program, ranks=2)
+    [tensor([ 1., 11.]), tensor([ 2., 12.])]
+    """
+    return AllToAllSingle.apply([output.detach()], input, output_split_sizes, input_split_sizes, group)
 
 
 def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Tensor:
@@ -159,4 +220,10 @@ def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Te
     >>> dynograd.distributed.simulate(lambda: broadcast(tensor([dynograd.distributed.get_rank()]), 1), ranks=2)
     [tensor([1]), tensor([1])]
     """
-    return _Broadcast.apply(tensor, peer("broadcast", "src", group_of(group), src, None), group)
+    return Broadcast.apply(tensor, peer("broadcast", "src", group_of(group), src, None), group)
+
+
+def _one_each(who: str, tensors: Sequence[Tensor], group: ProcessGroup) -> list[Tensor]:
+    if len(tensors) != group.size():
+        raise ValueError(f"{who}: expected a tensor for each of {group.size()} processes, got {len(tensors)}.")
+    return [*tensors]

@@ -173,6 +173,12 @@ class ProcessGroup:
     def __deepcopy__(self, memo: object) -> ProcessGroup:
         return self  # copies of a module are of the same processes
 
+    def __reduce__(self) -> tuple:
+        raise TypeError(
+            "pickle: a ProcessGroup, and a module that has one, belong to running processes and cannot be pickled. Save states: "
+            "model.module.state_dict() of a DistributedDataParallel, get_model_state_dict(model) of a module that is divided."
+        )
+
     def has_free_cores(self) -> bool:
         """Whether the host has more cores than its processes use: a thread can then move numbers while they compute."""
         from dynograd.kernels.build import threads

@@ -7,6 +7,7 @@ has used keeps what it has: no search through the graph is needed, and trees and
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -135,6 +136,13 @@ class Reducer:
         self.divisor: int | None = None  # by what sums are divided; None: the number of processes
         self._zeros: set[Tensor] = set()  # whose gradient was made here, for the others' sake
         self._handles = [parameter.register_post_accumulate_grad_hook(self._ready) for parameter in self.parameters]
+
+    def __deepcopy__(self, memo: dict) -> Reducer:
+        """That of a copied module: of its parameters."""
+        parameters = [copy.deepcopy(parameter, memo) for parameter in self.parameters]
+        copied = Reducer(parameters, self.group, self._bytes, self.overlaps, copy.deepcopy(self.weight, memo))
+        copied.hook = self.hook
+        return copied
 
     def close(self) -> None:
         """Leaves the parameters alone from now on."""

@@ -15,7 +15,7 @@ from dynograd.distributed.process_groups import ProcessGroup
 from dynograd.tensor.creation import empty
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Split", "along", "add_split", "part_of_whole", "splits_of", "whole_of"]
+__all__ = ["Split", "along", "add_split", "keep_splits", "part_of_whole", "splits_of", "whole_of"]
 
 
 _NAME = "_splits"
@@ -82,6 +82,12 @@ def splits_of(parameter: Tensor) -> tuple[Split, ...]:
 def add_split(parameter: Tensor, before: Tensor, split: Split) -> None:
     """Notes that `parameter` is the part of `before` that `split` says."""
     setattr(parameter, _NAME, (*splits_of(before), split))
+
+
+def keep_splits(copied: Tensor, parameter: Tensor) -> None:
+    """Notes that `copied` is the same part as `parameter`."""
+    if splits_of(parameter):
+        setattr(copied, _NAME, splits_of(parameter))
 
 
 def whole_of(part: Tensor, splits: tuple[Split, ...]) -> Tensor:

@@ -74,8 +74,8 @@ from dynograd.nn.layers.loss import CosineEmbeddingLoss as CosineEmbeddingLoss
 from dynograd.nn.layers.distance import CosineSimilarity as CosineSimilarity
 from dynograd.nn.layers.loss import CrossEntropyLoss as CrossEntropyLoss
 from dynograd.nn.layers.normalization import CrossMapLRN2d as CrossMapLRN2d
-from dynograd.nn.parallel import DataParallel as DataParallel
-from dynograd.nn.parallel import DistributedDataParallel as DistributedDataParallel
+from dynograd.nn.parallel.data_parallel import DataParallel as DataParallel
+from dynograd.nn.parallel.distributed import DistributedDataParallel as DistributedDataParallel
 from dynograd.nn.layers.dropout import Dropout as Dropout
 from dynograd.nn.layers.dropout import Dropout1d as Dropout1d
 from dynograd.nn.layers.dropout import Dropout2d as Dropout2d
@@ -208,7 +208,7 @@ from dynograd.nn.layers.padding import ZeroPad1d as ZeroPad1d
 from dynograd.nn.layers.padding import ZeroPad2d as ZeroPad2d
 from dynograd.nn.layers.padding import ZeroPad3d as ZeroPad3d
 from dynograd.nn import attention as attention
-from dynograd.nn.parallel import data_parallel as data_parallel
+from dynograd.nn.parallel.data_parallel import data_parallel as data_parallel
 from dynograd.nn import functional as functional
 from dynograd.nn import init as init
 from dynograd.nn import modules as modules

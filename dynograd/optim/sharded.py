@@ -17,6 +17,7 @@ from dynograd.distributed.object_collectives import all_gather_object
 from dynograd.distributed.process_groups import ProcessGroup
 from dynograd.ops.layout.joins import cat
 from dynograd.optim.optimizer import Optimizer, ParamsT
+from dynograd.optim.together import PARTS_OF
 from dynograd.tensor.creation import zeros
 from dynograd.tensor.tensor import Tensor
 
@@ -114,7 +115,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
                 start += parameter.numel()
             self._slices.append(slices)
         groups = [
-            {**{name: value for name, value in options.items() if name != "params"}, "params": [s.leaf for s in slices]}
+            {**options, "params": [s.leaf for s in slices], PARTS_OF: options["params"]}
             for options, slices in zip(self.param_groups, self._slices)
             if slices
         ]

@@ -21,6 +21,8 @@ __all__ = ["Rule", "Together", "shape_error"]
 
 # Below so many elements, in few parameters, NumPy's 15 us a parameter are not worth loading Numba for.
 FEW_ELEMENTS, FEW_PARAMETERS = 256, 4
+# In groups whose parameters are parts: what they are parts of. NumPy rounds otherwise, so the choice must not depend on the cut.
+PARTS_OF = "parts_of"
 
 
 class Rule(NamedTuple):
@@ -65,8 +67,7 @@ class Plan:
         self.waiting: list[Tensor] = []
         self.batches: list[Batch] = []
         plain = [p for p in self.params if _is_plain(p.array)]
-        on_cpu = [p for p in plain if type(p.array) is arrays.ndarray]
-        if on_cpu and len(on_cpu) <= FEW_PARAMETERS and sum(p.array.size for p in on_cpu) < FEW_ELEMENTS:
+        if _are_few(group.get(PARTS_OF, plain)):
             plain = [p for p in plain if type(p.array) is not arrays.ndarray]
         chosen = set(plain)
         self.others = [p for p in self.params if p not in chosen]
@@ -233,6 +234,11 @@ def _side_by_side(counters: list[Tensor]) -> Any:
         arrays.write(part, counter.array)
         counter.array = part
     return whole
+
+
+def _are_few(parameters: list[Tensor]) -> bool:
+    on_cpu = [p.array.size for p in parameters if type(p.array) is arrays.ndarray and _is_plain(p.array)]
+    return 0 < len(on_cpu) <= FEW_PARAMETERS and sum(on_cpu) < FEW_ELEMENTS
 
 
 def _is_plain(array: Any) -> bool:

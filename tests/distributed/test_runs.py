@@ -4,7 +4,6 @@ import hashlib
 import os
 import warnings
 
-import numpy as np
 import pytest
 
 import dynograd
@@ -79,10 +78,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path, ranks, zero):
     stopped(tmp_path, 7, ranks[1], shards=4, zero=zero)
     results = distributed.simulate(train, str(tmp_path), shards=4, zero=zero, ranks=ranks[2])
     assert results == [results[0]] * ranks[2] and results[0][2] == EPOCHS * BATCHES
-    if zero:  # the last bits of an optimizer's step depend on where slices begin
-        np.testing.assert_allclose(results[0][1], whole[1], rtol=1e-4)
-    else:
-        assert results[0] == whole
+    assert results[0] == whole
     parts = os.listdir(tmp_path / "run.safetensors.shards") if ranks[2] > 1 else []
     assert len(parts) == (ranks[2] if ranks[2] > 1 else 0)
     assert (ranks[2] > 1) == (tmp_path / "run.safetensors.shards").exists()

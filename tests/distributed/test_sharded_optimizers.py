@@ -21,12 +21,12 @@ OPTIMIZERS = {
 
 def model():
     dynograd.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    return nn.Sequential(nn.Linear(4, 70), nn.Tanh(), nn.Linear(70, 3))  # many elements, and few
 
 
 def batches(steps=4):
     generator = np.random.default_rng(0)
-    return [dynograd.tensor(generator.standard_normal((6, 4))) for _ in range(steps)]
+    return [dynograd.tensor(generator.standard_normal((6, 4)), dtype=dynograd.float32) for _ in range(steps)]
 
 
 def train(own, optimizer, data):
@@ -69,15 +69,13 @@ def test_steps_are_those_of_the_optimizer(name, ranks):
     second = train(own, again, batches()[2:])
     results = distributed.simulate(program, ranks=ranks)
     for result in results:
-        for numbers, expected in ((result[0], first), (result[2], second)):
-            for value, other in zip(numbers, expected):
-                np.testing.assert_allclose(value, other, rtol=1e-12, atol=1e-14)
+        assert result[0] == first and result[2] == second
         assert result[1]["param_groups"] == state["param_groups"] and result[1]["state"].keys() == state["state"].keys()
         for number, entries in state["state"].items():
             assert result[1]["state"][number].keys() == entries.keys()
             for entry, value in entries.items():
                 np.testing.assert_allclose(
-                    np.asarray(result[1]["state"][number][entry]), np.asarray(value), rtol=1e-12, atol=1e-14
+                    np.asarray(result[1]["state"][number][entry]), np.asarray(value), rtol=0, atol=0
                 )
     whole = sum(v.numel() for s in optimizer.state.values() for v in s.values() if getattr(v, "ndim", 0))
     assert sum(result[3] for result in results) == whole
@@ -105,7 +103,7 @@ def test_ranks_that_have_run_out_take_part():
         optimizer.step()
     for result in distributed.simulate(program, ranks=2):
         for value, expected in zip(result, own.parameters()):
-            np.testing.assert_allclose(value, expected.detach().numpy(), rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(value, expected.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from dynograd.nn.parameter import Buffer, Parameter, UninitializedBuffer, Uninit
 
 _FAMILIES = """
     layers.activation layers.adaptive attention layers.batchnorm layers.containers layers.conv layers.crf layers.distance layers.dropout layers.flatten
-    layers.lazy layers.linear layers.linear_losses layers.loss layers.normalization layers.padding parallel layers.pooling layers.resampling layers.rnn
+    layers.lazy layers.linear layers.linear_losses layers.loss layers.normalization layers.padding parallel.data_parallel
+    parallel.distributed layers.pooling layers.resampling layers.rnn
     layers.rnn_cells layers.sparse layers.transformer layers.tree_lstm
 """.split()
 

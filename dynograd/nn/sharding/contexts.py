@@ -37,6 +37,13 @@ class Unit:
         self.depth = 0
         self.is_in_backward = False
 
+    def __reduce__(self) -> tuple:
+        raise TypeError(
+            f"fully_shard: {type(self.module).__name__} is divided and cannot be copied or pickled, as the others read its parameters from "
+            f"this memory. Take get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)), load it into a new module, "
+            f"and divide that one if it is to train."
+        )
+
     def enter(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A forward pass begins."""
         self.context.enter(self, args, kwargs)

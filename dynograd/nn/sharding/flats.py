@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynograd import arrays
+from dynograd.arrays import buffers
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd import no_grad
 from dynograd.autograd.writes import version
@@ -108,7 +109,7 @@ class Flat:
     # --- the whole -----------------------------------------------------------------------------------------------------
 
     def _read(self) -> np.ndarray:
-        memory = np.empty(self.total, self.dtype)
+        memory = buffers.empty((self.total,), self.dtype)
         for rank, part in enumerate(self.parts):
             self.exposed.read(rank, memory[part])
         return memory
@@ -181,18 +182,24 @@ class Flat:
 
     # --- gradients -----------------------------------------------------------------------------------------------------
 
+    def _gradients(self) -> np.ndarray | CudaArray:
+        """The gradients of the wholes behind each other, zeros where there is none; that of a single parameter is not copied."""
+        gradients = [piece.whole.grad for piece in self.pieces]
+        for piece in self.pieces:
+            piece.whole.grad = None
+        if len(gradients) == 1 and gradients[0] is not None:
+            return _array(gradients[0])
+        flat = zeros(self.total, dtype=dtypes.BY_NUM[self.dtype.num], device=self.device).array
+        for piece, gradient in zip(self.pieces, gradients):
+            if gradient is not None:
+                flat[piece.first : piece.first + gradient.numel()] = _array(gradient)
+        return flat
+
     def reduce(self, scale: float | None) -> list[Piece]:
         """Joins the gradients of all processes, each its part; gives the pieces whose gradients were made here, for the others' sake."""
-        flat = zeros(self.total, dtype=dtypes.BY_NUM[self.dtype.num], device=self.device).array
-        for piece in self.pieces:
-            gradient = piece.whole.grad
-            if gradient is not None:
-                size = int(np.prod(piece.shape, dtype=np.int64))
-                dense = gradient.to_dense() if gradient.is_sparse else gradient
-                flat[piece.first : piece.first + size] = dense.contiguous().array.reshape(-1)
-                piece.whole.grad = None
+        flat = self._gradients()
         if scale is not None:
-            flat *= self.dtype.type(scale)
+            flat = flat * self.dtype.type(scale)
         op = ReduceOp.AVG if scale is None else ReduceOp.SUM
         source = Buffer(wrap(flat), False, may_stay=True)
         result = empty(self.exposed.array.size, dtype=dtypes.BY_NUM[self.dtype.num], device=self.device)
@@ -213,6 +220,10 @@ class Flat:
                 else:
                     piece.shard.grad += part
         return new
+
+
+def _array(gradient: Tensor) -> np.ndarray | CudaArray:
+    return (gradient.to_dense() if gradient.is_sparse else gradient).contiguous().array.reshape(-1)
 
 
 def _without_own(split: Split) -> Split:

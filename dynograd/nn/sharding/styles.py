@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import copy
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.distributed import collectives
@@ -56,14 +58,25 @@ class SequenceParallel(ParallelStyle):
         self.sequence_dim = sequence_dim
 
     def apply(self, module: Module, group: ProcessGroup) -> None:
-        def added(gradient: Tensor) -> Tensor:
-            total = gradient.clone()
-            collectives.all_reduce(total, ReduceOp.SUM, group)
-            return total
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        module.__dict__.setdefault("_summed", []).append(_Summed(parameters, group))
 
-        for parameter in module.parameters():
-            if parameter.requires_grad:
-                parameter.register_hook(added)
+
+class _Summed:
+    """Parameters whose gradients are added up over a group; in a copy of the module, its own."""
+
+    def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup) -> None:
+        self.parameters, self.group = parameters, group
+        for parameter in parameters:
+            parameter.register_hook(self._sum)
+
+    def _sum(self, gradient: Tensor) -> Tensor:
+        total = gradient.clone()
+        collectives.all_reduce(total, ReduceOp.SUM, self.group)
+        return total
+
+    def __deepcopy__(self, memo: dict) -> _Summed:
+        return _Summed([copy.deepcopy(parameter, memo) for parameter in self.parameters], self.group)
 
 
 def _listed(placements: Any) -> list[Placement | None]:

@@ -1,4 +1,4 @@
-"""DataParallel, so that programs which wrap their model run, and DistributedDataParallel, which trains one model in several processes."""
+"""DistributedDataParallel trains one model in several processes."""
 
 from __future__ import annotations
 
@@ -20,56 +20,7 @@ from dynograd.nn.device_ids import device_of, moved
 from dynograd.nn.module import Module
 from dynograd.tensor.tensor import Tensor
 
-__path__: list[str] = []  # PyTorch has modules below it (`compat.faces`)
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
-
-
-class DataParallel(Module):
-    """Calls `module` with all of its input at once. Parameters are named `module.*`, as in PyTorch.
-
-    Args:
-        module: what is called.
-        device_ids, output_device, dim: accepted; nothing is split.
-    Shape: whatever `module` takes and gives.
-
-    >>> model = dynograd.nn.DataParallel(dynograd.nn.Linear(2, 1))
-    >>> list(model.state_dict()), model(dynograd.zeros(3, 2)).shape
-    (['module.weight', 'module.bias'], dynograd.Size([3, 1]))
-    """
-
-    def __init__(
-        self, module: Module, device_ids: Iterable[object] | None = None, output_device: object = None, dim: int = 0
-    ) -> None:
-        super().__init__()
-        self.module = module
-        self.device_ids, self.output_device, self.dim = list(device_ids or ()), output_device, dim
-
-    def forward(self, *inputs: object, **kwargs: object) -> Any:
-        return self.module(*inputs, **kwargs)
-
-
-def data_parallel(
-    module: Module,
-    inputs: object,
-    device_ids: Iterable[object] | None = None,
-    output_device: object = None,
-    dim: int = 0,
-    module_kwargs: dict[str, Any] | None = None,
-) -> Any:
-    """Calls `module` with `inputs`, all at once.
-
-    Args:
-        module: what is called.
-        inputs: a tuple of arguments, or the only one.
-        device_ids, output_device, dim: accepted; nothing is split.
-        module_kwargs: keyword arguments, a dict.
-    Returns:
-        what `module` gives.
-
-    >>> dynograd.nn.parallel.data_parallel(dynograd.nn.Linear(2, 1), dynograd.zeros(3, 2)).shape
-    dynograd.Size([3, 1])
-    """
-    return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
+__all__ = ["DistributedDataParallel"]
 
 
 class _Shadow(JoinHook):
@@ -176,7 +127,7 @@ class DistributedDataParallel(Module, Joinable):
                 self.process_group,
                 int((bucket_cap_mb or 25) * 2**20),
                 self.join_device.type == "cuda" or self.process_group.has_free_cores() if overlap is None else overlap,
-                None if average == "ranks" else lambda: self._weight,
+                None if average == "ranks" else self._weight_of_pass,
             )
 
     def forward(self, *inputs: object, **kwargs: object) -> Any:
@@ -209,6 +160,9 @@ class DistributedDataParallel(Module, Joinable):
             f"DistributedDataParallel: average={self.average!r} needs a tensor among the forward's arguments, got "
             f"{', '.join([type(value).__name__ for value in (*inputs, *kwargs.values())])}. Give average=a function of these arguments."
         )
+
+    def _weight_of_pass(self) -> float:
+        return self._weight
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
