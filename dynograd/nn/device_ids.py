@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from dynograd.base import devices
 from dynograd.nn.module import Module
@@ -11,6 +11,8 @@ from dynograd.nn.utils.rnn import PackedSequence
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["device_of", "moved"]
+
+T = TypeVar("T")
 
 
 def device_of(module: Module, device_ids: Sequence[Any], output_device: Any) -> devices.device | None:
@@ -45,14 +47,16 @@ def device_of(module: Module, device_ids: Sequence[Any], output_device: Any) -> 
     return own
 
 
-def moved(value: Any, device: devices.device) -> Any:
+def moved(value: T, device: devices.device) -> T:
     """The same value with all tensors in it on a device: those of tuples, lists and dicts too."""
+    result: Any = value
+    kind: Any = type(value)
     if isinstance(value, (Tensor, PackedSequence)):
-        return value.to(device)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[moved(part, device) for part in value])
-    if isinstance(value, (tuple, list)):
-        return type(value)([moved(part, device) for part in value])
-    if isinstance(value, dict):
-        return type(value)([(key, moved(part, device)) for key, part in value.items()])
-    return value
+        result = value.to(device)
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        result = kind(*[moved(part, device) for part in value])
+    elif isinstance(value, (tuple, list)):
+        result = kind([moved(part, device) for part in value])
+    elif isinstance(value, dict):
+        result = kind([(key, moved(part, device)) for key, part in value.items()])
+    return result

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.cuda.streams import Event
 from dynograd.errors import RankError
 
 __all__ = ["DeviceWatch"]
@@ -27,12 +28,12 @@ class DeviceWatch:
     def __init__(self, nccl: Any, look: Callable[[float], None], pause: float = _PAUSE) -> None:
         self._nccl, self._look = nccl, look
         self.error: RankError | None = None  # why it was given up
-        self._last: tuple[Any, float] | None = None  # an event of the last call, and when that was
+        self._last: tuple[Event, float] | None = None  # an event of the last call, and when that was
         self._lock, self._stopped = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, args=(pause,), name="watch of NCCL", daemon=True)
         self._thread.start()
 
-    def note(self, event: Any) -> None:
+    def note(self, event: Event) -> None:
         """The last call is done where this event is."""
         self._last = (event, time.monotonic())
 
