@@ -31,8 +31,9 @@ from dynograd.plans.reporting.naming import names_of_arguments
 from dynograd.plans.reporting.reports import Report, report_of
 from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
-from dynograd.plans.sized.arguments import idle_places, sizes_of
+from dynograd.plans.sized.arguments import idle_places, sizes_of, tensors_in
 from dynograd.plans.sized.families import Families
+from dynograd.plans.sized.held import HeldSizes
 from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
@@ -124,6 +125,8 @@ class Compiled:
         self.sizes: tuple = ()
         self.families = Families(lambda: Walk(self, self.shared), self.note_left)
         self.walk = self._own_walk(self.sizes)
+        self.held = HeldSizes()
+        self.begun_with: list[Any] = []  # tensors among the arguments of the call that is recorded, as it began
         self.known: dict[int, Any] = {}
         self.changing = Changing()
         self.calls = self.walked = 0
@@ -161,7 +164,7 @@ class Compiled:
                 self.note_left("it is called on another stream than before")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
-            self.sizes = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
+            self.sizes = self.sizes_now(args, kwargs)
             walk = self._walk_of(self.sizes)
             if walk is None:
                 self.note_left(
@@ -290,7 +293,17 @@ class Compiled:
 
     # --- recording --------------------------------------------------------------------------------------------------------------
 
+    def sizes_now(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
+        """The sizes of the arguments, and of what objects among them hold."""
+        sizes: tuple = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
+        return (*sizes, self.held.sizes(args, kwargs)) if self.held.places else sizes
+
     def begin_recording(self) -> Recording:
+        args, kwargs = self.arguments or ((), {})
+        # Where the program has begun, it may have put other tensors into lists and objects.
+        unchanged = self.sizes_now(args, kwargs) == self.sizes
+        self.begun_with = tensors_in((args, kwargs)) if unchanged else []
+        self.held.begin(args, kwargs)
         self.recording = recording = Recording(
             self.known,
             names_of_arguments(self.function, *self.arguments) if self.arguments else {},
@@ -322,6 +335,7 @@ class Compiled:
         met_before = bool(self.known)
         for outside in recording.outside:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
+        counted_sizes = self.held.learn(recording.outside if met_before and not recording.reason else ())
         if recording.reason:
             self.note_left(recording.reason, recording.line)
             if self.fullgraph and recording.reason != "an exception":
@@ -333,7 +347,7 @@ class Compiled:
             self.longest = _LONGEST_IDLE
             if recording.events:
                 self.note_left("it calls no op that is recorded")
-        elif met_before and recording.events:
+        elif met_before and recording.events and not counted_sizes:
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
             if program.check(recording, self.exact):
@@ -359,7 +373,7 @@ class Compiled:
                 else:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)
                 if self.walk.paths:
-                    self.walk.paths[-1].idle = idle_places(self.arguments, recording.outside)
+                    self.walk.paths[-1].idle = idle_places(self.begun_with, recording.outside)
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
 

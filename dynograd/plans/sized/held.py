@@ -1,0 +1,82 @@
+"""The sizes of tensors that objects among the arguments hold: caches of keys and values that a language model adds to in each call."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dynograd.nn.module import Module
+from dynograd.optim.optimizer import Optimizer
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["HeldSizes"]
+
+_DEEPEST, _MOST_OBJECTS, _LONGEST = 6, 256, 128  # objects within each other; looked at in a call; of a list or dict
+_MOST_PLACES = 256
+_NOT_LOOKED_INTO = (Tensor, Module, Optimizer, type, types.ModuleType, types.FunctionType, types.MethodType)
+
+Place = tuple[Any, ...]  # the name or number of an argument, and those of attributes and elements from there on
+
+
+class HeldSizes:
+    """Of one function: where in its arguments' objects ops have found tensors that are others in each call."""
+
+    def __init__(self) -> None:
+        self.places: dict[Place, None] = {}
+        self._before: dict[int, tuple[Place, Any]] = {}  # by id: tensors of the call that is recorded, as it began
+
+    def sizes(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+        """The shapes of what is there now; () where nothing is."""
+        return tuple([_shape_at(place, args, kwargs) for place in self.places])
+
+    def begin(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """A call is to be recorded."""
+        self._before = {}
+        left = [_MOST_OBJECTS]
+        for name, value in (*enumerate(args), *kwargs.items()):
+            if not isinstance(value, (Tensor, list, tuple, dict)):  # what lies in these is an argument
+                for place, tensor in _tensors_in(value, (name,), left):
+                    self._before.setdefault(id(tensor), (place, tensor))
+
+    def learn(self, outside: Sequence[Any]) -> bool:
+        """The call is recorded. Gives whether ops have got tensors of other places than known so far."""
+        count = len(self.places)
+        for other in outside:
+            place, tensor = self._before.get(id(other.tensor), (None, None))
+            if place is not None and other.fresh and other.tensor is tensor and len(self.places) < _MOST_PLACES:
+                self.places[place] = None
+        self._before = {}
+        return len(self.places) > count
+
+
+def _content_of(value: Any) -> Any:
+    """What an object holds, by name; None: it is none that is looked into."""
+    if isinstance(value, dict):
+        return value if len(value) <= _LONGEST else None
+    if isinstance(value, (list, tuple)):
+        return dict(enumerate(value)) if len(value) <= _LONGEST else None
+    return None if isinstance(value, _NOT_LOOKED_INTO) else getattr(value, "__dict__", None)
+
+
+def _tensors_in(value: Any, place: Place, left: list[int]) -> Iterator[tuple[Place, Any]]:
+    content = _content_of(value) if len(place) <= _DEEPEST and left[0] else None
+    if content is None:
+        return
+    left[0] -= 1
+    for name, inner in content.items():
+        if isinstance(inner, Tensor):
+            yield (*place, name), inner
+        else:
+            yield from _tensors_in(inner, (*place, name), left)
+
+
+def _shape_at(place: Place, args: tuple, kwargs: dict[str, Any]) -> tuple[int, ...]:
+    name = place[0]
+    try:
+        value: Any = args[name] if type(name) is int else kwargs[name]
+        for part in place[1:]:
+            value = value[part] if isinstance(value, (list, tuple, dict)) else value.__dict__[part]
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return ()
+    return tuple(value.shape) if isinstance(value, Tensor) else ()
