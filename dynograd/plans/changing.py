@@ -50,4 +50,10 @@ def _may_change(outside: Any, value: Tensor) -> bool:
     """Whether the record expects a tensor to stay, without a gradient, and this one could stand in its place."""
     if outside.fresh or outside.grad or outside.meta is not None:
         return False
-    return value.node is None and value._meta is None and kind_of(value) == outside.kind
+    return value.node is None and value._meta is None and _sort_of(kind_of(value)) == _sort_of(outside.kind)
+
+
+def _sort_of(kind: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The kind of a tensor of whatever sizes."""
+    array, dtype, shape, _, grad = kind
+    return array, dtype, len(shape), grad

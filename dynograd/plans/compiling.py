@@ -303,10 +303,13 @@ class Compiled:
         # Where the program has begun, it may have put other tensors into lists and objects.
         unchanged = self.sizes_now(args, kwargs) == self.sizes
         self.begun_with = tensors_in((args, kwargs)) if unchanged else []
-        self.held.begin(args, kwargs)
+        known = len(self.held.changing)
+        names = self.held.begin(args, kwargs, self.changing.has)
+        if len(self.held.changing) > known:  # records from now on hold in more calls
+            self.missed = self.pause = 0
         self.recording = recording = Recording(
             self.known,
-            names_of_arguments(self.function, *self.arguments) if self.arguments else {},
+            {**names, **(names_of_arguments(self.function, *self.arguments) if self.arguments else {})},
             self.scopes,
             self.closures,
             self.on_gpu,
@@ -366,8 +369,9 @@ class Compiled:
                 if self.walk.family is not None:
                     self.families.missed(self.walk)
                     self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
-                if self.changing.concern(self.walk.paths):
-                    self.walk = self.walks[self.sizes] = Walk(self, self.shared)
+                self.walks = {sizes: walk for sizes, walk in self.walks.items() if not self.changing.concern(walk.paths)}
+                if self.walks.get(self.sizes) is not self.walk:
+                    self.walk = self._own_walk(self.sizes)
                 if len(self.walk.paths) < self.most_ways:
                     self.walk.add(recording, program)
                 else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dynograd.nn.module import Module
@@ -24,20 +24,28 @@ class HeldSizes:
 
     def __init__(self) -> None:
         self.places: dict[Place, None] = {}
+        self.changing: set[Place] = set()  # the kin of places where another tensor came than ops had got in several calls before
         self._before: dict[int, tuple[Place, Any]] = {}  # by id: tensors of the call that is recorded, as it began
 
     def sizes(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
         """The shapes of what is there now; () where nothing is."""
         return tuple([_shape_at(place, args, kwargs) for place in self.places])
 
-    def begin(self, args: tuple, kwargs: dict[str, Any]) -> None:
-        """A call is to be recorded."""
+    def begin(self, args: tuple, kwargs: dict[str, Any], changes: Callable[[Any], bool]) -> dict[int, str]:
+        """A call is to be recorded. Gives the names of those that are others in each call, by id.
+
+        Args:
+            changes: whether others than a tensor have come in its place.
+        """
         self._before = {}
         left = [_MOST_OBJECTS]
         for name, value in (*enumerate(args), *kwargs.items()):
             if not isinstance(value, (Tensor, list, tuple, dict)):  # what lies in these is an argument
                 for place, tensor in _tensors_in(value, (name,), left):
                     self._before.setdefault(id(tensor), (place, tensor))
+                    if changes(tensor):
+                        self.changing.add(_kin_of(place))
+        return {key: _name_of(place) for key, (place, _) in self._before.items() if _kin_of(place) in self.changing}
 
     def learn(self, outside: Sequence[Any]) -> bool:
         """The call is recorded. Gives whether ops have got tensors of other places than known so far."""
@@ -48,6 +56,16 @@ class HeldSizes:
                 self.places[place] = None
         self._before = {}
         return len(self.places) > count
+
+
+def _kin_of(place: Place) -> Place:
+    """What is common to the places of one cache: the keys and values of all its layers come together."""
+    return place if len(place) < 3 else tuple([None if type(part) is int else part for part in place[:-1]])
+
+
+def _name_of(place: Place) -> str:
+    first = f"args[{place[0]}]" if type(place[0]) is int else place[0]
+    return "".join([first, *[f".{part}" if type(part) is str else f"[{part!r}]" for part in place[1:]]])
 
 
 def _content_of(value: Any) -> Any:
