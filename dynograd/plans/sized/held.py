@@ -40,11 +40,10 @@ class HeldSizes:
         self._before = {}
         left = [_MOST_OBJECTS]
         for name, value in (*enumerate(args), *kwargs.items()):
-            if not isinstance(value, (Tensor, list, tuple, dict)):  # what lies in these is an argument
-                for place, tensor in _tensors_in(value, (name,), left):
-                    self._before.setdefault(id(tensor), (place, tensor))
-                    if changes(tensor):
-                        self.changing.add(_kin_of(place))
+            for place, tensor in _tensors_in(value, (name,), left):
+                self._before.setdefault(id(tensor), (place, tensor))
+                if changes(tensor):
+                    self.changing.add(_kin_of(place))
         return {key: _name_of(place) for key, (place, _) in self._before.items() if _kin_of(place) in self.changing}
 
     def learn(self, outside: Sequence[Any]) -> bool:
@@ -77,16 +76,18 @@ def _content_of(value: Any) -> Any:
     return None if isinstance(value, _NOT_LOOKED_INTO) else getattr(value, "__dict__", None)
 
 
-def _tensors_in(value: Any, place: Place, left: list[int]) -> Iterator[tuple[Place, Any]]:
+def _tensors_in(value: Any, place: Place, left: list[int], inside: bool = False) -> Iterator[tuple[Place, Any]]:
+    """Those that objects hold; what lies in lists and dicts alone is an argument itself."""
     content = _content_of(value) if len(place) <= _DEEPEST and left[0] else None
     if content is None:
         return
     left[0] -= 1
+    inside = inside or not isinstance(value, (list, tuple, dict))
     for name, inner in content.items():
-        if isinstance(inner, Tensor):
+        if not isinstance(inner, Tensor):
+            yield from _tensors_in(inner, (*place, name), left, inside)
+        elif inside:
             yield (*place, name), inner
-        else:
-            yield from _tensors_in(inner, (*place, name), left)
 
 
 def _shape_at(place: Place, args: tuple, kwargs: dict[str, Any]) -> tuple[int, ...]:
