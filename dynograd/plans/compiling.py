@@ -338,6 +338,10 @@ class Compiled:
         met_before = bool(self.known)
         for outside in recording.outside:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
+        if self.changing.concern([path for walk in self.walks.values() for path in walk.paths]):
+            self.walks = {sizes: walk for sizes, walk in self.walks.items() if not self.changing.concern(walk.paths)}
+            if self.walk.family is None:
+                self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
         counted_sizes = self.held.learn(recording.outside if met_before and not recording.reason else ())
         if recording.reason:
             self.note_left(recording.reason, recording.line)
@@ -369,9 +373,6 @@ class Compiled:
                 if self.walk.family is not None:
                     self.families.missed(self.walk)
                     self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
-                self.walks = {sizes: walk for sizes, walk in self.walks.items() if not self.changing.concern(walk.paths)}
-                if self.walks.get(self.sizes) is not self.walk:
-                    self.walk = self._own_walk(self.sizes)
                 if len(self.walk.paths) < self.most_ways:
                     self.walk.add(recording, program)
                 else:

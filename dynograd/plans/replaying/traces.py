@@ -320,7 +320,7 @@ class Trace:
             self._set_aside(frame)
 
     def _read_number(self, frame: Any) -> None:
-        if frame.f_back.f_code is not Walk.read.__code__ and not self._open:
+        if frame.f_back.f_code not in (Walk.read.__code__, Walk._settled.__code__) and not self._open:
             self.refuse("a value is read", frame)
 
     def _met_unknown(self, frame: Any) -> None:
