@@ -304,7 +304,7 @@ class Compiled:
         unchanged = self.sizes_now(args, kwargs) == self.sizes
         self.begun_with = tensors_in((args, kwargs)) if unchanged else []
         known = len(self.held.changing)
-        names = self.held.begin(args, kwargs, self.changing.has)
+        names = self.held.begin(args, kwargs, self.changing)
         if len(self.held.changing) > known:  # records from now on hold in more calls
             self.missed = self.pause = 0
         self.recording = recording = Recording(

@@ -547,7 +547,10 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
         """
         tensors = [value for value in (target, *args) if isinstance(value, Tensor)]
         at_once = not self.path.program.on_gpu and not any(
-            [(MODES.grad and value._requires_grad) or not (type(value) in TENSORS or isinstance(value, Handed)) for value in tensors]
+            [
+                (MODES.grad and value._requires_grad) or not (type(value) in TENSORS or isinstance(value, Handed))
+                for value in tensors
+            ]
         )
         return tuple([self._settled(value, at_once) if isinstance(value, Handed) else value for value in args])
 

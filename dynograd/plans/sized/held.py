@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dynograd.nn.module import Module
 from dynograd.optim.optimizer import Optimizer
+from dynograd.plans.changing import Changing
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["HeldSizes"]
@@ -24,25 +26,33 @@ class HeldSizes:
 
     def __init__(self) -> None:
         self.places: dict[Place, None] = {}
-        self.changing: set[Place] = set()  # the kin of places where another tensor came than ops had got in several calls before
+        self.changing: set[Place] = (
+            set()
+        )  # the kin of places where another tensor came than ops had got in several calls before
+        self._stayed: dict[Place, Any] = {}  # tensors that records expect to stay, weakly
         self._before: dict[int, tuple[Place, Any]] = {}  # by id: tensors of the call that is recorded, as it began
 
     def sizes(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
         """The shapes of what is there now; () where nothing is."""
         return tuple([_shape_at(place, args, kwargs) for place in self.places])
 
-    def begin(self, args: tuple, kwargs: dict[str, Any], changes: Callable[[Any], bool]) -> dict[int, str]:
+    def begin(self, args: tuple, kwargs: dict[str, Any], changing: Changing) -> dict[int, str]:
         """A call is to be recorded. Gives the names of those that are others in each call, by id.
 
         Args:
-            changes: whether others than a tensor have come in its place.
+            changing: tensors in whose place others have come.
         """
         self._before = {}
         left = [_MOST_OBJECTS]
         for name, value in (*enumerate(args), *kwargs.items()):
             for place, tensor in _tensors_in(value, (name,), left):
                 self._before.setdefault(id(tensor), (place, tensor))
-                if changes(tensor):
+                if place in self._stayed and self._stayed[place]() is not tensor:
+                    other = self._stayed.pop(place)()
+                    changing.add(tensor)
+                    if other is not None:
+                        changing.add(other)
+                if changing.has(tensor):
                     self.changing.add(_kin_of(place))
         return {key: _name_of(place) for key, (place, _) in self._before.items() if _kin_of(place) in self.changing}
 
@@ -51,7 +61,11 @@ class HeldSizes:
         count = len(self.places)
         for other in outside:
             place, tensor = self._before.get(id(other.tensor), (None, None))
-            if place is not None and other.fresh and other.tensor is tensor and len(self.places) < _MOST_PLACES:
+            if place is None or other.tensor is not tensor:
+                continue
+            if not other.fresh:
+                self._stayed[place] = weakref.ref(tensor)
+            elif len(self.places) < _MOST_PLACES:
                 self.places[place] = None
         self._before = {}
         return len(self.places) > count
