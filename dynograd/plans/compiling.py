@@ -47,8 +47,8 @@ _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function
 _SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "replay")
 _MOST_WAYS = 64  # through one function; then its record begins anew
 _PATIENCE = 16  # calls that went ways of their own, before recording pauses
-_LONGEST_PAUSE = 63  # calls
-_LONGEST_IDLE = 1023  # the same where there was nothing to record: an optimizer's step alone
+_LONGEST_PAUSE = 4095  # calls: a record takes as long as 50 of them, or more
+_TIMES_WAYS = 4  # through one function at all sizes together, as a multiple of those at one
 
 
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -137,7 +137,6 @@ class Compiled:
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = self.changes = 0
-        self.longest = _LONGEST_PAUSE
         self.stopped = self.on_gpu = False
         self.stream: Any = None
         if not can_watch():
@@ -261,6 +260,11 @@ class Compiled:
         walk = self.walks[sizes] = Walk(self, self.shared)
         return walk
 
+    def _drop_walks(self) -> None:
+        """Those that were used longest ago are dropped where there are many ways at many sizes."""
+        while self.ways > _TIMES_WAYS * self.most_ways and len(self.walks) > 1:
+            del self.walks[next(sizes for sizes, walk in self.walks.items() if walk is not self.walk)]
+
     @property
     def ways(self) -> int:
         """How many ways through the function are recorded."""
@@ -351,7 +355,6 @@ class Compiled:
                     f"fullgraph out, or change the program there."
                 )
         elif not self.known:
-            self.longest = _LONGEST_IDLE
             if recording.events:
                 self.note_left("it calls no op that is recorded")
         elif met_before and recording.events and not counted_sizes:
@@ -379,6 +382,7 @@ class Compiled:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)
                 if self.walk.paths:
                     self.walk.paths[-1].idle = idle_places(self.begun_with, recording.outside)
+                self._drop_walks()
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
 
@@ -457,13 +461,13 @@ class Compiled:
     def _learn(self, walked: bool) -> None:
         """Where call after call goes a way of its own, the next ones run as they are written: so many as it takes to cost nothing."""
         if walked:
-            self.missed, self.pause, self.longest = max(self.missed - 1, 0), 0, _LONGEST_PAUSE
+            self.missed, self.pause = max(self.missed - 1, 0), self.pause // 2
             return
         if self.changes != self.families.changes <= _PATIENCE:  # more sizes are walked from now on
             self.changes, self.missed, self.pause = self.families.changes, 0, 0
         self.missed += 1
         if self.missed > _PATIENCE:
-            self.paused = self.pause = min(2 * self.pause + 1, self.longest)
+            self.paused = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
 
     def report(self) -> Report:
         """What became of the calls so far: see `Report`."""

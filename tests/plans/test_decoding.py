@@ -197,17 +197,17 @@ def test_tensors_of_an_argument_that_stay_are_not_copied() -> None:
 
     table = Table()
     compiled = Compiled(lambda x, table: (x @ table.rows.T).relu().sum(1), always=True)
-    for n in range(8):
+    for _ in range(8):
         x = torch.randn(2, 8)
         assert torch.allclose(compiled(x, table), (x @ table.rows.T).relu().sum(1))
     assert not compiled.held.places and compiled.walked == 6
     table.rows.mul_(2)
     assert torch.allclose(compiled(x, table), (x @ table.rows.T).relu().sum(1))
     table.rows = torch.randn(1000, 8)
-    for n in range(6):
+    for _ in range(6):
         assert torch.allclose(compiled(x, table), (x @ table.rows.T).relu().sum(1))
     other = Table()
-    for n in range(6):
+    for _ in range(6):
         for its in (other, table):
             assert torch.allclose(compiled(x, its), (x @ its.rows.T).relu().sum(1))
 
