@@ -81,7 +81,7 @@ def _name_of(place: Place) -> str:
     return "".join([first, *[f".{part}" if type(part) is str else f"[{part!r}]" for part in place[1:]]])
 
 
-def _content_of(value: Any) -> Any:
+def _content_of(value: Any) -> dict[Any, Any] | None:
     """What an object holds, by name; None: it is none that is looked into."""
     if isinstance(value, dict):
         return value if len(value) <= _LONGEST else None

@@ -134,7 +134,7 @@ class _Flags:
 
 
 @functools.lru_cache(maxsize=1024)
-def _outline(shape: tuple[int, ...], dtype: Any) -> Any:
+def _outline(shape: tuple[int, ...], dtype: Any) -> numpy.ndarray:
     """It is read-only, and one number in memory."""
     return numpy.broadcast_to(numpy.zeros((), dtype), shape)
 
