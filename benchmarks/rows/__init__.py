@@ -3,6 +3,7 @@
 from benchmarks.rows import chains, operations, modules  # isort: skip
 from benchmarks.rows import (
     convnets,
+    decoding,
     graphs,
     language,
     mlp,

@@ -10,6 +10,8 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Changing"]
 
+_MOST_TENSORS = 1 << 12  # that are noted before those are forgotten which are there no more
+
 
 class Changing:
     """Those that one function has met. A record copies them in each step, as it does with what it meets for the first time."""
@@ -39,7 +41,13 @@ class Changing:
         if any([value is not tensor for tensor, value in pairs]):
             for pair in pairs:
                 for tensor in pair:
-                    self.tensors[id(tensor)] = weakref.ref(tensor)
+                    self.add(tensor)
+
+    def add(self, tensor: Any) -> None:
+        """Another tensor has come in its place, or it in that of another one."""
+        if len(self.tensors) >= _MOST_TENSORS:
+            self.tensors = {key: known for key, known in self.tensors.items() if known() is not None}
+        self.tensors[id(tensor)] = weakref.ref(tensor)
 
     def concern(self, paths: list[Any]) -> bool:
         """Whether one of these ways expects that such a tensor stays."""
@@ -50,4 +58,10 @@ def _may_change(outside: Any, value: Tensor) -> bool:
     """Whether the record expects a tensor to stay, without a gradient, and this one could stand in its place."""
     if outside.fresh or outside.grad or outside.meta is not None:
         return False
-    return value.node is None and value._meta is None and kind_of(value) == outside.kind
+    return value.node is None and value._meta is None and _sort_of(kind_of(value)) == _sort_of(outside.kind)
+
+
+def _sort_of(kind: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The kind of a tensor of whatever sizes."""
+    array, dtype, shape, _, grad = kind
+    return array, dtype, len(shape), grad

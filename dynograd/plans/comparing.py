@@ -12,6 +12,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["same"]
 
 _INEXACT = float, complex, inexact
+_WHOLE = {int}
 _MOST_BYTES = 1 << 12  # of an array among the arguments that is compared by value
 
 
@@ -22,6 +23,8 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if type(left) in (tuple, list):
+        if {*map(type, left)} == _WHOLE == {*map(type, right)}:  # sizes, or the order of dims
+            return bool(left == right)
         return len(left) == len(right) and all([same(first, second) for first, second in zip(left, right)])
     if isinstance(left, Tensor):
         return False

@@ -31,8 +31,9 @@ from dynograd.plans.reporting.naming import names_of_arguments
 from dynograd.plans.reporting.reports import Report, report_of
 from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
-from dynograd.plans.sized.arguments import idle_places, sizes_of
+from dynograd.plans.sized.arguments import idle_places, sizes_of, tensors_in
 from dynograd.plans.sized.families import Families
+from dynograd.plans.sized.held import HeldSizes
 from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
@@ -46,8 +47,8 @@ _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function
 _SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "replay")
 _MOST_WAYS = 64  # through one function; then its record begins anew
 _PATIENCE = 16  # calls that went ways of their own, before recording pauses
-_LONGEST_PAUSE = 63  # calls
-_LONGEST_IDLE = 1023  # the same where there was nothing to record: an optimizer's step alone
+_LONGEST_PAUSE = 4095  # calls: a record takes as long as 50 of them, or more
+_TIMES_WAYS = 4  # through one function at all sizes together, as a multiple of those at one
 
 
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -124,6 +125,8 @@ class Compiled:
         self.sizes: tuple = ()
         self.families = Families(lambda: Walk(self, self.shared), self.note_left)
         self.walk = self._own_walk(self.sizes)
+        self.held = HeldSizes()
+        self.begun_with: list[Any] = []  # tensors among the arguments of the call that is recorded, as it began
         self.known: dict[int, Any] = {}
         self.changing = Changing()
         self.calls = self.walked = 0
@@ -134,7 +137,6 @@ class Compiled:
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = self.changes = 0
-        self.longest = _LONGEST_PAUSE
         self.stopped = self.on_gpu = False
         self.stream: Any = None
         if not can_watch():
@@ -161,7 +163,7 @@ class Compiled:
                 self.note_left("it is called on another stream than before")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
-            self.sizes = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
+            self.sizes = self.sizes_now(args, kwargs)
             walk = self._walk_of(self.sizes)
             if walk is None:
                 self.note_left(
@@ -258,6 +260,11 @@ class Compiled:
         walk = self.walks[sizes] = Walk(self, self.shared)
         return walk
 
+    def _drop_walks(self) -> None:
+        """Those that were used longest ago are dropped where there are many ways at many sizes."""
+        while self.ways > _TIMES_WAYS * self.most_ways and len(self.walks) > 1:
+            del self.walks[next(sizes for sizes, walk in self.walks.items() if walk is not self.walk)]
+
     @property
     def ways(self) -> int:
         """How many ways through the function are recorded."""
@@ -290,10 +297,23 @@ class Compiled:
 
     # --- recording --------------------------------------------------------------------------------------------------------------
 
+    def sizes_now(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
+        """The sizes of the arguments, and of what objects among them hold."""
+        sizes: tuple = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
+        return (*sizes, self.held.sizes(args, kwargs)) if self.held.places else sizes
+
     def begin_recording(self) -> Recording:
+        args, kwargs = self.arguments or ((), {})
+        # Where the program has begun, it may have put other tensors into lists and objects.
+        unchanged = self.sizes_now(args, kwargs) == self.sizes
+        self.begun_with = tensors_in((args, kwargs)) if unchanged else []
+        known = len(self.held.changing)
+        names = self.held.begin(args, kwargs, self.changing)
+        if len(self.held.changing) > known:  # records from now on hold in more calls
+            self.missed = self.pause = 0
         self.recording = recording = Recording(
             self.known,
-            names_of_arguments(self.function, *self.arguments) if self.arguments else {},
+            {**names, **(names_of_arguments(self.function, *self.arguments) if self.arguments else {})},
             self.scopes,
             self.closures,
             self.on_gpu,
@@ -322,6 +342,11 @@ class Compiled:
         met_before = bool(self.known)
         for outside in recording.outside:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
+        if self.changing.concern([path for walk in self.walks.values() for path in walk.paths]):
+            self.walks = {sizes: walk for sizes, walk in self.walks.items() if not self.changing.concern(walk.paths)}
+            if self.walk.family is None:
+                self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
+        counted_sizes = self.held.learn(recording.outside if met_before and not recording.reason else ())
         if recording.reason:
             self.note_left(recording.reason, recording.line)
             if self.fullgraph and recording.reason != "an exception":
@@ -330,10 +355,9 @@ class Compiled:
                     f"fullgraph out, or change the program there."
                 )
         elif not self.known:
-            self.longest = _LONGEST_IDLE
             if recording.events:
                 self.note_left("it calls no op that is recorded")
-        elif met_before and recording.events:
+        elif met_before and recording.events and not counted_sizes:
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
             if program.check(recording, self.exact):
@@ -352,14 +376,13 @@ class Compiled:
                 if self.walk.family is not None:
                     self.families.missed(self.walk)
                     self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
-                if self.changing.concern(self.walk.paths):
-                    self.walk = self.walks[self.sizes] = Walk(self, self.shared)
                 if len(self.walk.paths) < self.most_ways:
                     self.walk.add(recording, program)
                 else:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)
                 if self.walk.paths:
-                    self.walk.paths[-1].idle = idle_places(self.arguments, recording.outside)
+                    self.walk.paths[-1].idle = idle_places(self.begun_with, recording.outside)
+                self._drop_walks()
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
 
@@ -438,13 +461,13 @@ class Compiled:
     def _learn(self, walked: bool) -> None:
         """Where call after call goes a way of its own, the next ones run as they are written: so many as it takes to cost nothing."""
         if walked:
-            self.missed, self.pause, self.longest = max(self.missed - 1, 0), 0, _LONGEST_PAUSE
+            self.missed, self.pause = max(self.missed - 1, 0), self.pause // 2
             return
         if self.changes != self.families.changes <= _PATIENCE:  # more sizes are walked from now on
             self.changes, self.missed, self.pause = self.families.changes, 0, 0
         self.missed += 1
         if self.missed > _PATIENCE:
-            self.paused = self.pause = min(2 * self.pause + 1, self.longest)
+            self.paused = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
 
     def report(self) -> Report:
         """What became of the calls so far: see `Report`."""

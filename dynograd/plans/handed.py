@@ -242,6 +242,7 @@ class Read(Handed):
 
 Handed.__name__ = Handed.__qualname__ = Read.__name__ = Read.__qualname__ = "Tensor"  # as errors name them
 
+_set_value = Handed.value.__set__  # type: ignore[attr-defined]
 _VIEW = Meta()  # what a view has for the rest: it is one
 
 
@@ -255,14 +256,15 @@ def detached(tensor: Any, silent: bool) -> Tensor:
 
 def new_handed(value: Value) -> Handed:
     result = object.__new__(Handed)
-    stand_for(result, value)
+    _set_value(result, value)
+    result._requires_grad, result._grad, result._meta = value.grad, None, _VIEW if value.is_view else None
     return result
 
 
 def stand_for(tensor: Any, value: Value) -> None:
     """The tensor is a recorded one, with this value to come."""
     turn_into(tensor, Handed)
-    Handed.value.__set__(tensor, value)  # type: ignore[attr-defined]
+    _set_value(tensor, value)
     tensor._requires_grad, tensor._grad, tensor._meta = value.grad, None, _VIEW if value.is_view else None
 
 

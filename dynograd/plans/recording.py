@@ -394,7 +394,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
         """A kernel that is no op's gets a tensor: what it reads and writes there is not seen."""
         self.refuse("a kernel of the program's own")
 
-    def settled(self, args: tuple) -> tuple:
+    def settled(self, target: Any, args: tuple) -> tuple:
         """Operands of a write in place."""
         return args
 

@@ -71,9 +71,9 @@ class WalkedGradients:
 
     def to_leaves(self: Any, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
         """A backward pass that the record has as gradients of all leaves, which get these. Gives whether it is one."""
-        begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
-        flags = asked_for((keeps, through_ops, "leaves"), None)
         for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
+            begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
+            flags = asked_for((keeps, through_ops, "leaves"), None)
             if choice.args[3][1][2] != "leaves":
                 continue
             leaves = self._actual(choice.args[1], choice.path)

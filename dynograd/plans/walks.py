@@ -540,16 +540,25 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
         if type(tensor) is not Handed:
             self.lent.append(tensor.array)
 
-    def settled(self, args: tuple) -> tuple:
-        """Operands of a write in place, of which recorded ones without history are plain tensors."""
-        return tuple(
+    def settled(self, target: Any, args: tuple) -> tuple:
+        """Operands of a write in place into `target`, of which recorded ones without history are plain tensors.
+
+        They have the plan's own memory if the write only reads it, at once.
+        """
+        tensors = [value for value in (target, *args) if isinstance(value, Tensor)]
+        at_once = not self.path.program.on_gpu and not any(
             [
-                Tensor.wrap(value.value.walk.read(value))
-                if isinstance(value, Handed) and not (MODES.grad and value.requires_grad)
-                else value
-                for value in args
+                (MODES.grad and value._requires_grad) or not (type(value) in TENSORS or isinstance(value, Handed))
+                for value in tensors
             ]
         )
+        return tuple([self._settled(value, at_once) if isinstance(value, Handed) else value for value in args])
+
+    def _settled(self, tensor: Any, at_once: bool) -> Tensor:
+        if MODES.grad and tensor._requires_grad:
+            return tensor
+        walk = tensor.value.walk
+        return Tensor.wrap(walk.number_of(tensor) if at_once and walk.running else walk.read(tensor))
 
     def _may_be_written_unseen(self, tensor: Any) -> bool:
         """Whether NumPy may have written into it since it was copied."""

@@ -131,10 +131,11 @@ class Watch:
 
     def put(self, number: int, tensor: Any) -> None:
         """Another tensor has this number."""
+        words = self._words
         for row, field in self._places.get(number, ()):
-            self._words[row, 0] = id(tensor) + field
+            words[row, 0] = id(tensor) + field
         for row in self._contents.get(number, ()):
-            self._words[row, 1] = id(tensor)
+            words[row, 1] = id(tensor)
 
     def first_other(self, start: int = 0) -> int:
         """The first row from `start` on that is not as expected; `count`: there is none."""

@@ -350,7 +350,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         if MODES.plan is not None:
             if _renew_at(self, index, value):
                 return
-            (known,) = MODES.plan.settled((value,))
+            (known,) = MODES.plan.settled(self, (value,))
         guards[0](self)
         if MODES.plan is not None and has_no_history(self, known):
             with beside_plans():

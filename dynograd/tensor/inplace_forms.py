@@ -90,8 +90,8 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
             if MODES.plan is not None:
                 if MODES.plan.may_renew(self) or MODES.plan.may_store(self):
                     return _renewed(self, function, args, kwargs, who)
-                known = MODES.plan.settled(args)
-                named = dict(zip(kwargs, MODES.plan.settled(tuple(kwargs.values()))))
+                settled = MODES.plan.settled(self, (*args, *kwargs.values()))
+                known, named = settled[: len(args)], dict(zip(kwargs, settled[len(args) :]))
                 if has_no_history(self, *known, *named.values()):
                     guards[0](self)
                     with beside_plans():

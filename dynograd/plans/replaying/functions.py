@@ -15,7 +15,8 @@ from dynograd.plans.walks import Walk
 __all__ = ["Replays"]
 
 _MOST_VARIANTS = 8  # of one walk at one size, in what guards look at
-_MOST_SIZES = 64  # of one walk
+_MOST_SIZES = 256  # of one walk
+_OLD = 16 * _MOST_SIZES  # calls after which a size that did not come gives its place to another one
 
 
 class _OfSize:
@@ -24,6 +25,7 @@ class _OfSize:
     def __init__(self) -> None:
         self.replays: list[Replay] = []
         self.walked: Any = None  # the way that was walked last
+        self.time = 0  # the call that had it last
 
 
 class Replays:
@@ -38,6 +40,7 @@ class Replays:
         known = walk.replays.get(sizes)
         if known is None or not known.replays:
             return None
+        known.time = self.owner.calls
         reason = ""
         for replay in known.replays:
             tensors: list[Any] = []
@@ -72,11 +75,15 @@ class Replays:
         Raises:
             RuntimeError: it cannot be replayed, and `fullgraph` is True.
         """
-        known = walk.replays.pop(sizes, None) or _OfSize()
-        while len(walk.replays) >= _MOST_SIZES:
-            del walk.replays[next(iter(walk.replays))]
-        walk.replays[sizes] = known
-        known.walked = walk.path
+        known = walk.replays.get(sizes)
+        if known is None:
+            if len(walk.replays) >= _MOST_SIZES:
+                oldest = min(walk.replays, key=lambda its: walk.replays[its].time)
+                if self.owner.calls - walk.replays[oldest].time < _OLD:
+                    return  # where all come in turn, none would be there when it comes again
+                del walk.replays[oldest]
+            known = walk.replays[sizes] = _OfSize()
+        known.time, known.walked = self.owner.calls, walk.path
         if trace is None or walk.path.not_replayed:
             return
         try:

@@ -171,7 +171,7 @@ class Learned:
         self.late.sort(key=lambda row: row[0])
 
     def _take_draws(self, trace: Trace) -> None:
-        keyed = [step for step in self.path.steps if step.key is not None]
+        keyed = [step for step in self.path.steps if step.key is not None and _draws(step)]
         self.draws: list[tuple[int, Any, Any]] = []  # (blocks, steps that draw there, or None) or (0, None, call)
         taken = []
         for kind, content in trace.draws:
@@ -329,6 +329,12 @@ class Learned:
             elif step is not None and step.event.kind == "step":
                 actions.append(("step", calls, step, step.event.subject))
         return actions
+
+
+def _draws(step: Step) -> bool:
+    """Whether a step uses its place in the random stream: attention that drops no weights does not."""
+    names = step.of.op.parameter_names
+    return "p" not in names or step.args[names.index("p")] != ("same", 0.0)
 
 
 def _outside_of(args: Any) -> set[int]:

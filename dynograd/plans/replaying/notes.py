@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
@@ -22,10 +24,14 @@ __all__ = [
     "described",
     "first_argument",
     "frames_above",
+    "global_names",
     "has_gradients",
     "has_tensors",
     "method_of",
 ]
+
+
+_OF_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL")
 
 
 class Call(NamedTuple):
@@ -126,6 +132,13 @@ def frames_above(frame: Any) -> Iterator[Any]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+@functools.lru_cache(maxsize=4096)
+def global_names(code: types.CodeType) -> tuple[str, ...]:
+    """The global names that a function itself reads: attributes may have the same names."""
+    loads = [instruction for instruction in dis.get_instructions(code) if instruction.opname.startswith(_OF_GLOBALS)]
+    return tuple(dict.fromkeys([instruction.argval for instruction in loads]))
 
 
 def code_of(function: Any) -> types.CodeType | None:

@@ -75,11 +75,11 @@ class Places:
 
     # --- noting -----------------------------------------------------------------------------------------------------------------
 
-    def note_names(self, namespace: dict[str, Any], names: Iterable[str], where: str = "") -> None:
-        """Global names that a function reads."""
+    def note_names(self, namespace: dict[str, Any], names: Iterable[str], attributes: Iterable[str]) -> None:
+        """Global names that a function reads, and the names of attributes that it knows."""
         for name in names:
             if name in namespace:
-                self._item(namespace, name, f"{where}{name}", 0, names=names)
+                self._item(namespace, name, name, 0, names=attributes)
 
     def note(self, value: Any, name: str, depth: int = 0, names: Iterable[str] = ()) -> None:
         """What a value holds; `names` are those that the function which reads it knows."""

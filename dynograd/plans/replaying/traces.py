@@ -41,6 +41,7 @@ from dynograd.plans.replaying.notes import (
     described,
     first_argument,
     frames_above,
+    global_names,
     has_gradients,
     has_tensors,
     method_of,
@@ -238,7 +239,7 @@ class Trace:
         if code not in self.codes:
             self.codes.add(code)
             self._know(code)
-            self.places.note_names(frame.f_globals, code.co_names)
+            self.places.note_names(frame.f_globals, global_names(code), code.co_names)
         if code.co_argcount or code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS:
             values = frame.f_locals
             for name in code.co_varnames[: count_of_arguments(code)]:
@@ -319,7 +320,7 @@ class Trace:
             self._set_aside(frame)
 
     def _read_number(self, frame: Any) -> None:
-        if frame.f_back.f_code is not Walk.read.__code__ and not self._open:
+        if frame.f_back.f_code not in (Walk.read.__code__, Walk._settled.__code__) and not self._open:
             self.refuse("a value is read", frame)
 
     def _met_unknown(self, frame: Any) -> None:

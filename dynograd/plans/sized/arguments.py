@@ -9,7 +9,7 @@ from dynograd.plans.sized.marks import shape_of
 from dynograd.plans.sized.sizes import flat_sizes
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["idle_places", "sizes_of"]
+__all__ = ["idle_places", "sizes_of", "tensors_in"]
 
 
 def sizes_of(values: Any) -> tuple:
@@ -28,21 +28,27 @@ def sizes_of(values: Any) -> tuple:
     return tuple(sizes)
 
 
-def idle_places(values: Any, outside: Sequence[Any]) -> list[int]:
-    """The places, in the order of `flat_sizes`, of the sizes of tensors that are none of those from outside that a record has."""
+def tensors_in(values: Any) -> list[Any]:
+    """The tensors among the values, and what else there is, in the order of `sizes_of`."""
+    tensors: list[Any] = []
+    for value in values.values() if isinstance(values, dict) else values:
+        tensors += tensors_in(value) if isinstance(value, (tuple, list, dict)) else [value]
+    return tensors
+
+
+def idle_places(tensors: Sequence[Any], outside: Sequence[Any]) -> list[int]:
+    """The places, in the order of `flat_sizes`, of the sizes of tensors that are none of those from outside that a record has.
+
+    Args:
+        tensors: among the arguments, as the call began.
+        outside: of the record.
+    """
     read = {id(other.tensor) for other in outside}
     places: list[int] = []
     count = 0
-    for value in _tensors_in(values):
+    for value in tensors:
         sizes, _ = flat_sizes(sizes_of([value]))
         if type(value) is Tensor and id(value) not in read:
             places += range(count, count + len(sizes))
         count += len(sizes)
     return places
-
-
-def _tensors_in(values: Any) -> list[Any]:
-    tensors: list[Any] = []
-    for value in values.values() if isinstance(values, dict) else values:
-        tensors += _tensors_in(value) if isinstance(value, (tuple, list, dict)) else [value]
-    return tensors

@@ -23,14 +23,14 @@ def candidates(paths: dict[tuple[int, ...], Any], numbers: tuple[int, ...]) -> I
     """
     samples = list(paths)
     yield _ends(samples)
-    yield _nearest(samples, numbers)
     kinds: dict[Any, list[tuple[int, ...]]] = {}
     for sample in samples:
         kinds.setdefault(_layout_of(paths[sample].program), []).append(sample)
-    if len(kinds) > 1:
-        for alike in kinds.values():
-            yield _ends(alike)
-            yield _nearest(alike, numbers)
+    several = [*kinds.values()] if len(kinds) > 1 else []
+    for alike in several:
+        yield _ends(alike)
+    for alike in (samples, *several):
+        yield _nearest(alike, numbers)
 
 
 def _ends(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -35,7 +35,7 @@ class Families:
         self.make_walk, self.note = make_walk, note
         self.all: list[Family] = []
         self.changes = 0  # families and ways of them that were made
-        self.met: dict[tuple[int, ...], None] = {}  # sizes that came once
+        self.met: dict[tuple[int, ...], int] = {}  # sizes that came, and how often they were left as they are written
         self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
         self.failures: dict[Any, int] = {}
         self.waiting: dict[Any, int] = {}  # so many recorded steps must be there before one is looked for again
@@ -213,9 +213,13 @@ class Families:
         self.all.append(family)
 
     def is_near(self, sizes: tuple, recorded: Sequence[tuple]) -> bool:
-        """Whether sizes that come for the first time are a little beyond all recorded ones: where each is longer than the last, few are recorded."""
+        """Whether sizes are a little beyond all recorded ones, and not worth a record of their own: where each is longer than the last, few are recorded.
+
+        Those are that come for the first time, and for the second one where longer ones came as well: a record of these will do for all.
+        """
         numbers, form = flat_sizes(sizes)
-        if len(recorded) < FEWEST or not numbers or numbers in self.met:
+        times = self.met.get(numbers, 0)
+        if len(recorded) < FEWEST or not numbers or times > 1 or (times and not self._is_exceeded(numbers)):
             return False
         known = [flat for flat, own_form in map(flat_sizes, recorded) if own_form == form]
         is_beyond = any([not min(column) <= size <= max(column) for size, column in zip(numbers, zip(*known))])
@@ -225,10 +229,21 @@ class Families:
         self._note_met(numbers)
         return True
 
+    def _is_exceeded(self, numbers: tuple[int, ...]) -> bool:
+        """Whether sizes came of which each is as large, and a little larger."""
+        return any(
+            [
+                len(other) == len(numbers)
+                and other != numbers
+                and all([size <= more <= size + size // _NEAR for size, more in zip(numbers, other)])
+                for other in self.met
+            ]
+        )
+
     def _note_met(self, numbers: tuple[int, ...]) -> None:
         while len(self.met) >= _MOST_MET:
             del self.met[next(iter(self.met))]
-        self.met[numbers] = None
+        self.met[numbers] = self.met.get(numbers, 0) + 1
 
     def missed(self, walk: Any) -> None:
         """The program went another way than the family's."""

@@ -25,7 +25,7 @@ __all__ = ["SizedProgram"]
 
 # Microseconds: of a call's Python; of a kernel at a new size; of a call that is made anew for it; of all else that a new size takes.
 _SAVED, _SET, _LOST, _LOST_AT_LEAST = 8.0, 2.0, 90.0, 40.0
-_MOST_STATES = 64  # sizes that are kept
+_FEWEST_STATES, _MOST_STATES, _BYTES_OF_STATES = 64, 1024, 1 << 23  # sizes that are kept
 
 
 class SizedProgram(Program):
@@ -167,11 +167,16 @@ class SizedProgram(Program):
             if numbers is None:
                 return False
             self._resize(numbers, self.sizes.nearest(sizes))
-            while len(self.states) >= _MOST_STATES:
+            while len(self.states) >= self._most_states():
                 del self.states[next(iter(self.states))]
             state = self.state = _State(self)
         self.at, self.states[sizes] = sizes, state
         return True
+
+    def _most_states(self) -> int:
+        """How many sizes are kept: a text is written anew at all lengths, again and again."""
+        words = sum([0 if bound.table is None else bound.table.words.nbytes for bound in self.tables])
+        return max(_FEWEST_STATES, min(_MOST_STATES, _BYTES_OF_STATES // max(words, 1)))
 
     def _restore(self, state: _State) -> None:
         self.state, self.numbers = state, state.numbers

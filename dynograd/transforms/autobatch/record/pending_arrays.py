@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,7 +54,7 @@ class PendingArray:
         kind = self.owner.pending.kind
         if self.device.type == "cuda":
             return cuda_arrays.outline(kind.shape, kind.strides, kind.dtype, self.device.index)
-        return numpy.broadcast_to(numpy.zeros((), self.dtype), self.shape)
+        return _outline(self.shape, self.dtype)
 
     @property
     def is_view(self) -> bool:
@@ -130,6 +131,12 @@ class _Flags:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_flags_of(self.array.value()), name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _outline(shape: tuple[int, ...], dtype: Any) -> numpy.ndarray:
+    """It is read-only, and one number in memory."""
+    return numpy.broadcast_to(numpy.zeros((), dtype), shape)
 
 
 def _ready(value: Any) -> object:

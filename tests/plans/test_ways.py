@@ -1,0 +1,78 @@
+"""Programs that go another way in each call: what is recorded of them is bounded, and so is what recording costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import dynograd as torch
+from dynograd.plans.compiling import Compiled
+
+
+def scaled(x: Any, factor: float) -> Any:
+    return ((x * factor).relu() + 1).tanh().sum()
+
+
+def test_recording_pauses_where_each_call_brings_another_number() -> None:
+    compiled, x = Compiled(scaled, always=True), torch.randn(3, 4)
+    for n in range(3000):
+        assert torch.allclose(compiled(x, float(n)), scaled(x, float(n)), rtol=1e-5)
+    left = sum(compiled.reasons.values())
+    assert left <= 30 and compiled.ways <= 30, str(
+        compiled.report()
+    )  # 16, and then each time after twice as many calls
+    for _ in range(3000):
+        compiled(x, 1.0)
+    assert compiled.walked >= 500, str(compiled.report())  # no longer than the program did otherwise
+
+
+def test_a_way_that_comes_now_and_then_does_not_have_all_others_recorded() -> None:
+    compiled, x = Compiled(scaled, always=True), torch.randn(3, 4)
+    numbers = numpy.random.default_rng(0)
+    for n in range(4000):
+        compiled(x, 1.0 if numbers.random() < 0.2 else float(n))
+    assert sum(compiled.reasons.values()) <= 60, str(compiled.report())
+
+
+def test_ways_at_many_sizes_together_are_bounded() -> None:
+    compiled = Compiled(scaled, always=True, dynamic=False, most_ways=4)
+    for n in range(400):
+        size = 2 + n // 20
+        x = torch.randn(size, 4)
+        assert torch.allclose(compiled(x, float(n // 5 % 4)), scaled(x, float(n // 5 % 4)), rtol=1e-5)
+        assert compiled.ways <= 17
+    assert len(compiled.walks) <= 5 and compiled.walked >= 100, str(compiled.report())
+
+
+def test_choices_at_each_step_give_what_they_give_as_they_are_written() -> None:
+    """Teacher forcing: after each token the right one or the model's own comes next, by chance."""
+    words, cell = torch.nn.Embedding(9, 8), torch.nn.GRUCell(8, 8)
+    score = torch.nn.Linear(8, 9)
+    parameters = [*words.parameters(), *cell.parameters(), *score.parameters()]
+
+    def loss_of(tokens: Any, choices: list[bool]) -> Any:
+        h, token, loss = torch.zeros(4, 8), tokens[:, 0], torch.zeros(())
+        for step, teaches in enumerate(choices):
+            h = cell(words(token), h)
+            scores = score(h)
+            loss = loss + torch.nn.functional.cross_entropy(scores, tokens[:, step + 1])
+            token = tokens[:, step + 1] if teaches else scores.argmax(1)
+        return loss
+
+    def step(tokens: Any, choices: list[bool]) -> Any:
+        for parameter in parameters:
+            parameter.grad = None
+        loss = loss_of(tokens, choices)
+        loss.backward()
+        return loss, [parameter.grad.clone() for parameter in parameters]
+
+    compiled, numbers = Compiled(step, always=True), numpy.random.default_rng(1)
+    for _ in range(40):
+        tokens, choices = torch.randint(9, (4, 5)), [bool(bit) for bit in numbers.integers(0, 2, 4)]
+        expected, gradients = step(tokens, choices)
+        loss, got = compiled(tokens, choices)
+        assert torch.allclose(loss, expected, rtol=1e-5, atol=1e-6)
+        for ours, its in zip(got, gradients, strict=True):
+            assert torch.allclose(ours, its, rtol=1e-4, atol=1e-5)
+    assert compiled.ways <= 20
