@@ -22,8 +22,8 @@ def is_mask(value: Any) -> bool:
 
 
 def at_places(op: Op, args: tuple) -> tuple | None:
-    """The operands of a differentiated op with places for its masks; None: it is no such op, or has no masks whose numbers are here."""
-    if not op.row["partly_at_once"] or not MODES.grad:
+    """The operands of a differentiated `x[mask]` with places for its masks; None: it is another op, or its masks have no numbers here."""
+    if op.name != "index" or not MODES.grad:
         return None
     if not any([isinstance(value, Tensor) and value.requires_grad for value in flat(args)]):
         return None
