@@ -29,9 +29,9 @@ def at_places(op: Op, args: tuple) -> tuple | None:
         return None
     operands = dict(zip(op.parameter_names, args))
     indices, template = operands["indices"], operands["template"]
-    places = [_places(index) if is_mask(index) else [index] for index in indices]
-    if None in places:
+    if not all([_has_numbers(index) for index in indices if is_mask(index)]):
         return None
+    places = [_places(index) if is_mask(index) else [index] for index in indices]
     starts = [sum([len(group) for group in places[:number]]) for number in range(len(places))]
     spread = [
         range(starts[entry], starts[entry] + len(places[entry])) if type(entry) is int else (entry,)
@@ -42,7 +42,10 @@ def at_places(op: Op, args: tuple) -> tuple | None:
     return tuple(operands.values())
 
 
-def _places(mask: Any) -> list[Tensor] | None:
+def _has_numbers(mask: Any) -> bool:
+    return type(mask.array) is ndarray and mask.array.ndim > 0
+
+
+def _places(mask: Any) -> list[Tensor]:
     """Where it holds, a tensor for each dim."""
-    array = mask.array
-    return [Tensor.wrap(place) for place in array.nonzero()] if type(array) is ndarray and array.ndim else None
+    return [Tensor.wrap(place) for place in mask.array.nonzero()]
