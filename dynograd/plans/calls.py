@@ -56,4 +56,7 @@ class Call:
     first: Any = None
 
     def __post_init__(self) -> None:
+        self.note_results()
+
+    def note_results(self) -> None:
         self.copies = tuple([None if array is None else own_copy(array) for array in (*self.outputs, *self.saved)])

@@ -198,13 +198,13 @@ class Leaving:
             read = self.own(number)
         if read is not None:
             if not may_share(read, tensor.array):
-                _write(tensor.array, read)
+                _write(recording, tensor.array, read)
         elif (
             computed
             and number not in self.path.gone
             and (number in self.copies or self.path.lasts.get(number, self.done) >= self.done)
         ):
-            _write(tensor.array, self.where(number))  # type: ignore[attr-defined]
+            _write(recording, tensor.array, self.where(number))  # type: ignore[attr-defined]
         array = self._lent_memory_of(number)
         if array is not None:  # NumPy sees what is written there from now on
             recording.refuse("NumPy has the memory of a recorded tensor")
@@ -267,6 +267,11 @@ class Leaving:
         return tensor
 
 
-def _write(array: Any, values: Any) -> None:
+def _write(recording: Recording, array: Any, values: Any) -> None:
+    """What an op has given anew gets the numbers that the program has had so far: those behind are recorded on them."""
     if is_writeable(array):
         array[...] = values
+        for call in reversed(recording.calls):
+            if any([output is array for output in call.outputs]):
+                call.note_results()
+                break

@@ -30,6 +30,7 @@ from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
 from dynograd.plans.handed import detached
 from dynograd.plans.lowering import described
+from dynograd.plans.masks import at_places, is_mask
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.optimizers.closures import is_usual, stepped_behind
 from dynograd.plans.passes import Event, is_constant, saved_of
@@ -96,11 +97,7 @@ def depends_on_values(op: Op, args: tuple) -> bool:
     reason = op.row["at_once"] or op.row["partly_at_once"] or ""
     if "depends on values" not in reason:
         return False
-    return bool(op.row["at_once"]) or any([_is_mask(value) for value in flat(args)])
-
-
-def _is_mask(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.dtype.name == "bool"
+    return bool(op.row["at_once"]) or any([is_mask(value) for value in flat(args)])
 
 
 class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
@@ -191,9 +188,12 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
         if not self._is_here(entry, tensors):
             return call_with(below, entry.op, args)
         if depends_on_values(entry.op, args):
-            if MODES.grad and any([tensor.requires_grad for tensor in tensors]):
-                self.refuse(f"{entry.key} of values that only a run knows, with a gradient")
-            return call_with(below, entry.op, args)
+            places = at_places(entry.op, args)
+            if places is None:
+                if MODES.grad and any([tensor.requires_grad for tensor in tensors]):
+                    self.refuse(f"{entry.key} of values that only a run knows, with a gradient")
+                return call_with(below, entry.op, args)
+            args = places
         if MODES.grad > 1:
             self.refuse("nodes are watched (anomaly mode, hooks of saved tensors)")
             return call_with(below, entry.op, args)

@@ -27,6 +27,7 @@ from dynograd.plans.gpu.endings import WalkedEndings
 from dynograd.plans.handed import Handed, Read, become, detached, new_handed
 from dynograd.plans.inputs import is_alone, settle
 from dynograd.plans.leaving import Leaving
+from dynograd.plans.masks import at_places, is_mask
 from dynograd.plans.optimizers.closures import stepped_behind
 from dynograd.plans.passes import HOOKED, has_hooks, is_plain
 from dynograd.plans.plan_nodes import PlanNode
@@ -164,6 +165,10 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
         if self.path.program.on_gpu and all([is_on_cpu(value) for value in operands if isinstance(value, Tensor)]):
             return call_with(below, entry.op, args)
         if depends_on_values(entry.op, args):
+            self.read_masks(args)
+            places = at_places(entry.op, args)
+            if places is not None:
+                return call_with(entry.function, entry.op, places)
             self.met_unknown(entry.op, args)
             return call_with(below, entry.op, args)
         for choice in step.others:
@@ -583,6 +588,12 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
                     tensor.value.walk.read(tensor)
                 if isinstance(tensor, Handed):
                     become(tensor, tensor.array, freed(self.path, tensor.value), True)
+
+    def read_masks(self, args: tuple) -> None:
+        """Masks among the operands get their numbers."""
+        for value in flat(args):
+            if is_mask(value) and isinstance(value, Handed):
+                value.value.walk.read(value)
 
     def detach(self, tensor: Any, silent: bool = False) -> Tensor:
         if not isinstance(tensor, Handed):

@@ -194,3 +194,42 @@ def a_memory_of_single_tensors(compile: Any) -> Any:
         return learn()
 
     return call, lambda: [model, optimizer]
+
+
+@program(20, 10)
+def rows_at_a_mask(compile: Any) -> Any:
+    """As many rows as values say, with a gradient."""
+
+    def loss(model: Any, x: Any) -> Any:
+        h = model(x).tanh().flatten(0, 1)
+        return h[h[:, 0] > 0].pow(2).sum() + h.mean()
+
+    return given(nn.Linear(WIDTH, 4), loss, rows, compile)
+
+
+@program(1, 1)
+def elements_at_a_mask(compile: Any) -> Any:
+    def loss(model: Any, x: Any) -> Any:
+        h = model(x).tanh()
+        return h[h.detach() > 0].exp().sum() + h.masked_select(x[..., :1] > 0).square().sum()
+
+    return given(nn.Linear(WIDTH, 4), loss, rows, compile)
+
+
+@program(5, 1)
+def experts_for_rows_at_masks(compile: Any) -> Any:
+    """Each row goes to one of two experts, which a gate chooses."""
+    model = nn.ModuleDict({"gate": nn.Linear(WIDTH, 2), "first": nn.Linear(WIDTH, 4), "second": nn.Linear(WIDTH, 4)})
+
+    def loss(model: Any, x: Any) -> Any:
+        tokens = x.flatten(0, 1)
+        weights = model["gate"](tokens).softmax(1)
+        chosen = weights.argmax(1)
+        out = tokens.new_zeros(len(tokens), 4)
+        for number, name in enumerate(("first", "second")):
+            mask = chosen == number
+            values = model[name](tokens[mask]).tanh() * weights[mask][:, number, None]
+            out = out.index_add(0, torch.where(mask)[0], values)
+        return (out - tokens[:, :4]).square().mean()
+
+    return given(model, loss, rows, compile)

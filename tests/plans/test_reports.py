@@ -158,11 +158,11 @@ def test_breaks_have_lines():
 
     def refused(x):
         y = x * 2
-        return y.masked_select(x > 0)
+        return y.repeat_interleave(torch.tensor([1, 0, 2]))
 
     (left,) = report_of(refused, *[(x.requires_grad_(),)] * 4).breaks
     assert left.times == 4 and re.search(rf"{THIS}:\d+ in refused", left.line)
-    assert left.reason == "index of values that only a run knows, with a gradient"
+    assert left.reason == "repeat_rows of values that only a run knows, with a gradient"
 
 
 def test_what_is_stopped_says_so():

@@ -126,9 +126,9 @@ def out_of_range(index, low, high, who="", fused=False):
 
 def index_backward(g, indices, template, shape):
     """Zeros of `shape` with `g` added at the advanced index; elements named several times get the sum."""
-    if g.size < LARGE and all(index.dtype.kind == "b" for index in indices):
+    if g.size < LARGE and not _is_half(g) and all(index.dtype.kind == "b" for index in indices):
         result = np.zeros(shape, g.dtype)
-        result[key_of(indices, template)] = g
+        result[key_of(indices, template)] = g + 0  # as a sum gives it: no negative zeros
         return result
     result = zeros(shape, np.float32 if _is_half(g) else g.dtype)
     if g.size:
