@@ -12,7 +12,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import SCALARS, as_result, ndarray
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import OutputNode, Partial
+from dynograd.autograd.nodes import OutputNode, Partial, asked
 from dynograd.interpreter.dispatch import in_place
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry
@@ -154,10 +154,11 @@ def stand_in(value: Any) -> Any:
 
 
 class RuleForm:
-    """A backward rule, on the node of the record."""
+    """A backward rule, on the node of the record. It gives what it gave then, whatever the pass asks for that it runs in."""
 
     def __init__(self, shadow: Any, g: Any) -> None:
         self.shadow, self.g = shadow, g
+        self.edges = None if asked.edges is None else asked.edges.intersection(shadow.edges)
 
     def relocated(self, at: Callable[[Any], Any]) -> None:
         g = self.g
@@ -165,7 +166,11 @@ class RuleForm:
 
     def __call__(self) -> Any:
         g = self.g
-        parts = self.shadow.apply(Partial(dict(g.parts)) if type(g) is Partial else g)
+        outer, asked.edges = asked.edges, self.edges
+        try:
+            parts = self.shadow.apply(Partial(dict(g.parts)) if type(g) is Partial else g)
+        finally:
+            asked.edges = outer
         return [
             as_result(part) if isinstance(part, SCALARS) else part if type(part) is ndarray else None for part in parts
         ]

@@ -113,6 +113,22 @@ def test_rows(family: str) -> None:
     assert len(left) == LEFT.get(family, 0), left
 
 
+def test_gradients_of_a_compiled_forward_that_are_asked_for_from_outside():
+    """The pass asks for two leaves; a rule within the function's own pass, in its Python form, gives what it gave when it was recorded."""
+
+    def program(x, y):
+        rows, columns = (x.detach() > -9).nonzero().unbind(1)
+        return torch.index_put(x * 2, (rows, columns), y[: len(rows)]) + 1
+
+    compiled = Compiled(program, always=True)
+    for _ in range(6):
+        x, y = torch.randn(3, 4, requires_grad=True), torch.randn(12, requires_grad=True)
+        expected = torch.autograd.grad(program(x, y).square().sum(), (x, y))
+        gradients = torch.autograd.grad(compiled(x, y).square().sum(), (x, y))
+        assert [gradient.tolist() for gradient in gradients] == [gradient.tolist() for gradient in expected]
+    assert compiled.walked > 2
+
+
 def main(*chosen: str) -> None:
     """Prints the rows that are not walked, with the reasons, and what fails."""
     counts = {"walked": 0, "left": 0, "failed": 0}
