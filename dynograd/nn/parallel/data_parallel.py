@@ -69,21 +69,49 @@ class DataParallel(Module):
         return self.gather(self.parallel_apply(replicas, arguments, named), self.output_device)
 
     def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Module]:
-        """The module on each of these devices."""
+        """The module on each of these devices: what a subclass may do otherwise.
+
+        Args:
+            module: that is called.
+            device_ids: of the GPUs.
+        Returns:
+            A list of modules.
+        """
         return replicate(module, device_ids)
 
     def scatter(
         self, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, device_ids: Sequence[Any]
     ) -> tuple[tuple, tuple]:
-        """The arguments of a call for each of these devices."""
+        """The arguments of a call for each of these devices.
+
+        Args:
+            inputs, kwargs: of the call.
+            device_ids: of the GPUs.
+        Returns:
+            Tuples of arguments, and dicts of keyword arguments.
+        """
         return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
 
     def parallel_apply(self, replicas: Sequence[Module], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
-        """What each replica gives for its arguments."""
+        """What each replica gives for its arguments.
+
+        Args:
+            replicas: of the module.
+            inputs, kwargs: of each one.
+        Returns:
+            A list.
+        """
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
     def gather(self, outputs: Sequence[Any], output_device: Any) -> object:
-        """The results on one device."""
+        """The results on one device.
+
+        Args:
+            outputs: of each replica.
+            output_device: where they are to be.
+        Returns:
+            What the module alone would give.
+        """
         return gather(outputs, output_device, self.dim)
 
 
