@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from dynograd.cuda import nccl
 from dynograd.distributed import starting
-from dynograd.distributed.communicators.nccl import is_installed
 from dynograd.distributed.process_groups import ProcessGroup, as_rank, seconds_of, world
 from dynograd.distributed.reductions import ReduceOp
 
@@ -123,7 +123,7 @@ def is_nccl_available() -> bool:
     >>> isinstance(dynograd.distributed.is_nccl_available(), bool)
     True
     """
-    return is_installed()
+    return nccl.is_available()
 
 
 def is_gloo_available() -> bool:

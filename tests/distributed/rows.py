@@ -59,6 +59,28 @@ def _gathered_rows(x):
     return dynograd.cat(targets)
 
 
+def _places(x):
+    """As many tensors like `x` as there are ranks: behind each other in some ranks, apart in others."""
+    size = distributed.get_world_size()
+    if distributed.get_rank() % 2:
+        return list(dynograd.empty(size, *x.shape, dtype=x.dtype))
+    return [dynograd.empty(2, *x.shape, dtype=x.dtype)[1] for _ in range(size)]
+
+
+def _gathered_evenly(x):
+    targets = _places(x)
+    distributed.all_gather(targets, x)
+    return dynograd.stack(targets)
+
+
+def _reduce_scattered_parts(x):
+    parts, result = _places(x), dynograd.empty_like(x)
+    for place, part in enumerate(parts):
+        part.copy_(x + place)
+    distributed.reduce_scatter(result, parts)
+    return result
+
+
 def _gathered(x):
     result = dynograd.empty(distributed.get_world_size(), *x.shape, dtype=x.dtype)
     distributed.all_gather_into_tensor(result, x)
@@ -192,10 +214,12 @@ ROWS = {
     "reduce": Row(_reduced_to_last, lambda a, r, n: _sum(a, r, n) if r == n - 1 else a[r]),
     "broadcast": Row(_of_last, lambda a, r, n: a[-1]),
     "all_gather": Row(_gathered_rows, lambda a, r, n: np.concatenate(a), shape=lambda rank, size: (rank + 1, 2)),
+    "all_gather.even": Row(_gathered_evenly, lambda a, r, n: np.stack(a)),
     "all_gather_into_tensor": Row(_gathered, lambda a, r, n: np.stack(a)),
     "gather": Row(_gathered_at_first, lambda a, r, n: a[r] if r else np.stack(a)),
     "scatter": Row(_scattered, lambda a, r, n: a[-1] + r, "fiu"),
     "reduce_scatter": Row(_reduce_scattered, _sum),
+    "reduce_scatter.parts": Row(_reduce_scattered_parts, lambda a, r, n: _sum(a, r, n) + n * r, "fi"),
     "reduce_scatter_tensor": Row(
         _reduce_scattered_rows,
         lambda a, r, n: _sum(a, r, n)[2 * r : 2 * r + 2],

@@ -77,13 +77,17 @@ class DeviceWatch:
         self.error = error
         self.abort()
 
+    def look(self) -> None:
+        """Asks once: what the thread does again and again."""
+        if self._last is None or self._last[0].query():
+            return
+        self._ask()
+        if self.error is None:
+            try:
+                self._look(time.monotonic() - self._last[1])
+            except RankError as error:
+                self._give_up(error)
+
     def _watch(self, pause: float) -> None:
         while not self._stopped.wait(pause):
-            if self._last is None or self._last[0].query():
-                continue
-            self._ask()
-            if self.error is None:
-                try:
-                    self._look(time.monotonic() - self._last[1])
-                except RankError as error:
-                    self._give_up(error)
+            self.look()

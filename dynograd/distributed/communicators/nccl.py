@@ -8,9 +8,7 @@ work on meanwhile. Calls are put on a stream of the engine's own, behind what th
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import platform
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,23 +17,19 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.cuda import driver, streams
+from dynograd.arrays.cuda_arrays import empty as empty_array
+from dynograd.cuda import driver, nccl, streams
 from dynograd.distributed import objects
 from dynograd.distributed.communicators.device_watch import DeviceWatch
 from dynograd.distributed.communicators.exposed import Exposed
-from dynograd.distributed.communicators.protocol import Communicator, Message
+from dynograd.distributed.communicators.protocol import Communicator, Message, parts_of
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["Gpus", "is_installed"]
+__all__ = ["Gpus"]
 
 _OPS = {ReduceOp.SUM: "SUM", ReduceOp.AVG: "AVG", ReduceOp.PRODUCT: "PROD", ReduceOp.MIN: "MIN", ReduceOp.MAX: "MAX"}
 _NUMBERS = "int8 uint8 int32 uint32 int64 uint64 float16 float32 float64 bfloat16".split()  # that NCCL adds
-
-
-def is_installed() -> bool:
-    """Whether nccl4py is there."""
-    return "nccl.core" in sys.modules or importlib.util.find_spec("nccl") is not None
 
 
 class Gpus(Communicator):
@@ -54,6 +48,7 @@ class Gpus(Communicator):
         self._watch: DeviceWatch | None = None  # of that
         self._device = -1
         self._stream: Any = None  # likewise
+        self._is_marked = False  # the call that has its turn comes behind what the caller's stream had
         self.reason = ""  # why there is no NCCL for these GPUs
 
     # --- streams --------------------------------------------------------------------------------------------------------
@@ -67,9 +62,10 @@ class Gpus(Communicator):
 
     @contextlib.contextmanager
     def turn(self, mark: streams.Event | None) -> Iterator[None]:
-        if self._stream is None:
+        self._is_marked = self._stream is not None
+        if not self._is_marked:
             yield
-            if self._stream is not None:  # it has come with this call, which was not marked
+            if self._stream is not None:  # it has come with this call
                 streams.synchronize(self._device)
             return
         if mark is None:
@@ -104,7 +100,7 @@ class Gpus(Communicator):
         streams.synchronize(device)  # what the caller's stream has was not marked
         with streams.device(device):
             self._stream = streams.Stream(device)
-        place = (platform.node(), str(driver.get("distributed").uuid(device)), is_installed())
+        place = (platform.node(), str(driver.get("distributed").uuid(device)), nccl.is_available())
         places = objects.gathered(self.host, place)
         shared = sorted([rank for rank, other in enumerate(places) if places.count(other) > 1])
         without = [rank for rank, other in enumerate(places) if not other[2]]
@@ -142,8 +138,16 @@ class Gpus(Communicator):
         for array in used:
             if array.size:
                 arrays.record_stream(array, self._stream)
-        with streams.device(self._device), streams.stream(self._stream), core.group():
-            yield self._nccl
+        with self._on_stream():
+            with core.group():
+                yield self._nccl
+            if not self._is_marked:  # what comes behind it is on the caller's stream
+                self._stream.synchronize()
+
+    @contextlib.contextmanager
+    def _on_stream(self) -> Iterator[None]:
+        with streams.device(self._device), streams.stream(self._stream):
+            yield
 
     def _goes(self, used: Sequence[Any]) -> bool:
         """Whether NCCL moves these; all processes come to the same answer, which is by dtypes and by what was asked once."""
@@ -219,15 +223,15 @@ class Gpus(Communicator):
         elif not self._goes([*sends, *receives]):
             self._by_host(self.host.all_to_all, sends, receives)
         else:
-            with self._calls([*sends, *receives]) as nccl:
+            with self._calls([*sends, *receives]) as group:
                 for place, (send, receive) in enumerate(zip(sends, receives)):
                     if place == self.rank:
                         receive[...] = send
                         continue
                     if send.size:
-                        nccl.send(self._sent(send), place, stream=self._stream)
+                        group.send(self._sent(send), place, stream=self._stream)
                     if receive.size:
-                        nccl.recv(self._sent(receive), place, stream=self._stream)
+                        group.recv(self._sent(receive), place, stream=self._stream)
 
     def all_gather(self, array: Any, results: Sequence[Any]) -> None:
         if not _on_gpu([array], results):
@@ -235,16 +239,30 @@ class Gpus(Communicator):
         elif not self._goes([array, *results]):
             self._by_host(lambda own, theirs: self.host.all_gather(own[0], theirs), [array], results)
         else:
-            whole = _joined(results)
-            with self._calls([array, *results]) as nccl:
-                if whole is not None:
-                    nccl.allgather(self._sent(array), self._sent(whole), stream=self._stream)
-                    return
+            if _of_one_size(results):
+                self._all_gather(array, results)
+                return
+            with self._calls([array, *results]) as group:
                 if results[self.rank].pointer != array.pointer:
                     results[self.rank][...] = array
                 for place, result in enumerate(results):
                     if result.size:
-                        nccl.broadcast(self._sent(result), self._sent(result), place, stream=self._stream)
+                        group.broadcast(self._sent(result), self._sent(result), place, stream=self._stream)
+
+    def _all_gather(self, array: CudaArray, results: Sequence[CudaArray]) -> None:
+        """Whether a process's results lie behind each other is its own matter: NCCL is called alike in all."""
+        whole = _joined(results)
+        with self._on_stream():
+            memory = self._memory_for(results) if whole is None else whole
+        with self._calls([array, *results]) as group:
+            group.allgather(self._sent(array), self._sent(memory), stream=self._stream)
+        if whole is None:
+            with self._on_stream():
+                for result, part in zip(results, _parts(memory, len(results))):
+                    result[...] = part
+
+    def _memory_for(self, parts: Sequence[CudaArray]) -> CudaArray:
+        return empty_array((len(parts) * parts[0].size,), parts[0].dtype, self._device)
 
     def broadcast(self, array: Any, root: int) -> None:
         if not _on_gpu([array]):
@@ -252,8 +270,8 @@ class Gpus(Communicator):
         elif not self._goes([array]):
             self._by_host(lambda _, copies: self.host.broadcast(copies[0], root), [], [array])
         elif array.size:
-            with self._calls([array]) as nccl:
-                nccl.broadcast(self._sent(array), self._sent(array), root, stream=self._stream)
+            with self._calls([array]) as group:
+                group.broadcast(self._sent(array), self._sent(array), root, stream=self._stream)
 
     def gather(self, array: Any, results: Sequence[Any] | None, root: int) -> None:
         theirs = list(results or ())
@@ -266,16 +284,16 @@ class Gpus(Communicator):
                 theirs,
             )
         else:
-            with self._calls([array, *theirs]) as nccl:
+            with self._calls([array, *theirs]) as group:
                 if self.rank != root:
                     if array.size:
-                        nccl.send(self._sent(array), root, stream=self._stream)
+                        group.send(self._sent(array), root, stream=self._stream)
                     return
                 for place, result in enumerate(theirs):
                     if place == root:
                         result[...] = array
                     elif result.size:
-                        nccl.recv(self._sent(result), place, stream=self._stream)
+                        group.recv(self._sent(result), place, stream=self._stream)
 
     def scatter(self, arrays: Sequence[Any] | None, result: Any, root: int) -> None:
         parts = list(arrays or ())
@@ -288,16 +306,16 @@ class Gpus(Communicator):
                 [result],
             )
         else:
-            with self._calls([*parts, result]) as nccl:
+            with self._calls([*parts, result]) as group:
                 if self.rank != root:
                     if result.size:
-                        nccl.recv(self._sent(result), root, stream=self._stream)
+                        group.recv(self._sent(result), root, stream=self._stream)
                     return
                 for place, part in enumerate(parts):
                     if place == root:
                         result[...] = part
                     elif part.size:
-                        nccl.send(self._sent(part), place, stream=self._stream)
+                        group.send(self._sent(part), place, stream=self._stream)
 
     def all_reduce(self, arrays: Sequence[Any], op: ReduceOp) -> None:
         if not _on_gpu(arrays):
@@ -307,10 +325,10 @@ class Gpus(Communicator):
         if not self._goes(arrays) or len(numbers) < len(arrays):
             self._by_host(lambda _, copies: self.host.all_reduce(copies, op), [], arrays)
             return
-        with self._calls(arrays) as nccl:
+        with self._calls(arrays) as group:
             for array in numbers:
                 if array.size:
-                    nccl.allreduce(_lent(array), _lent(array), _operation(op), stream=self._stream)
+                    group.allreduce(_lent(array), _lent(array), _operation(op), stream=self._stream)
 
     def reduce(self, array: Any, op: ReduceOp, root: int) -> None:
         if not _on_gpu([array]):
@@ -320,8 +338,8 @@ class Gpus(Communicator):
         if not self._goes([array]) or numbers is None:
             self._by_host(lambda _, copies: self.host.reduce(copies[0], op, root), [], [array])
         elif array.size:
-            with self._calls([array]) as nccl:
-                nccl.reduce(_lent(numbers), _lent(numbers), _operation(op), root, stream=self._stream)
+            with self._calls([array]) as group:
+                group.reduce(_lent(numbers), _lent(numbers), _operation(op), root, stream=self._stream)
 
     def reduce_scatter(self, arrays: Sequence[Any], result: Any, op: ReduceOp) -> None:
         if not _on_gpu(arrays, [result]):
@@ -332,15 +350,21 @@ class Gpus(Communicator):
         if not self._goes([*arrays, result]) or target is None:
             self._by_host(lambda sends, own: self.host.reduce_scatter(sends, own[0], op), arrays, [result])
             return
-        whole = _joined(numbers)
-        with self._calls([*arrays, result]) as nccl:
-            if whole is not None:
-                nccl.reduce_scatter(_lent(whole), _lent(target), _operation(op), stream=self._stream)
-                return
-            for place, part in enumerate(numbers):  # of different sizes
+        if _of_one_size(numbers):
+            with self._on_stream():
+                whole = _joined(numbers)
+                if whole is None:
+                    whole = self._memory_for(numbers)
+                    for memory, part in zip(_parts(whole, len(numbers)), numbers):
+                        memory[...] = part
+            with self._calls([*arrays, result]) as group:
+                group.reduce_scatter(_lent(whole), _lent(target), _operation(op), stream=self._stream)
+            return
+        with self._calls([*arrays, result]) as group:
+            for place, part in enumerate(numbers):
                 if part.size:
                     own = target if place == self.rank else part
-                    nccl.reduce(_lent(part), _lent(own), _operation(op), place, stream=self._stream)
+                    group.reduce(_lent(part), _lent(own), _operation(op), place, stream=self._stream)
 
 
 def _on_gpu(*groups: Sequence[Any]) -> bool:
@@ -375,12 +399,17 @@ def _lent(array: CudaArray) -> Tensor:
     return wrap(array)
 
 
+def _of_one_size(parts: Sequence[CudaArray]) -> bool:
+    return parts[0].size > 0 and all(part.size == parts[0].size for part in parts)
+
+
+def _parts(whole: CudaArray, count: int) -> list[CudaArray]:
+    return [whole[part] for part in parts_of(whole.size, count)]
+
+
 def _joined(parts: Sequence[CudaArray]) -> CudaArray | None:
-    """The one array that these are, where they have one size and lie behind each other; else None."""
+    """The one array that parts of one size are which lie behind each other; else None."""
     first = parts[0]
-    size = first.nbytes
-    if not size or any(
-        part.pointer != first.pointer + place * size or part.nbytes != size for place, part in enumerate(parts)
-    ):
+    if any(part.pointer != first.pointer + place * first.nbytes for place, part in enumerate(parts)):
         return None
     return CudaArray(first.storage, first.pointer, (first.size * len(parts),), (first.itemsize,), first.dtype)

@@ -33,6 +33,7 @@ class FirstEnd:
             handle = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
             self._places[handle] = place
             self._poll.register(handle, select.POLLIN)
+        self._open = set(self._places)
         reading, self._closing = os.pipe()
         self._poll.register(reading, select.POLLIN)
         self._own = reading
@@ -50,15 +51,17 @@ class FirstEnd:
         self._board.close()
 
     def _listen(self) -> None:
-        handles = set(self._places)
-        while self.pid is None and handles:
-            ended = {handle for handle, _ in self._poll.poll()}
-            self._note([self._places[handle] for handle in handles & ended])
-            if self._own in ended:
-                return
-            for handle in ended:
-                self._poll.unregister(handle)
-            handles -= ended
+        while self.hear():
+            pass
+
+    def hear(self) -> bool:
+        """Waits for the next ones that end; False: there is nothing more to hear."""
+        ended = {handle for handle, _ in self._poll.poll()}
+        self._note([self._places[handle] for handle in self._open & ended])
+        for handle in ended:
+            self._poll.unregister(handle)
+        self._open -= ended
+        return self.pid is None and bool(self._open) and self._own not in ended
 
     def _note(self, places: list[int]) -> None:
         records = self._board.records

@@ -16,8 +16,8 @@ from dynograd.distributed.joins import Join, Joinable, JoinHook
 from dynograd.distributed.reducer import Reducer
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.synchronizing import broadcast_tensors, count_of, synchronize
-from dynograd.nn.device_ids import device_of, moved
 from dynograd.nn.module import Module
+from dynograd.nn.parallel.device_ids import device_of, moved
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["DistributedDataParallel"]

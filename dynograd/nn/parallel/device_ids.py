@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from dynograd.base import devices
 from dynograd.nn.module import Module
+from dynograd.nn.parallel.scatter_gather import is_namedtuple
 from dynograd.nn.utils.rnn import PackedSequence
 from dynograd.tensor.tensor import Tensor
 
@@ -53,8 +54,8 @@ def moved(value: T, device: devices.device) -> T:
     kind: Any = type(value)
     if isinstance(value, (Tensor, PackedSequence)):
         result = value.to(device)
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        result = kind(*[moved(part, device) for part in value])
+    elif is_namedtuple(value):
+        result = kind(*[moved(part, device) for part in result])
     elif isinstance(value, (tuple, list)):
         result = kind([moved(part, device) for part in value])
     elif isinstance(value, dict):
