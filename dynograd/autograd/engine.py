@@ -238,7 +238,7 @@ def _visit(
                 node.release()
 
 
-# Called as `observer(node, run)` in place of `run()`, the node's rule: profilers.
+# Called as `observer(node, g, run)` in place of `run()`, the node's rule on the gradient `g`: profilers. Only the latest is asked.
 observers: list[Any] = []
 
 
@@ -250,7 +250,7 @@ class _Observed:
 
     def __call__(self, node: Node, g: Any, create_graph: bool) -> Any:
         rule = node.apply_graph if create_graph else node.apply
-        gradients = observers[-1](node, lambda: rule(g)) if observers else rule(g)
+        gradients = observers[-1](node, g, lambda: rule(g)) if observers else rule(g)
         if self.anomaly:
             _check_finite(node, gradients)
         return gradients

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from dynograd.autograd import engine
-from dynograd.ops.readers import Entry, Reader
+from dynograd.ops.readers import Entry, Reader, join
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Listener", "listen", "record_function", "stop_listening"]
 
@@ -21,10 +22,10 @@ class Listener(Protocol):
     """Hears of ranges: what `begin` returns is given to `end`."""
 
     def begin(self, kind: str, name: str, args: tuple) -> Any:
-        """A range begins: `kind` is "op" (with its arguments), "backward" (with its node), "user" or "module"."""
+        """A range begins: `kind` is "op" (with its arguments), "backward" (with its node and the gradient that comes), "user" or "module"."""
 
     def end(self, mark: Any, result: Any) -> None:
-        """It ends; `result` is what the op returned."""
+        """It ends; `result` is what the op returned, or the gradients that the node gave; None after an error."""
 
 
 _listeners: list[Any] = []
@@ -38,7 +39,9 @@ class _Telling(Reader):
     sets_aside = ("",)
 
     def sees(self, entry: Entry) -> bool:
-        return entry.op is not None and not entry.key.endswith(".public")  # the op below has the same name
+        if entry.op is None:
+            return entry.function in _CUTS
+        return not entry.key.endswith(".public")  # the op below has the same name
 
     def call(self, entry: Entry, below: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         listeners = _listeners
@@ -46,7 +49,8 @@ class _Telling(Reader):
             return below(*args, **kwargs)
         named = [value for value in kwargs.values() if hasattr(value, "shape") or isinstance(value, (list, tuple))]
         operands = (*args, *named)
-        marks = [(listener, listener.begin("op", entry.op.name, operands)) for listener in listeners]
+        name = entry.key if entry.op is None else entry.op.name
+        marks = [(listener, listener.begin("op", name, operands)) for listener in listeners]
         result = None
         try:
             result = below(*args, **kwargs)
@@ -57,6 +61,9 @@ class _Telling(Reader):
 
 
 _telling = _Telling()
+_CUTS = {Tensor.detach: "detach", Tensor.data.fget: "data"}  # no ops, but what a history ends at
+for _function, _name in _CUTS.items():
+    join(_function, _name)
 
 
 def listen(listener: Listener) -> None:
@@ -79,13 +86,15 @@ def stop_listening(listener: Listener) -> None:
         engine.observers.remove(_observe)
 
 
-def _observe(node: Any, run: Callable[[], Any]) -> Any:
-    marks = [(listener, listener.begin("backward", node.name(), (node,))) for listener in _listeners]
+def _observe(node: Any, g: Any, run: Callable[[], Any]) -> Any:
+    marks = [(listener, listener.begin("backward", node.name(), (node, g))) for listener in _listeners]
+    result = None
     try:
-        return run()
+        result = run()
+        return result
     finally:
         for listener, mark in reversed(marks):
-            listener.end(mark, None)
+            listener.end(mark, result)
 
 
 class record_function:

@@ -108,7 +108,7 @@ class Tracer:
         known = self.events.get(id(tensor)) if kinds else None
         return number, tensor, known, bool(kinds)
 
-    def _observe(self, node: Any, run: Any) -> Any:
+    def _observe(self, node: Any, _: Any, run: Any) -> Any:
         results = run()
         if self.backward is None:
             for part in results:
