@@ -173,6 +173,7 @@ _tensor_parts.constructors.update(
     Parameter=_imported_when_called("dynograd.nn.parameter", "Parameter"),
     sparse=_imported_when_called("dynograd.sparse.making", "from_parts"),
     nested=_imported_when_called("dynograd.nested", "nested_tensor"),
+    stepping=_imported_when_called("dynograd.debug.stepping", "step_backward"),
 )
 _embeddings.sparse_lookup[:] = [_imported_when_called("dynograd.sparse.lookups", "sparse_lookup")]
 _sparse_methods.install_sparse_methods(lambda: importlib.import_module("dynograd.sparse.making"))

@@ -238,7 +238,8 @@ def _visit(
                 node.release()
 
 
-# Called as `observer(node, g, run)` in place of `run()`, the node's rule on the gradient `g`: profilers. Only the latest is asked.
+# Called as `observer(node, g, rule)` in place of `rule(g)`, the node's rule on the gradient that comes: profilers, debuggers. Only the latest
+# is asked; it asks the one before it.
 observers: list[Any] = []
 
 
@@ -250,7 +251,7 @@ class _Observed:
 
     def __call__(self, node: Node, g: Any, create_graph: bool) -> Any:
         rule = node.apply_graph if create_graph else node.apply
-        gradients = observers[-1](node, g, lambda: rule(g)) if observers else rule(g)
+        gradients = observers[-1](node, g, rule) if observers else rule(g)
         if self.anomaly:
             _check_finite(node, gradients)
         return gradients

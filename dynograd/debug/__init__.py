@@ -3,5 +3,6 @@
 from dynograd.debug.explaining import explain
 from dynograd.debug.explanations import Explanation, Step
 from dynograd.debug.recording import forget, provenance
+from dynograd.debug.stepping import Stop, stepping
 
-__all__ = ["Explanation", "Step", "explain", "forget", "provenance"]
+__all__ = ["Explanation", "Step", "Stop", "explain", "forget", "provenance", "stepping"]

@@ -56,7 +56,9 @@ def explain(x: Tensor, *, dim: int | None = None, depth: int = 6) -> Explanation
     if not value.is_finite() or not is_finite_now(x):
         return nonfinite.explanation_of(value, names, depth)
     title = at(value.call) if value.call is not None else names.of_value(value)
-    return explanation("", f"{title} gave {shape_of(value)} {range_of(value)}.", value.call, history(value, names, depth))
+    return explanation(
+        "", f"{title} gave {shape_of(value)} {range_of(value)}.", value.call, history(value, names, depth)
+    )
 
 
 def unseen(x: Tensor) -> str:

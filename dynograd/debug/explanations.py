@@ -31,7 +31,8 @@ class Step:
     bad: bool = False
 
     def __str__(self) -> str:
-        return f"{'  ' * self.depth}{self.text}: {self.values}{'  <--' if self.bad else ''}".rstrip()
+        values = f": {self.values}" if self.values else ""
+        return f"{'  ' * self.depth}{self.text}{values}{'  <--' if self.bad else ''}"
 
 
 @dataclass
@@ -63,7 +64,10 @@ class Explanation:
         Returns:
             The text of an SVG picture.
         """
-        lines = [(self.reason, 0, False), *[(f"{step.text}: {step.values}", step.depth, step.bad) for step in self.steps]]
+        lines = [
+            (self.reason, 0, False),
+            *[(f"{step.text}: {step.values}", step.depth, step.bad) for step in self.steps],
+        ]
         indent = 2 * _PAD
         width = max(indent * depth + _LETTER * len(text) + 4 * _PAD for text, depth, _ in lines)
         height = _LINE + 2 * _PAD

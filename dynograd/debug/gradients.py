@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays
+from dynograd.autograd.nodes import OutputNode
 from dynograd.debug.explanations import Explanation, Step, explanation
 from dynograd.debug.names import Names
 from dynograd.debug.nonfinite import words_of_operands
@@ -16,9 +17,10 @@ from dynograd.debug.recording import Call, Passage, Value, array_of
 from dynograd.debug.texts import as_float, at, described, number, range_of, shape_of, short
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["explanation_of"]
+__all__ = ["explanation_of", "of_gradient_at"]
 
 _CUTS = ("detach", "data")
+_SHOWN = 12  # nodes at either end of a way
 
 
 def explanation_of(leaf: Tensor, value: Value | None, passages: Iterable[Passage], names: Names) -> Explanation:
@@ -38,7 +40,16 @@ def explanation_of(leaf: Tensor, value: Value | None, passages: Iterable[Passage
     return explanation("", largest + _growth(way, leaf), way[-1].call if way else None, steps)
 
 
-def _way_to(leaf: Tensor, passages: list[Passage]) -> list[Passage]:
+def of_gradient_at(node: Any, grad: Tensor, passages: list[Passage]) -> Explanation:
+    """Of the gradient that comes to a node while backward runs."""
+    way = _way_to(node, passages)
+    numbers = numpy.asarray(arrays.to_numpy(array_of(grad)))
+    norm = number(float(numpy.linalg.norm(as_float(numbers))))
+    reason = f"The gradient that comes to {node.name()} {described(numbers)}, norm {norm}."
+    return explanation("", reason + _growth(way, node), way[-1].call if way else None, _steps_of(way))
+
+
+def _way_to(leaf: Any, passages: list[Passage]) -> list[Passage]:
     """The nodes of the last backward passes that lead to the leaf, the loss first."""
     reaches: set[Any] = {leaf}
     way = []
@@ -49,27 +60,31 @@ def _way_to(leaf: Tensor, passages: list[Passage]) -> list[Passage]:
     return way[::-1]
 
 
-def _towards(way: list[Passage], position: int, leaf: Tensor) -> list[numpy.ndarray]:
+def _towards(way: list[Passage], position: int, leaf: Any) -> list[numpy.ndarray]:
     """The gradients that a node of a way gave along it."""
     nodes = {passage.node for passage in way[position + 1 :]} | {leaf}
     passage = way[position]
     return [
-        part for edge, part in zip(passage.node.edges, passage.given) if isinstance(part, numpy.ndarray) and edge in nodes
+        part
+        for edge, part in zip(passage.node.edges, passage.given)
+        if isinstance(part, numpy.ndarray) and edge in nodes
     ]
 
 
 def _steps_of(way: list[Passage]) -> list[Step]:
-    """The norm of the gradient at each node, from the loss to the leaf."""
+    """The norm of the gradient at each node, from the loss to the leaf; of a long way both ends, and where the reason lies."""
     steps = []
-    for passage in way:
-        if type(passage.node).__name__ == "OutputNode":
-            continue
+    way = [passage for passage in way if type(passage.node) is not OutputNode]
+    for position, passage in enumerate(way):
         title = passage.name if passage.call is None else f"{passage.name} of {at(passage.call)}"
         gave = [part for part in passage.given if isinstance(part, numpy.ndarray)]
         came = "no longer held" if passage.grad is None else described(passage.grad)
         went = f"gave {', '.join(described(part) for part in gave)}" if gave else ""
         bad = (passage.is_finite[0] and not passage.is_finite[1]) or (passage.is_zero[1] and not passage.is_zero[0])
-        steps.append(Step(title, f"gradient {came}; {went}".rstrip("; "), 0, bad))
+        if bad or min(position, len(way) - 1 - position) < _SHOWN:
+            steps.append(Step(title, f"gradient {came}; {went}".rstrip("; "), 0, bad))
+    if len(steps) < len(way):
+        steps.insert(_SHOWN, Step(f"... {len(way) - len(steps)} nodes", "", 0))
     return steps
 
 
@@ -84,7 +99,9 @@ def _of_nonfinite(
         bad = [part for part in _towards(way, position, leaf) if not arrays.is_finite(part)]
         if bad:
             given = _operands_at(passage, bad[0], names)
-            reason = f"The gradient of {name} has {described(numbers)}: backward of {_title(passage)} gave it first{given}."
+            reason = (
+                f"The gradient of {name} has {described(numbers)}: backward of {_title(passage)} gave it first{given}."
+            )
             return explanation(problem, reason, passage.call, steps)
     reason = f"The gradient of {name} has {described(numbers)}; no backward pass that was noted gave that: a hook, or code that wrote into it."
     return Explanation(problem, reason, steps=steps)
@@ -141,7 +158,7 @@ def _title(passage: Passage) -> str:
     return passage.name if passage.call is None else at(passage.call)
 
 
-def _growth(way: list[Passage], leaf: Tensor) -> str:
+def _growth(way: list[Passage], leaf: Any) -> str:
     """Where a gradient shrank or grew most, if it did much."""
     worst, sentence = 100.0, ""
     for position, passage in enumerate(way):
@@ -149,7 +166,8 @@ def _growth(way: list[Passage], leaf: Tensor) -> str:
         if passage.grad is None or not towards:
             continue
         before, after = (
-            float(numpy.sqrt(numpy.mean(numpy.square(part, dtype=numpy.float64)))) for part in (passage.grad, towards[0])
+            float(numpy.sqrt(numpy.mean(numpy.square(part, dtype=numpy.float64))))
+            for part in (passage.grad, towards[0])
         )
         if before and after and max(before / after, after / before) > worst:
             worst = max(before / after, after / before)
@@ -181,14 +199,20 @@ def _of_missing(name: str, value: Value | None, way: list[Passage], names: Names
         )
     if value is None or not value.readers:
         return Explanation(
-            problem, f"{name} has no gradient: no op has read it inside `dynograd.debug.provenance()`, so it is unused there."
+            problem,
+            f"{name} has no gradient: no op has read it inside `dynograd.debug.provenance()`, so it is unused there.",
         )
     ends = _ends_of(value)
     if not ends:
         return Explanation(problem, f"{name} has no gradient, and no backward pass was noted.")
     end = min(ends, key=lambda end: end.rank)
     steps = [
-        Step(at(other.call), f"{' '.join(f'{shape_of(result)} {range_of(result)}' for result in other.call.results)}; {other.why}", 0, other is end)
+        Step(
+            at(other.call),
+            f"{' '.join(f'{shape_of(result)} {range_of(result)}' for result in other.call.results)}; {other.why}",
+            0,
+            other is end,
+        )
         for other in sorted(ends, key=lambda other: other.rank)[:8]
     ]
     return explanation(problem, f"{name} has no gradient: {end.why}.", end.call, steps)
@@ -207,10 +231,16 @@ def _ends_of(value: Value) -> list[_End]:
         seen.add(key)
         if call.op in _CUTS:
             word = "detach()" if call.op == "detach" else ".data"
-            ends.append(_End(call, f"{word} at {short(call.line)} cuts the way to it{_module(call)}", 0 + _unread(call)))
+            ends.append(
+                _End(call, f"{word} at {short(call.line)} cuts the way to it{_module(call)}", 0 + _unread(call))
+            )
         elif not call.recording:
             ends.append(
-                _End(call, f"{at(call)} ran without recording (no_grad, inference_mode, or set_grad_enabled(False))", 1 + _unread(call))
+                _End(
+                    call,
+                    f"{at(call)} ran without recording (no_grad, inference_mode, or set_grad_enabled(False))",
+                    1 + _unread(call),
+                )
             )
         elif not any([result.requires_grad for result in call.results]):
             kinds = ", ".join(shape_of(result) for result in call.results)

@@ -26,6 +26,7 @@ from dynograd.utils.weak import WeakTensorKeyDictionary
 
 __all__ = ["Call", "Passage", "Value", "current", "forget", "provenance", "tensors_in"]
 
+
 class Value:
     """A tensor as an op gave it, or got it from outside.
 
@@ -132,7 +133,8 @@ class Passage:
 class provenance:
     """Notes of each op on this thread which tensors went in, what came out, on which line and in which module, and the gradients of backward.
 
-    `explain` then tells where a value comes from. A step takes up to 1.3 times as long meanwhile.
+    `explain` then tells where a value comes from. A step takes up to 1.3 times as long meanwhile; compiled steps and scopes of `autobatch` run
+    op by op.
 
     Args:
         most: so many calls are kept, the latest ones.
@@ -163,6 +165,7 @@ class provenance:
         self._modules: list[Any] = []
         self._node_call: Call | None = None
         self._handles: list[Any] = []
+        self._watcher = self._note_node
 
     # --- on and off -----------------------------------------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ class provenance:
             raise RuntimeError("provenance: this object is on already. Make another one for a scope within it.")
         self._thread = threading.get_ident()
         listen(self)
-        watch(self._note_node)
+        watch(self._watcher)
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter_module),
             hooks.register_module_forward_hook(self._leave_module, always_call=True),
@@ -184,7 +187,7 @@ class provenance:
         _latest[:] = [self]
         for handle in self._handles:
             handle.remove()
-        unwatch(self._note_node)
+        unwatch(self._watcher)
         stop_listening(self)
         self._thread = 0
         self._open.clear()

@@ -31,7 +31,9 @@ def explanation_of(x: Tensor, value: Value | None, dim: int, names: Names) -> Ex
     last, place = way[-1]
     steps = [step_of(step, names, level, step is last) for level, (step, _) in enumerate(way)]
     if last.call is None:
-        return explanation("dim", f"The size {size} is dim {place} of {names.of_value(last)}, {shape_of(last)}.", None, steps)
+        return explanation(
+            "dim", f"The size {size} is dim {place} of {names.of_value(last)}, {shape_of(last)}.", None, steps
+        )
     operands = ", ".join(
         f"{names.of_value(operand) or name} {shape_of(operand)}" for name, operand in last.call.operands
     )

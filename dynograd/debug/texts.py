@@ -9,7 +9,18 @@ import numpy
 
 from dynograd.debug.recording import Call, Value
 
-__all__ = ["as_float", "at", "described", "first_bad", "index_text", "kinds_in", "number", "range_of", "shape_of", "short"]
+__all__ = [
+    "as_float",
+    "at",
+    "described",
+    "first_bad",
+    "index_text",
+    "kinds_in",
+    "number",
+    "range_of",
+    "shape_of",
+    "short",
+]
 
 
 def number(value: Any) -> str:

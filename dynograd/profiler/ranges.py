@@ -86,11 +86,11 @@ def stop_listening(listener: Listener) -> None:
         engine.observers.remove(_observe)
 
 
-def _observe(node: Any, g: Any, run: Callable[[], Any]) -> Any:
+def _observe(node: Any, g: Any, rule: Callable[[Any], Any]) -> Any:
     marks = [(listener, listener.begin("backward", node.name(), (node, g))) for listener in _listeners]
     result = None
     try:
-        result = run()
+        result = rule(g)
         return result
     finally:
         for listener, mark in reversed(marks):

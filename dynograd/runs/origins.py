@@ -108,8 +108,8 @@ class Tracer:
         known = self.events.get(id(tensor)) if kinds else None
         return number, tensor, known, bool(kinds)
 
-    def _observe(self, node: Any, _: Any, run: Any) -> Any:
-        results = run()
+    def _observe(self, node: Any, g: Any, rule: Any) -> Any:
+        results = rule(g)
         if self.backward is None:
             for part in results:
                 array = getattr(part, "array", part)

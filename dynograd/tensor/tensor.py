@@ -30,7 +30,15 @@ from dynograd.base.shapes import SIZES, Size
 from dynograd.base.values import TENSORS
 from dynograd.errors import DeviceError, DtypeError, GradientError
 from dynograd.interpreter import differentiation
-from dynograd.interpreter.tensor_parts import SILENT, Meta, RemovableHandle, full_meta, node_hooks, view_of
+from dynograd.interpreter.tensor_parts import (
+    SILENT,
+    Meta,
+    RemovableHandle,
+    constructors,
+    full_meta,
+    node_hooks,
+    view_of,
+)
 from dynograd.interpreter.view_history import edge_of, follow_base
 from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.op import install, registry
@@ -531,7 +539,13 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return version(self.array)
 
     def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+        *,
+        step: bool = False,
     ) -> None:
         """Adds d(self)/d(leaf) to `.grad` of every leaf it was computed from.
 
@@ -540,6 +554,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             retain_graph: keep what the ops saved, for a second backward.
             create_graph: record the backward pass too, so that `.grad` can be differentiated.
             inputs: accumulate only into these tensors.
+            step: stop at each node, under the debugger: see `debug.stepping`.
         Raises:
             GradientError: no history, not a single element, or the graph was freed.
 
@@ -550,6 +565,9 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         """
         if self._meta is not None:
             follow_base(self)
+        if step:
+            constructors["stepping"](self, gradient, retain_graph, create_graph, inputs)
+            return
         if gradient is None and inputs is None and not create_graph and self._requires_grad and type(self) in TENSORS:
             array = self.array
             if type(array) is ndarray and not array.ndim and array.dtype.kind in "fV" and MODES.plan is None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import dynograd as dg
 import numpy as np
+
+import dynograd as dg
 from dynograd import nn
 from dynograd.nn import functional as F
 

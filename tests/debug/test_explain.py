@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 
-import dynograd as dg
 import pytest
-from dynograd import debug
 
+import dynograd as dg
+from dynograd import debug
 from tests.debug.mistakes import DIM, ROWS
 
 
