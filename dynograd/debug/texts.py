@@ -105,5 +105,5 @@ def index_text(value: Value, index: tuple[int, ...]) -> str:
     offsets = value.offsets
     if offsets is not None:
         row = int(numpy.searchsorted(offsets, index[0], side="right")) - 1
-        return f"row {row}, {list((index[0] - int(offsets[row]), *index[1:]))}"
+        return f"row {row}, {[index[0] - int(offsets[row]), *index[1:]]}"
     return str(list(index))
