@@ -66,7 +66,7 @@ def _towards(way: list[Passage], position: int, leaf: Any) -> list[numpy.ndarray
     passage = way[position]
     return [
         part
-        for edge, part in zip(passage.node.edges, passage.given)
+        for edge, part in zip(passage.node.edges, passage.gave())
         if isinstance(part, numpy.ndarray) and edge in nodes
     ]
 
@@ -77,15 +77,23 @@ def _steps_of(way: list[Passage]) -> list[Step]:
     way = [passage for passage in way if type(passage.node) is not OutputNode]
     for position, passage in enumerate(way):
         title = passage.name if passage.call is None else f"{passage.name} of {at(passage.call)}"
-        gave = [part for part in passage.given if isinstance(part, numpy.ndarray)]
-        came = "no longer held" if passage.grad is None else described(passage.grad)
+        came, gave = passage.came(), [part for part in passage.gave() if part is not None]
+        shown = "no longer held" if came is None else described(came)
         went = f"gave {', '.join(described(part) for part in gave)}" if gave else ""
-        bad = (passage.is_finite[0] and not passage.is_finite[1]) or (passage.is_zero[1] and not passage.is_zero[0])
+        bad = _is_turn(came, gave)
         if bad or min(position, len(way) - 1 - position) < _SHOWN:
-            steps.append(Step(title, f"gradient {came}; {went}".rstrip("; "), 0, bad))
+            steps.append(Step(title, f"gradient {shown}; {went}".rstrip("; "), 0, bad))
     if len(steps) < len(way):
         steps.insert(_SHOWN, Step(f"... {len(way) - len(steps)} nodes", "", 0))
     return steps
+
+
+def _is_turn(came: numpy.ndarray | None, gave: list[numpy.ndarray]) -> bool:
+    """Whether a gradient became zero, or no number, here."""
+    if came is None or not gave:
+        return False
+    spoiled = arrays.is_finite(came) and not all([arrays.is_finite(part) for part in gave])
+    return spoiled or (bool(came.any()) and not any([part.any() for part in gave]))
 
 
 def _of_nonfinite(
@@ -93,7 +101,8 @@ def _of_nonfinite(
 ) -> Explanation:
     problem = "nan gradient" if numpy.isnan(numbers).any() else "inf gradient"
     for position, passage in enumerate(way):
-        if not passage.is_finite[0]:
+        came = passage.came()
+        if came is not None and not arrays.is_finite(came):
             reason = f"The gradient of {name} has {described(numbers)}: what came to {_title(passage)} in backward was not finite already."
             return explanation(problem, reason, passage.call, steps)
         bad = [part for part in _towards(way, position, leaf) if not arrays.is_finite(part)]
@@ -116,7 +125,8 @@ def _operands_at(passage: Passage, part: numpy.ndarray, names: Names) -> str:
     index = tuple(int(position) for position in numpy.argwhere(~numpy.isfinite(as_float(part)))[0])
     place = f" at {list(index)}" if index else ""
     own = index if part.shape == tuple(result.shape) else None
-    came = "" if passage.grad is None else f", and its gradient was {described(passage.grad)}"
+    grad = passage.came()
+    came = "" if grad is None else f", and its gradient was {described(grad)}"
     return f"{place}; the op was{words_of_operands(call, result, own, names).removeprefix(',')}{came}"
 
 
@@ -126,7 +136,8 @@ def _of_zero(name: str, leaf: Tensor, way: list[Passage], names: Names, steps: l
         return Explanation(problem, f"The gradient of {name} is zero, and no backward pass that was noted went there.")
     for position, passage in enumerate(way):
         towards = _towards(way, position, leaf)
-        if passage.is_zero[0]:
+        grad = passage.came()
+        if grad is not None and not grad.any():
             return explanation(
                 problem,
                 f"The gradient of {name} is zero: the gradient that came to {_title(passage)} was zero already.",
@@ -138,7 +149,7 @@ def _of_zero(name: str, leaf: Tensor, way: list[Passage], names: Names, steps: l
             if passage.call is not None and passage.call.results:
                 given = words_of_operands(passage.call, passage.call.results[0], None, names)
                 given = f" It was{given.removeprefix(',')}." if given else ""
-            came = "" if passage.grad is None else f" of a gradient {described(passage.grad)}"
+            came = "" if grad is None else f" of a gradient {described(grad)}"
             return explanation(
                 problem,
                 f"The gradient of {name} is zero: backward of {_title(passage)} made zeros{came}.{given}",
@@ -163,11 +174,11 @@ def _growth(way: list[Passage], leaf: Any) -> str:
     worst, sentence = 100.0, ""
     for position, passage in enumerate(way):
         towards = _towards(way, position, leaf)
-        if passage.grad is None or not towards:
+        came = passage.came()
+        if came is None or not towards:
             continue
         before, after = (
-            float(numpy.sqrt(numpy.mean(numpy.square(part, dtype=numpy.float64))))
-            for part in (passage.grad, towards[0])
+            float(numpy.sqrt(numpy.mean(numpy.square(part, dtype=numpy.float64)))) for part in (came, towards[0])
         )
         if before and after and max(before / after, after / before) > worst:
             worst = max(before / after, after / before)

@@ -115,19 +115,42 @@ class Call:
 
 
 class Passage:
-    """A node that ran in a backward pass: the gradient that came, and those that it gave, by edge. Arrays, or None where too much was held."""
+    """A node that ran in a backward pass: the gradient that came, and those that it gave, by edge; None where too much was held."""
 
-    __slots__ = ("call", "given", "grad", "is_finite", "is_zero", "name", "node")
+    __slots__ = ("call", "given", "grad", "name", "node")
 
     def __init__(self, node: Any, call: Call | None) -> None:
         self.node, self.call, self.name = node, call, node.name()
         self.grad: Any = None
         self.given: list[Any] = []
-        self.is_finite, self.is_zero = [True, True], [False, False]  # of what came, and of what it gave
 
     @property
     def line(self) -> str | None:
         return None if self.call is None else self.call.line
+
+    def came(self) -> numpy.ndarray | None:
+        """The gradient that came; None where it is one of several parts, or no longer held."""
+        return _numbers(self.grad)
+
+    def gave(self) -> list[numpy.ndarray | None]:
+        """Those that it gave, by edge."""
+        return [_numbers(part) for part in self.given]
+
+
+class _Later:
+    """A gradient of few rows, as what it is the product of."""
+
+    __slots__ = ("make", "nbytes", "parts")
+
+    def __init__(self, gradient: DeferredSum) -> None:
+        self.make, self.parts = gradient.make, list(gradient.parts)
+        self.nbytes = sum(getattr(rows, "nbytes", 0) for rows, _ in self.parts)
+
+
+def _numbers(part: Any) -> numpy.ndarray | None:
+    if type(part) is _Later:
+        part = sum([part.make(rows, others) for rows, others in part.parts])
+    return None if part is None else numpy.asarray(arrays.to_numpy(part))
 
 
 class provenance:
@@ -210,8 +233,8 @@ class provenance:
             return None
         if kind == "backward":
             return self._begin_node(*args)
-        if kind != "op" or MODES.running is not None:
-            return None
+        if kind != "op" or MODES.running is not None or (MODES.task is not None and not MODES.grad):
+            return None  # what the groups of a scope and backward rules compute with are no ops of the program
         if self._open:
             return name
         call = Call(name, self._place(), tuple(self._modules), bool(MODES.grad))
@@ -320,7 +343,7 @@ class provenance:
         if call is None:
             call = next((self.calls_of_nodes[edge] for edge in node.edges if edge in self.calls_of_nodes), None)
         passage = Passage(node, call)
-        passage.grad = _plain(grad)
+        passage.grad = _kept(grad)
         self._node_call = call
         return passage
 
@@ -328,18 +351,11 @@ class provenance:
         self._node_call = None
         if results is None:  # the rule has raised an error
             return
-        passage.given = [_plain(part) for part in results]
-        for side, gradients in enumerate(([passage.grad], passage.given)):
-            known = [array for array in gradients if isinstance(array, numpy.ndarray)]
-            passage.is_finite[side] = all([arrays.is_finite(array) for array in known])
-            passage.is_zero[side] = bool(known) and not any([array.any() for array in known])
+        passage.given = [_kept(part) for part in results]
         self.passages.append(passage)
         if len(self.passages) > self.most:
             self.passages.popleft()
-        self._hold(
-            passage,
-            sum(array.nbytes for array in [passage.grad, *passage.given] if isinstance(array, numpy.ndarray)),
-        )
+        self._hold(passage, sum([part.nbytes for part in (passage.grad, *passage.given) if part is not None]))
 
 
 _open: list[provenance] = []  # those that are on, of all threads
@@ -376,12 +392,12 @@ def tensors_in(values: Any) -> Iterator[Tensor]:
             yield from tensors_in(value)
 
 
-def _plain(part: Any) -> Any:
-    """A gradient as an array of NumPy; None where there is none, or one of parts."""
+def _kept(part: Any) -> Any:
+    """A gradient as it is held: an array, or what one is made of; None where there is none, or one of several parts."""
     if part is None or isinstance(part, Partial):
         return None
     if type(part) is DeferredSum:
-        part = arrays.copy(part.so_far())
+        return _Later(part) if part.total is None else arrays.copy(part.total)
     part = getattr(part, "entries", part)  # of a sparse gradient
     array = part.array if isinstance(part, Tensor) else part
-    return numpy.asarray(arrays.to_numpy(array)) if arrays.is_array(array) else None
+    return array if arrays.is_array(array) else None
