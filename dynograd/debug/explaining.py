@@ -46,7 +46,7 @@ def explain(x: Tensor, *, dim: int | None = None, depth: int = 6) -> Explanation
     if dim is not None and not -x.ndim <= dim < x.ndim:
         raise ShapeError(f"explain: expected a dim of a tensor of shape {tuple(x.shape)}, got dim={dim}.")
     leaf = x if x.is_leaf and x.requires_grad else names.leaf_with(x)
-    value = None if scope is None else scope.known.get(x if leaf is None else leaf)
+    value = None if scope is None else scope.value_of(x if leaf is None else leaf)
     if dim is not None:
         return shapes.explanation_of(x, value, dim % x.ndim, names)
     if leaf is not None:

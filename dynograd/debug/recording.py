@@ -22,7 +22,6 @@ from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.profiler.ranges import listen, stop_listening
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
-from dynograd.utils.weak import WeakTensorKeyDictionary
 
 __all__ = ["Call", "Passage", "Value", "current", "forget", "provenance", "tensors_in"]
 
@@ -156,7 +155,7 @@ def _numbers(part: Any) -> numpy.ndarray | None:
 class provenance:
     """Notes of each op on this thread which tensors went in, what came out, on which line and in which module, and the gradients of backward.
 
-    `explain` then tells where a value comes from. A step takes up to 1.3 times as long meanwhile; compiled steps and scopes of `autobatch` run
+    `explain` then tells where a value comes from. A step takes 1.2 to 2 times as long meanwhile; compiled steps and scopes of `autobatch` run
     op by op.
 
     Args:
@@ -174,8 +173,7 @@ class provenance:
         if most < 1 or hold < 0:
             raise ValueError(f"provenance: expected most >= 1 and hold >= 0, got most={most}, hold={hold}.")
         self.most, self.hold = most, hold
-        self.known: Any = WeakTensorKeyDictionary()
-        """The `Value` of each tensor that lives and was seen."""
+        self._known: dict[int, Value] = {}  # by the id of the tensor, which another one may get: `value_of` asks
         self.calls: deque[Call] = deque()
         self.passages: deque[Passage] = deque()
         self.calls_of_nodes: weakref.WeakKeyDictionary[Any, Call] = weakref.WeakKeyDictionary()
@@ -276,11 +274,16 @@ class provenance:
         return operands, arguments
 
     def _value_of(self, tensor: Tensor) -> Value:
-        value = self.known.get(tensor)
-        if value is None:
-            value = self.known[tensor] = Value(tensor, None, 0)
+        value = self._known.get(id(tensor))
+        if value is None or value.tensor() is not tensor:
+            value = self._known[id(tensor)] = Value(tensor, None, 0)
             self._look_at(value, tensor)
         return value
+
+    def value_of(self, tensor: Tensor) -> Value | None:
+        """What was noted of a tensor; None: it was not seen."""
+        value = self._known.get(id(tensor))
+        return value if value is not None and value.tensor() is tensor else None
 
     def _look_at(self, value: Value, tensor: Tensor) -> None:
         """Holds the memory, as far as there is room, and looks whether all elements are numbers."""
@@ -310,13 +313,15 @@ class provenance:
             value = Value(tensor, call, number)
             self._look_at(value, tensor)
             call.results.append(value)
-            self.known[tensor] = value
+            self._known[id(tensor)] = value
         self.calls.append(call)
         if len(self.calls) > self.most:
             oldest = self.calls.popleft()
             for _, operand in oldest.operands:
                 operand.readers.remove(oldest)
             oldest.operands = []
+            if len(self._known) > 2 * self.most:
+                self._known = {key: value for key, value in self._known.items() if value.tensor() is not None}
 
     def _end_inner(self, op: str, result: Any) -> None:
         """An op that another one is made of: the innermost that first gives something that is no number is remembered."""

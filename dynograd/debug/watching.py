@@ -372,12 +372,12 @@ def _warn(alarm: Alarm) -> None:
 def watch(
     model: Module,
     *,
-    every: int = 10,
+    every: int = 100,
     alarm: Callable[[Alarm], Any] | None = _warn,
     writer: Any = None,
     keep: int = 1000,
 ) -> Watcher:
-    """Looks at each layer of a model every few training steps: activations, gradients, weights, updates; and raises alarms.
+    """Looks at each layer of a model every hundred training steps: activations, gradients, weights, updates; and raises alarms.
 
     A step is a call of the model in training, with gradients, up to the next one. The other steps run as without it.
 
