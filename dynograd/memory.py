@@ -10,10 +10,24 @@ unused, and `release()` gives it back at once.
 True
 >>> dynograd.memory.statistics()["unused"]
 0
+
+`tracking()` notes which lines and modules make memory, `snapshot()` tells who holds it.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dynograd.arrays.buffers import limit, release, reset_peak, set_limit, statistics
 
-__all__ = ["limit", "release", "reset_peak", "set_limit", "statistics"]
+if TYPE_CHECKING:
+    from dynograd.debug.memory_lines import snapshot, tracking
+
+__all__ = ["limit", "release", "reset_peak", "set_limit", "snapshot", "statistics", "tracking"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("snapshot", "tracking"):
+        return getattr(importlib.import_module("dynograd.debug.memory_lines"), name)
+    raise AttributeError(f"module 'dynograd.memory' has no attribute {name!r}")

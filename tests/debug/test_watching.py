@@ -225,7 +225,8 @@ def test_an_alarm_warns_by_default():
         watcher.close()
     texts = [str(warning.message) for warning in caught]
     assert any(
-        text.startswith("watch: step 0, 1 (test_watching.py:") and "100% of its units give zero" in text for text in texts
+        text.startswith("watch: step 0, 1 (test_watching.py:") and "100% of its units give zero" in text
+        for text in texts
     ), texts
 
 
