@@ -317,6 +317,21 @@ class profile:
         """
         self.taken.export_stacks(path, metric)
 
+    def export_flame_graph(self, path: str | PathLike[str]) -> None:
+        """Draws where the time went, by the program's lines, as an SVG picture; the profile must have been taken with `with_stack=True`.
+
+        Args:
+            path: the file.
+        Raises:
+            ValueError: it was not.
+
+        >>> import os, tempfile
+        >>> with dynograd.profiler.profile(with_stack=True) as taken:
+        ...     _ = dynograd.ones(3).exp()
+        >>> taken.export_flame_graph(os.path.join(tempfile.mkdtemp(), "step.svg"))
+        """
+        self.taken.export_flame_graph(path)
+
     def add_metadata(self, key: str, value: str) -> None:
         """Keeps a remark beside the profile.
 

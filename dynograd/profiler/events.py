@@ -10,6 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dynograd.profiler.flames import flame_graph
+
 __all__ = ["Event", "EventAverage", "EventList"]
 
 
@@ -312,6 +314,20 @@ class EventList(list):
                 line = ";".join([*reversed(event.stack), event.name])
                 totals[line] = totals.get(line, 0.0) + getattr(event, metric.replace("cuda", "device"))
         Path(path).write_text("".join(f"{line} {int(total)}\n" for line, total in totals.items() if int(total)))
+
+    def export_flame_graph(self, path: str | PathLike[str]) -> None:
+        """Draws where the time went, by the program's lines: an SVG picture; the backward of an op stands on the op's line.
+
+        Args:
+            path: the file.
+        Raises:
+            ValueError: no stacks were noted.
+        """
+        if "stack" not in self.noted:
+            raise ValueError(
+                "export_flame_graph: the profile has no lines of the program. Take it with profile(with_stack=True)."
+            )
+        Path(path).write_text(flame_graph(self))
 
 
 _CATEGORIES = {"op": "cpu_op", "backward": "cpu_op", "user": "user_annotation", "module": "python_function"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from time import perf_counter_ns
 from typing import Any
 
 from dynograd import arrays, cuda
+from dynograd.autograd.modes import MODES
 from dynograd.ops.op import registry
 from dynograd.profiler.events import Event, EventList
 from dynograd.tensor.tensor import Tensor
@@ -24,6 +26,8 @@ class Recorder:
         self.begun = perf_counter_ns()
         self.events: list[Event] = []
         self.local = threading.local()
+        self.stacks: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()
+        """Of nodes: the lines of the ops that they belong to."""
 
     def begin(self, kind: str, name: str, args: tuple) -> Any:
         if not self.on:
@@ -36,7 +40,7 @@ class Recorder:
             if "memory" in noted and kind == "op":
                 event.operands = _memories(args)
             if "stack" in noted:
-                event.stack = _user_stack()
+                event.stack = self.stacks.get(args[0]) or _user_stack() if kind == "backward" else _user_stack()
             if "device" in noted:
                 event.device_marks = [_device_mark(), None]
         open_ones = self._open()
@@ -57,6 +61,9 @@ class Recorder:
         if mark in open_ones:
             del open_ones[open_ones.index(mark) :]
         noted = self.noted
+        if "stack" in noted and mark.kind == "op" and MODES.recorder is None:
+            for node in _nodes_of(result):
+                self.stacks.setdefault(node, mark.stack)
         if "device" in noted and mark.device_marks is not None:
             mark.device_marks[1] = _device_mark()
         if mark.kind == "op" and result is not None:
@@ -85,6 +92,14 @@ class Recorder:
                 if event.device_marks is not None and all(event.device_marks):
                     event.device_time_total = 1000 * event.device_marks[0].elapsed_time(event.device_marks[1])
         return listed
+
+
+def _nodes_of(result: Any) -> list[Any]:
+    """The nodes that an op has recorded for its results."""
+    if isinstance(result, (list, tuple)):
+        return [node for part in result for node in _nodes_of(part)]
+    node = getattr(result, "grad_fn", None) if isinstance(result, Tensor) else None
+    return [] if node is None else [node]
 
 
 def _shape(value: Any) -> Any:

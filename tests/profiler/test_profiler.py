@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 
 import pytest
 
@@ -135,6 +136,31 @@ def test_files(tmp_path):
         dg.ones(2).exp()
     (written,) = (tmp_path / "log").iterdir()
     assert written.name.startswith("me.") and written.name.endswith(".pt.trace.json")
+
+
+def test_a_flame_graph_has_backward_on_the_lines_of_forward(tmp_path):
+    w = dg.ones(50, requires_grad=True)
+
+    def forward():
+        return (w * 2).exp().sum()
+
+    with profile(with_stack=True) as taken:
+        forward().backward()
+    backward = [event for event in taken.events() if event.kind == "backward"]
+    assert len(backward) == 3 and all(event.stack[0].endswith("): forward") for event in backward)
+    taken.export_flame_graph(tmp_path / "step.svg")
+    picture = (tmp_path / "step.svg").read_text()
+    for name in ("ExpBackward0", "exp", "): forward", "100.0%"):
+        assert name in picture
+    widths = [float(width) for width in re.findall(r'width="([\d.]+)" height="17"', picture)]
+    assert widths[0] == 1200 and all(0 < width <= 1200 for width in widths)
+    with profile() as taken:
+        forward()
+    with pytest.raises(
+        ValueError,
+        match=r"export_flame_graph: the profile has no lines of the program. Take it with profile\(with_stack=True\)",
+    ):
+        taken.export_flame_graph(tmp_path / "no.svg")
 
 
 def test_it_goes_together_with_autocast_whichever_ends_first():
