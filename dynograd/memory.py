@@ -16,18 +16,11 @@ True
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynograd.arrays.buffers import limit, release, reset_peak, set_limit, statistics
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they lie above, and are imported when they are called
     from dynograd.debug.memory_lines import snapshot, tracking
 
 __all__ = ["limit", "release", "reset_peak", "set_limit", "snapshot", "statistics", "tracking"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("snapshot", "tracking"):
-        return getattr(importlib.import_module("dynograd.debug.memory_lines"), name)
-    raise AttributeError(f"module 'dynograd.memory' has no attribute {name!r}")

@@ -28,7 +28,7 @@ LACKING = {
 SHOWING = {}
 PLACES = """. Tensor linalg fft special signal.windows nn.functional nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations
     nn.utils.prune nn.attention nn.attention.bias nn.attention.flex_attention optim optim.lr_scheduler optim.swa_utils data utils.data ragged nested
-    transforms autograd autograd.functional autograd.graph autograd.forward_ad autograd.profiler func distributions distributions.constraints
+    debug transforms autograd autograd.functional autograd.graph autograd.forward_ad autograd.profiler func distributions distributions.constraints
     distributions.transforms distributions.kl amp profiler saving sparse masked runs library testing random cuda memory overrides errors
     utils.checkpoint utils.tensorboard utils.flop_counter utils.benchmark futures hub onnx jit compiler export backends
     serialization gradcheck distributed accelerator cpu mps xpu mtia backends.cpu backends.cuda cuda.amp cuda.nvtx cuda.profiler distributions.utils

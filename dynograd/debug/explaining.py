@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from dynograd import arrays
+from dynograd.autograd.nodes import frame_at
 from dynograd.debug import gradients, nonfinite, shapes
 from dynograd.debug.explanations import Explanation, explanation, history
 from dynograd.debug.names import Names
@@ -42,7 +41,7 @@ def explain(x: Tensor, *, dim: int | None = None, depth: int = 6) -> Explanation
             f"explain: expected a tensor, got {type(x).__name__}. Of a missing gradient pass the parameter: explain(model.weight)."
         )
     scope = current()
-    names = Names([] if scope is None else list(scope.roots), sys._getframe(1))
+    names = Names([] if scope is None else list(scope.roots), frame_at(2))
     if dim is not None and not -x.ndim <= dim < x.ndim:
         raise ShapeError(f"explain: expected a dim of a tensor of shape {tuple(x.shape)}, got dim={dim}.")
     leaf = x if x.is_leaf and x.requires_grad else names.leaf_with(x)

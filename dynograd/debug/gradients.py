@@ -107,9 +107,9 @@ def _of_nonfinite(
             return explanation(problem, reason, passage.call, steps)
         bad = [part for part in _towards(way, position, leaf) if not arrays.is_finite(part)]
         if bad:
-            given = _operands_at(passage, bad[0], names)
+            words = _operands_at(passage, bad[0], names)
             reason = (
-                f"The gradient of {name} has {described(numbers)}: backward of {_title(passage)} gave it first{given}."
+                f"The gradient of {name} has {described(numbers)}: backward of {_title(passage)} gave it first{words}."
             )
             return explanation(problem, reason, passage.call, steps)
     reason = f"The gradient of {name} has {described(numbers)}; no backward pass that was noted gave that: a hook, or code that wrote into it."
@@ -145,14 +145,14 @@ def _of_zero(name: str, leaf: Tensor, way: list[Passage], names: Names, steps: l
                 steps,
             )
         if towards and not any([part.any() for part in towards]):
-            given = ""
+            words = ""
             if passage.call is not None and passage.call.results:
-                given = words_of_operands(passage.call, passage.call.results[0], None, names)
-                given = f" It was{given.removeprefix(',')}." if given else ""
+                words = words_of_operands(passage.call, passage.call.results[0], None, names)
+                words = f" It was{words.removeprefix(',')}." if words else ""
             came = "" if grad is None else f" of a gradient {described(grad)}"
             return explanation(
                 problem,
-                f"The gradient of {name} is zero: backward of {_title(passage)} made zeros{came}.{given}",
+                f"The gradient of {name} is zero: backward of {_title(passage)} made zeros{came}.{words}",
                 passage.call,
                 steps,
             )

@@ -22,6 +22,11 @@ _MOST = 20_000  # objects that are looked at
 _UNNAMED = ("__builtins__", "__warningregistry__")
 
 
+def living(kind: type) -> list[Any]:
+    """All objects of a class, or of those that come from it."""
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
+
+
 def who_holds(tensor: Any) -> list[str]:
     """What keeps a tensor and its memory alive.
 
@@ -43,14 +48,8 @@ def who_holds(tensor: Any) -> list[str]:
     names = _variables()
     texts = []
     tensors = [tensor] if isinstance(tensor, Tensor) else []
-    nodes = []
-    for thing in gc.get_objects():
-        kind = type(thing)
-        if issubclass(kind, Tensor):
-            if thing is not tensor and _owner_of(thing) is owner:
-                tensors.append(thing)
-        elif issubclass(kind, Node) and getattr(thing, "attrs", FREED) is not FREED and _saves(thing, owner):
-            nodes.append(thing)
+    tensors += [other for other in living(Tensor) if other is not tensor and _owner_of(other) is owner]
+    nodes = [node for node in living(Node) if getattr(node, "attrs", FREED) is not FREED and _saves(node, owner)]
     for other in tensors:
         texts += _paths_to(other, names, {id(tensors), id(nodes)})
     for node in nodes:
@@ -63,7 +62,7 @@ def who_holds(tensor: Any) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _owner_of(tensor: Tensor) -> Any:
+def _owner_of(tensor: Tensor) -> arrays.Array | None:
     if tensor.device.type == "meta" or type(tensor).__name__ == "Lazy":
         return None
     array = array_of(tensor)
@@ -83,13 +82,12 @@ def _results_behind(node: Node) -> Iterator[Tensor]:
     """Living tensors whose graph has the node."""
     behind: dict[int, list[Node]] = {}
     tensors: dict[int, list[Tensor]] = {}
-    for thing in gc.get_objects():
-        kind = type(thing)
-        if issubclass(kind, Node):
-            for edge in getattr(thing, "edges", ()):
-                behind.setdefault(id(edge), []).append(thing)
-        elif issubclass(kind, Tensor) and type(thing).__name__ != "Lazy" and thing.node is not None:
-            tensors.setdefault(id(thing.node), []).append(thing)
+    for other in living(Node):
+        for edge in getattr(other, "edges", ()):
+            behind.setdefault(id(edge), []).append(other)
+    for tensor in living(Tensor):
+        if type(tensor).__name__ != "Lazy" and tensor.node is not None:
+            tensors.setdefault(id(tensor.node), []).append(tensor)
     seen, waiting = {id(node)}, [node]
     for reached in waiting:
         yield from tensors.get(id(reached), ())
@@ -102,7 +100,8 @@ def _results_behind(node: Node) -> Iterator[Tensor]:
 def _variables() -> dict[int, tuple[str, str]]:
     """(name, whose variable it is) of what variables of running functions and of modules of the program refer to."""
     names: dict[int, tuple[str, str]] = {}
-    for frame in sys._current_frames().values():
+    running: list[types.FrameType | None] = list(sys._current_frames().values())
+    for frame in running:
         while frame is not None:
             if not _is_ours(frame.f_globals.get("__name__", "")):
                 code = frame.f_code
@@ -111,7 +110,7 @@ def _variables() -> dict[int, tuple[str, str]]:
                 for name, value in list(frame.f_locals.items()):
                     if name not in _UNNAMED:
                         names.setdefault(id(value), (name, where))
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
     for module in list(sys.modules.values()):
         if isinstance(module, types.ModuleType) and not _is_ours(module.__name__):
             for name, value in list(vars(module).items()):

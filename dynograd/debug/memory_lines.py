@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import unwatch, watch
-from dynograd.autograd.nodes import FREED, Node, line_text, place_of, traces
-from dynograd.debug.holders import who_holds
+from dynograd.autograd.nodes import FREED, Node, frame_at, line_text, place_of, traces
+from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.debug.holders import living, who_holds
 from dynograd.debug.recording import array_of, tensors_in
 from dynograd.debug.texts import short
 from dynograd.nn import Module, hooks
@@ -141,29 +142,26 @@ def snapshot(least: int = 1) -> Snapshot:
     tracker = _tracking[-1] if _tracking else None
 
     def add(array: Any, what: str) -> None:
-        if not arrays.is_array(array) or array.ndim is None:
+        if array is None or not arrays.is_array(array) or array.ndim is None:
             return
         owner = arrays.base_of(array)
         nbytes = getattr(owner, "nbytes", array.nbytes)
         if nbytes < least or id(owner) in holdings:
             return
-        line, module = (None, "") if tracker is None else tracker.origin_of(owner)
+        line, module = (None, "") if tracker is None else tracker._origin_of(owner)
         shape = tuple(getattr(array, "shape", ()))
         holdings[id(owner)] = Holding(nbytes, shape, str(array.dtype), what, line, module, _weakly(owner))
 
     for array, what in notes.values():
         add(array, what)
-    for thing in gc.get_objects():
-        kind = type(thing)
-        if issubclass(kind, Tensor):
-            array = _plain_array(thing)
-            if array is not None:
-                add(array, "tensor")
-        elif issubclass(kind, Node) and getattr(thing, "attrs", FREED) is not FREED:
-            for name in thing.saved_names:
-                value = getattr(thing, name, None)
+    for node in living(Node):
+        if getattr(node, "attrs", FREED) is not FREED:
+            for name in node.saved_names:
+                value = getattr(node, name, None)
                 for part in value if isinstance(value, (tuple, list)) else (value,):
-                    add(part, f"saved by {thing.name()}{_place_of_node(thing)}")
+                    add(part, f"saved by {node.name()}{_place_of_node(node)}")
+    for tensor in living(Tensor):
+        add(_plain_array(tensor), "tensor")
     return Snapshot(list(holdings.values()))
 
 
@@ -180,7 +178,7 @@ def _place_of_node(node: Node) -> str:
     return f" ({short(line)})" if line else ""
 
 
-def _plain_array(tensor: Tensor) -> Any:
+def _plain_array(tensor: Tensor) -> arrays.Array | None:
     """The array of a tensor that has one; what waits in a scope has none yet."""
     if tensor.device.type == "meta" or type(tensor).__name__ == "Lazy":
         return None
@@ -198,10 +196,9 @@ def _names_of_memory() -> list[tuple[int, tuple[Any, str]]]:
             if array is not None:
                 named.append((id(arrays.base_of(array)), (array, what)))
 
-    objects = gc.get_objects()
-    modules = [thing for thing in objects if issubclass(type(thing), Module)]
+    modules = living(Module)
     inner = {id(child) for module in modules for child in module.children()}
-    for optimizer in [thing for thing in objects if issubclass(type(thing), Optimizer)]:
+    for optimizer in living(Optimizer):
         for tensor in tensors_in(
             [list(state.values()) for state in optimizer.state.values() if isinstance(state, dict)]
         ):
@@ -227,8 +224,8 @@ class tracking:
     ...     x = dynograd.ones(1000)
     ...     y = (x * 2).exp()
     ...     del x
-    >>> tracked.peak_bytes
-    12000
+    >>> tracked.peak_bytes  # what ops have made
+    8000
     """
 
     def __init__(self, least: int = 1) -> None:
@@ -241,12 +238,12 @@ class tracking:
         self._thread = self._depth = 0
         self._place: tuple[Any, str] = (None, "")
         self._modules: list[Any] = []
-        self._watcher = self._note_node
+        self._watcher, self._listener = self._note_node, SimpleNamespace(begin=self._begin, end=self._end)
         self._handles: list[Any] = []
 
     def __enter__(self) -> tracking:
         self._thread = threading.get_ident()
-        listen(self)
+        listen(self._listener)
         watch(self._watcher)
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter_module),
@@ -259,7 +256,7 @@ class tracking:
         for handle in self._handles:
             handle.remove()
         unwatch(self._watcher)
-        stop_listening(self)
+        stop_listening(self._listener)
         _tracking.remove(self)
         self._modules.clear()
 
@@ -271,7 +268,7 @@ class tracking:
         if threading.get_ident() == self._thread and self._modules:
             self._modules.pop()
 
-    def begin(self, kind: str, name: str, args: tuple) -> Any:
+    def _begin(self, kind: str, name: str, args: tuple) -> str | None:
         if threading.get_ident() != self._thread or kind not in ("op", "backward"):
             return None
         self._depth += 1
@@ -279,10 +276,10 @@ class tracking:
             if kind == "backward":
                 self._place = self._nodes.get(args[0], (None, ""))
             else:
-                self._place = place_of(sys._getframe(2)), self._module()
+                self._place = place_of(frame_at(3)), self._module()
         return kind
 
-    def end(self, mark: Any, result: Any) -> None:
+    def _end(self, mark: Any, result: Any) -> None:
         if mark is None:
             return
         self._depth -= 1
@@ -330,7 +327,7 @@ class tracking:
         self._live[place] -= nbytes
         self.now -= nbytes
 
-    def origin_of(self, owner: Any) -> tuple[str | None, str]:
+    def _origin_of(self, owner: Any) -> tuple[str | None, str]:
         """(line, module) that made this memory."""
         place = self._origins.get(id(owner))
         return (None, "") if place is None else (line_text(place[0]), place[1])
@@ -374,3 +371,6 @@ def _size(nbytes: int) -> str:
         if nbytes >= size:
             return f"{nbytes / size:.1f} {unit}"
     return f"{nbytes} B"
+
+
+_show_plainly(globals())

@@ -28,9 +28,7 @@ def explanation_of(value: Value, names: Names, depth: int) -> Explanation:
             [step_of(value, names, 0, True)],
         )
     way = _way_back(value)
-    origin = next(
-        (step for step in reversed(way) if step.call is not None), None
-    )  # the last of them may have come from outside
+    readers = [step.call for step in way if step.call is not None]  # the last value may have come from outside
     steps = [step_of(step, names, level, step is way[-1]) for level, step in enumerate(way[: depth + 1])]
     if len(way) > depth + 1:
         steps += [Step(f"... {len(way) - depth - 2} ops", "", depth + 1)] if len(way) > depth + 2 else []
@@ -40,17 +38,17 @@ def explanation_of(value: Value, names: Names, depth: int) -> Explanation:
     where = "" if place is None or not last.shape else f" at {place[1]}"
     if last.call is None:
         name = names.of_value(last)
-        user = "" if origin is None else f"; {at(origin.call)} read it"  # type: ignore[arg-type]
+        user = f"; {at(readers[-1])} read it" if readers else ""
         return explanation(
             _kind(value),
             f"{name} holds {_bad_element(last, place)}{where} itself{user}.",
-            None if origin is None else origin.call,
+            readers[-1] if readers else None,
             steps,
         )
-    given = words_of_operands(last.call, last, None if place is None else place[0], names)
+    words = words_of_operands(last.call, last, None if place is None else place[0], names)
     inside = f" (inside, {last.call.inside})" if last.call.inside else ""
     return explanation(
-        _kind(value), f"{at(last.call)}{inside} first gave {_bad_element(last, place)}{where}{given}.", last.call, steps
+        _kind(value), f"{at(last.call)}{inside} first gave {_bad_element(last, place)}{where}{words}.", last.call, steps
     )
 
 

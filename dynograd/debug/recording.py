@@ -4,18 +4,18 @@ backward pass. `explaining.py` and its neighbours read it.
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, unwatch, watch
-from dynograd.autograd.nodes import Partial, line_text, next_seq, place_of
+from dynograd.autograd.nodes import Partial, frame_at, line_text, next_seq, place_of
 from dynograd.nn import hooks
 from dynograd.ops.op import registry
 from dynograd.ops.reduce.deferred_sums import DeferredSum
@@ -29,14 +29,14 @@ __all__ = ["Call", "Passage", "Value", "current", "forget", "provenance", "tenso
 class Value:
     """A tensor as an op gave it, or got it from outside.
 
-    `call` made it, as result `number`; None: it came from outside. `held` is its memory, or None where too much was held; `nonfinite` says
+    `call` made it, as result `number`; None: it came from outside. `memory` is its array, or None where too much was held; `nonfinite` says
     whether it had NaN or infinities then, None where that is found out when it is asked for.
     """
 
     __slots__ = (
         "call",
         "dtype",
-        "held",
+        "memory",
         "is_leaf",
         "nonfinite",
         "number",
@@ -54,7 +54,7 @@ class Value:
         self.requires_grad, self.is_leaf = tensor.requires_grad, tensor.is_leaf
         self.tensor = weakref.ref(tensor)
         self.readers: list[Call] = []
-        self.held: Any = None
+        self.memory: Any = None
         self.nonfinite: bool | None = None
         self.offsets: Any = None
         """Of a ragged tensor with one ragged dim, behind the first: where each row begins."""
@@ -67,7 +67,7 @@ class Value:
 
     def numbers(self) -> numpy.ndarray | None:
         """The elements as they are now, of a ragged tensor row behind row; None where they are no longer held."""
-        array = self.held
+        array = self.memory
         if array is None:
             tensor = self.tensor()
             array = None if tensor is None else array_of(tensor)
@@ -116,12 +116,12 @@ class Call:
 class Passage:
     """A node that ran in a backward pass: the gradient that came, and those that it gave, by edge; None where too much was held."""
 
-    __slots__ = ("call", "given", "grad", "name", "node")
+    __slots__ = ("call", "grad", "name", "node", "passed_on")
 
     def __init__(self, node: Any, call: Call | None) -> None:
         self.node, self.call, self.name = node, call, node.name()
         self.grad: Any = None
-        self.given: list[Any] = []
+        self.passed_on: list[Any] = []
 
     @property
     def line(self) -> str | None:
@@ -133,7 +133,7 @@ class Passage:
 
     def gave(self) -> list[numpy.ndarray | None]:
         """Those that it gave, by edge."""
-        return [_numbers(part) for part in self.given]
+        return [_numbers(part) for part in self.passed_on]
 
 
 class _Later:
@@ -186,7 +186,7 @@ class provenance:
         self._modules: list[Any] = []
         self._node_call: Call | None = None
         self._handles: list[Any] = []
-        self._watcher = self._note_node
+        self._watcher, self._listener = self._note_node, SimpleNamespace(begin=self._begin, end=self._end)
 
     # --- on and off -----------------------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class provenance:
         if self._thread:
             raise RuntimeError("provenance: this object is on already. Make another one for a scope within it.")
         self._thread = threading.get_ident()
-        listen(self)
+        listen(self._listener)
         watch(self._watcher)
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter_module),
@@ -209,7 +209,7 @@ class provenance:
         for handle in self._handles:
             handle.remove()
         unwatch(self._watcher)
-        stop_listening(self)
+        stop_listening(self._listener)
         self._thread = 0
         self._open.clear()
         self._modules.clear()
@@ -226,7 +226,7 @@ class provenance:
 
     # --- ops ------------------------------------------------------------------------------------------------------------------
 
-    def begin(self, kind: str, name: str, args: tuple) -> Any:
+    def _begin(self, kind: str, name: str, args: tuple) -> Call | Passage | str | None:
         if threading.get_ident() != self._thread:
             return None
         if kind == "backward":
@@ -240,7 +240,7 @@ class provenance:
         self._open.append(call)
         return call
 
-    def end(self, mark: Any, result: Any) -> None:
+    def _end(self, mark: Any, result: Any) -> None:
         if isinstance(mark, Passage):
             self._end_node(mark, result)
         elif isinstance(mark, str):
@@ -250,9 +250,9 @@ class provenance:
             if result is not None:
                 self._keep(mark, result)
 
-    def _place(self) -> Any:
+    def _place(self) -> tuple[Any, int] | None:
         """The user's line; of ops within a backward rule that of the forward op."""
-        return place_of(sys._getframe(3)) if self._node_call is None else self._node_call.place
+        return place_of(frame_at(4)) if self._node_call is None else self._node_call.place
 
     def _read(self, op: str, args: tuple) -> tuple[list[tuple[str, Value]], list[str]]:
         row = registry.get(op)
@@ -281,18 +281,24 @@ class provenance:
         return value
 
     def value_of(self, tensor: Tensor) -> Value | None:
-        """What was noted of a tensor; None: it was not seen."""
+        """What was noted of a tensor.
+
+        Args:
+            tensor: any.
+        Returns:
+            A `Value`; None for a tensor that no op was seen to make or read.
+        """
         value = self._known.get(id(tensor))
         return value if value is not None and value.tensor() is tensor else None
 
     def _look_at(self, value: Value, tensor: Tensor) -> None:
         """Holds the memory, as far as there is room, and looks whether all elements are numbers."""
         if MODES.recorder is not None or tensor.device.type == "meta":
-            value.held = tensor if tensor.device.type != "meta" else None  # of a scope: nobody has computed it yet
+            value.memory = tensor if tensor.device.type != "meta" else None  # of a scope: nobody has computed it yet
             return
         array = array_of(tensor)
         value.nonfinite = not arrays.is_finite(array)
-        value.held = array
+        value.memory = array
         self._hold(value, array.nbytes)
 
     def _hold(self, holder: Any, nbytes: int) -> None:
@@ -302,9 +308,9 @@ class provenance:
             oldest, size = self._holders.popleft()
             self._held -= size
             if isinstance(oldest, Passage):
-                oldest.grad, oldest.given = None, [None] * len(oldest.given)
+                oldest.grad, oldest.passed_on = None, [None] * len(oldest.passed_on)
             else:
-                oldest.held = None
+                oldest.memory = None
 
     def _keep(self, call: Call, result: Any) -> None:
         for _, operand in call.operands:
@@ -340,7 +346,7 @@ class provenance:
         elif self._node_call is not None:
             self.calls_of_nodes[node] = self._node_call
         else:  # of a Function of the user's
-            call = Call(node.name(), place_of(sys._getframe(2)), tuple(self._modules), True)
+            call = Call(node.name(), place_of(frame_at(3)), tuple(self._modules), True)
             self.calls_of_nodes[node] = call
 
     def _begin_node(self, node: Any, grad: Any) -> Passage:
@@ -356,11 +362,11 @@ class provenance:
         self._node_call = None
         if results is None:  # the rule has raised an error
             return
-        passage.given = [_kept(part) for part in results]
+        passage.passed_on = [_kept(part) for part in results]
         self.passages.append(passage)
         if len(self.passages) > self.most:
             self.passages.popleft()
-        self._hold(passage, sum([part.nbytes for part in (passage.grad, *passage.given) if part is not None]))
+        self._hold(passage, sum([part.nbytes for part in (passage.grad, *passage.passed_on) if part is not None]))
 
 
 _open: list[provenance] = []  # those that are on, of all threads
@@ -381,7 +387,7 @@ def forget() -> None:
     _latest.clear()
 
 
-def array_of(tensor: Tensor) -> Any:
+def array_of(tensor: Tensor) -> arrays.Array:
     """The array of a tensor; of a ragged one that of its elements."""
     while isinstance(tensor, RaggedTensor):
         tensor = tensor.packed
@@ -397,7 +403,7 @@ def tensors_in(values: Any) -> Iterator[Tensor]:
             yield from tensors_in(value)
 
 
-def _kept(part: Any) -> Any:
+def _kept(part: Any) -> arrays.Array | _Later | None:
     """A gradient as it is held: an array, or what one is made of; None where there is none, or one of several parts."""
     if part is None or isinstance(part, Partial):
         return None

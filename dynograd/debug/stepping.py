@@ -18,7 +18,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.autograd import engine
-from dynograd.autograd.nodes import OutputNode, line_text, place_of, traces
+from dynograd.autograd.nodes import OutputNode, frame_at, line_text, place_of, traces
 from dynograd.debug.explaining import explain
 from dynograd.debug.explanations import Explanation
 from dynograd.debug.gradients import of_gradient_at
@@ -92,7 +92,7 @@ class Stop:
         return f"backward, node {self.number}: {self.node.name()}{module}; {grad}, norm {self.norm:.4g}"
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Any) -> object:
     return wrap(value) if arrays.is_array(value) else value
 
 
@@ -152,7 +152,7 @@ class _Debugger(pdb.Pdb):
 
     do_q = do_exit = do_quit
 
-    def do_help(self, arg: str) -> Any:
+    def do_help(self, arg: str) -> bool | None:
         """What can be done here."""
         if arg:
             return super().do_help(arg)
@@ -179,20 +179,22 @@ def condition_of(text: str | Callable[[Stop], bool]) -> Callable[[Stop], bool]:
     if not isinstance(call, ast.Call) or len(call.args) + len(call.keywords) == 0:
         raise ValueError(f'until: expected a condition such as (norm > 10) or (module="encoder.1"), got {text!r}.')
     codes = [compile(ast.Expression(argument), "<until>", "eval") for argument in call.args]
-    wanted = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    expected = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
 
     def holds(stop: Stop) -> bool:
         variables = stop.variables()
         return all([bool(eval(code, {}, variables)) for code in codes]) and all(
-            [_matches(variables.get(name or ""), value) for name, value in wanted.items()]
+            [_matches(variables.get(name or ""), value) for name, value in expected.items()]
         )
 
     return holds
 
 
-def _matches(value: Any, wanted: Any) -> bool:
-    """Whether a value is the wanted one, or a module within it."""
-    return value == wanted or (isinstance(value, str) and isinstance(wanted, str) and value.startswith(f"{wanted}."))
+def _matches(value: Any, expected: Any) -> bool:
+    """Whether a value is the expected one, or a module within it."""
+    return value == expected or (
+        isinstance(value, str) and isinstance(expected, str) and value.startswith(f"{expected}.")
+    )
 
 
 class stepping:
@@ -252,7 +254,7 @@ class stepping:
 
     # --- at each node ---------------------------------------------------------------------------------------------------------
 
-    def _observe(self, node: Any, g: Any, rule: Callable[[Any], Any]) -> Any:
+    def _observe(self, node: Any, g: Any, rule: Callable[[Any], Any]) -> tuple:
         below = self._below
         go_on = rule if below is None else (lambda g: below(node, g, rule))
         if threading.get_ident() != self._thread or type(node) is OutputNode:
@@ -275,15 +277,16 @@ class stepping:
         if debugger.then == "quit":
             raise bdb.BdbQuit(f"backward was quit at {node.name()}")
         if debugger.then == "step":
-            return pdb.Pdb(
+            inner = pdb.Pdb(
                 stdin=None if debugger.use_rawinput else debugger.stdin, stdout=debugger.stdout, nosigint=True
-            ).runcall(go_on, g)
+            )
+            return inner.runcall(go_on, g) or ()
         self._runs_on = debugger.then == "continue"
         return go_on(g)
 
-    def _stop(self, stop: Stop) -> Any:
+    def _stop(self, stop: Stop) -> Tensor | None:
         """Lets the debugger look; gives the gradient that is to go on."""
-        place = stop.place or place_of(sys._getframe(1))
+        place = stop.place or place_of(frame_at(2))
         code, reached = place if isinstance(place, tuple) else (None, 0)
         file, line = "<backward>", 1
         name = "backward"
@@ -305,15 +308,15 @@ class stepping:
                     "(its line was not noted: run the forward pass inside `with dynograd.debug.stepping():`; this is the line of backward)"
                 )
             call = "__stop__()"
-            variables["__stop__"] = lambda: debugger.stop_in(sys._getframe(1))
+            variables["__stop__"] = lambda: debugger.stop_in(frame_at(2))
         # A frame on the user's line, which pdb and editors show as any other.
         text = compile("\n" * (line - 1) + call, file, "exec").replace(co_name=name)
         linecache.checkcache(file)
-        exec(text, _globals_of(file) | variables, variables)
+        eval(text, _globals_of(file) | variables, variables)
         return variables.get("g")
 
 
-def _replacement(g: Any, before: Any) -> Any:
+def _replacement(g: Any, before: Any) -> Tensor | arrays.Array:
     """A gradient that was set at the prompt, as the engine takes it.
 
     Raises:

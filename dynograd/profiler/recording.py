@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from time import perf_counter_ns
@@ -10,6 +9,7 @@ from typing import Any
 
 from dynograd import arrays, cuda
 from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import frame_at
 from dynograd.ops.op import registry
 from dynograd.profiler.events import Event, EventList
 from dynograd.tensor.tensor import Tensor
@@ -134,7 +134,7 @@ def _new_bytes(result: Any, operands: list[Any]) -> int:
 
 def _user_stack() -> list[str]:
     """The user's frames, the nearest first."""
-    frame: Any = sys._getframe(2)
+    frame: Any = frame_at(3)
     lines = []
     while frame is not None and len(lines) < 32:
         if not frame.f_globals.get("__name__", "").startswith("dynograd"):

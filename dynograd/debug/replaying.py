@@ -25,7 +25,7 @@ def replay(
     *,
     loader: Any = None,
     debugger: stepping | provenance | None = None,
-) -> Any:
+) -> object:
     """Does one step of a run again, with the weights, the optimizer's state, the batch and the random numbers that it had, under the debugger.
 
     The run goes back to the last state at or before the step: a copy in memory, a saved file, or where it is now. The steps from there are
@@ -83,7 +83,7 @@ def _go_to(run: Run, path: str | None, step: int) -> None:
     }
     nearest = max(steps, key=lambda name: steps[name])
     if steps[nearest] < 0:
-        there = sorted([*[held.step for held in run._snapshots.held], run.step])
+        there = sorted([*[copy.step for copy in run._snapshots.held], run.step])
         raise CheckpointError(
             f"replay: expected a state at or before step {step}; there are states of the steps {there}. Make the Run with keep_last= or "
             f"snapshot_every=, so that earlier ones are kept."
@@ -107,7 +107,7 @@ def _files(path: str | None) -> list[str]:
     return saved_runs(path) if os.path.isdir(path) else [path]
 
 
-def _repeat(run: Run, step: int, train: Callable[[Any], Any], loader: Any, debugger: Any) -> Any:
+def _repeat(run: Run, step: int, train: Callable[[Any], Any], loader: Any, debugger: Any) -> object:
     start = run.step
     while True:
         before = run.step
