@@ -12,7 +12,6 @@ import functools
 import importlib
 import sys
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any  # PyTorch has both, too
 
 # NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
@@ -161,20 +160,16 @@ def _imported_when_called(module: str, name: str) -> Any:
     return call
 
 
-def _imported_when_named(module: str, place: str, names: tuple[str, ...]) -> Callable[[str], Any]:
-    def get(name: str) -> object:
-        if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(place), name)
-
-    return get
+def _imported_when_named(module: str, place: str, names: tuple[str, ...], name: str) -> object:
+    if name not in names:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(place), name)
 
 
-setattr(  # noqa: B010  # they look at graphs and modules, and lie above
-    memory,
-    "__getattr__",
-    _imported_when_named("dynograd.memory", "dynograd.debug.memory_lines", ("snapshot", "tracking")),
+_above = functools.partial(
+    _imported_when_named, "dynograd.memory", "dynograd.debug.memory_lines", ("snapshot", "tracking")
 )
+setattr(memory, "__getattr__", _above)  # noqa: B010
 _override_protocol.when_first.append(_imported_when_called("dynograd.overrides.guards", "begin"))
 _ops.namespace.append(functools.partial(_imported_when_called("dynograd.library", "place_of"), sys.modules[__name__]))
 _overriding.public_function.append(_imported_when_called("dynograd.overrides.tables", "public_function_of"))
