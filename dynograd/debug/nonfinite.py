@@ -108,10 +108,11 @@ def words_of_operands(call: Call, result: Value, index: tuple[int, ...] | None, 
         numbers = operand.numbers()
         if numbers is None:
             continue
-        matched = None if index is None else _broadcast(index, result.shape, numbers.shape)
+        matched = None if index is None else _matching(index, result, operand, numbers.shape)
         if matched is not None and _is_elementwise(call):
             there = index_text(operand, matched) if matched else ""
-            parts.append(f"{title}{there} = {number(as_float(numbers)[matched])}")
+            between = "" if there.startswith("[") or not there else " at "
+            parts.append(f"{title}{between}{there} = {number(as_float(numbers)[matched])}")
         else:
             parts.append(f"{title} {described(numbers)}")
     parts += call.arguments
@@ -123,11 +124,16 @@ def _is_elementwise(call: Call) -> bool:
     return row is not None and row.kind == "elementwise"
 
 
-def _broadcast(index: tuple[int, ...], shape: object, other: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The element of an operand of shape `other` that goes into element `index` of the result."""
-    if len(other) > len(index):
+def _matching(
+    index: tuple[int, ...], result: Value, operand: Value, shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The element of an operand, of this shape, that goes into element `index` of the result."""
+    if result.offsets is not None and operand.offsets is None:  # an element behind another, and one of a row
+        row = int(numpy.searchsorted(result.offsets, index[0], side="right")) - 1
+        index = (row, index[0] - int(result.offsets[row]), *index[1:])
+    if len(shape) > len(index):
         return None
-    tail = index[len(index) - len(other) :]
-    if any([size != 1 and position >= size for position, size in zip(tail, other)]):
+    tail = index[len(index) - len(shape) :]
+    if any([size != 1 and position >= size for position, size in zip(tail, shape)]):
         return None
-    return tuple([0 if size == 1 else position for position, size in zip(tail, other)])
+    return tuple([0 if size == 1 else position for position, size in zip(tail, shape)])
