@@ -60,13 +60,13 @@ def replay(
     if step < 0:
         raise ValueError(f"replay: expected step >= 0, got {step}.")
     now = copied({**run._content(), "extra": run.extra})
-    kept = run.path, run._snapshot_every, run._left
+    kept = run.path, run._snapshot_every, run._left, run._in_step
     run.path, run._snapshot_every, run._left = None, 0, None
     try:
         _go_to(run, kept[0], step)
         return _repeat(run, step, train, loader, debugger or stepping())
     finally:
-        run.path, run._snapshot_every, run._left = kept
+        run.path, run._snapshot_every, run._left, run._in_step = kept
         load_states(run.parts, now["states"], "the state before replay")
         set_global_state(now["random"])
         run._set_place(now["place"], now["extra"])
@@ -77,9 +77,9 @@ def _go_to(run: Run, path: str | None, step: int) -> None:
     snapshot = run._snapshots.before(step)
     saved = next((state for state in map(read_run, _files(path)) if (state[0].step or 0) <= step), None)
     steps = {
-        "here": run.step if run.step <= step else -1,
         "copy": -1 if snapshot is None else snapshot.step,
         "file": -1 if saved is None else saved[0].step or 0,
+        "here": run.step if run.step <= step and not run._in_step else -1,
     }
     nearest = max(steps, key=lambda name: steps[name])
     if steps[nearest] < 0:

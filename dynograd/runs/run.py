@@ -123,6 +123,7 @@ class Run:
         self._jump: tuple[Snapshot, Callable[[], Any] | None] | None = None
         self._search: Search | None = None
         self._left: tuple[Any, Iterator[Any]] | None = None
+        self._in_step = False  # an error may leave a step half done
         if self.path is not None and _has_run(self.path) and (not fresh or is_of_this_job(_newest(self.path))):
             self._resume()
         self._check_place()
@@ -180,7 +181,9 @@ class Run:
             for batch in iterator:
                 if self._search is not None:
                     self._search.begin(batch)
+                self._in_step = True
                 yield batch
+                self._in_step = False
                 self.step += 1
                 self.batch += 1
                 self._boundary()
