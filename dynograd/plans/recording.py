@@ -135,6 +135,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
         self.constants: list[Any] = []  # NumPy arrays among the arguments of ops
         self.through: set[str] = set()  # names of dynograd's functions that ops were called from
         self.reason = self.line = ""
+        self.left_out: list[tuple[str, str]] = []  # (op, line) of ops that ran beside the record
         self.result: Any = None  # what the function gave, described as operands are
         self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's id
         self.from_outside = False  # the backward pass is not the step's own
@@ -192,6 +193,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
             if places is None:
                 if MODES.grad and any([tensor.requires_grad for tensor in tensors]):
                     self.refuse(f"{entry.key} of values that only a run knows, with a gradient")
+                self.left_out.append((entry.key, line_text(caller(2))))
                 return call_with(below, entry.op, args)
             args = places
         if MODES.grad > 1:

@@ -1,0 +1,280 @@
+"""`dynograd.onnx.export`: a module or function as an ONNX model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from dynograd import version
+from dynograd.autograd.modes import no_grad
+from dynograd.nn.module import Module
+from dynograd.onnx.axes import Axes, axes_of, resized
+from dynograd.onnx.building import Builder, onnx_type
+from dynograd.onnx.programs import ONNXProgram, onnx_package
+from dynograd.onnx.records import graphs_at
+from dynograd.onnx.refusals import OnnxError
+from dynograd.onnx.verifying import difference
+from dynograd.onnx.writers import write_call
+from dynograd.plans.reporting.graphs import Graph
+from dynograd.plans.reporting.naming import names_within
+from dynograd.ragged import RaggedTensor
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["export"]
+
+_OPSETS = range(17, 24)
+_IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
+# Arguments of torch.onnx.export that change nothing here, and those that ask for what is not done.
+_IDLE = {
+    "verbose": None, "dynamo": True, "report": False, "optimize": True, "profile": False, "dump_exported_program": False, "artifacts_dir": ".",
+    "fallback": False, "do_constant_folding": True, "autograd_inlining": True,
+}  # fmt: skip
+_UNKNOWN = {"custom_translation_table": None, "custom_opsets": None, "export_modules_as_functions": False}
+
+
+def export(
+    model: Callable[..., Any],
+    args: Any = (),
+    f: Any = None,
+    *,
+    kwargs: dict[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamic_axes: Any = None,
+    dynamic_shapes: Any = None,
+    external_data: bool | None = None,
+    export_params: bool = True,
+    keep_initializers_as_inputs: bool = False,
+    verify: bool = False,
+    **options: Any,
+) -> ONNXProgram:
+    """Writes a module or function of tensors as an ONNX model, with PyTorch's arguments.
+
+    The program runs at its example's sizes, and at two further sizes of each dynamic axis, without gradients; numbers that differ become
+    formulas of the sizes. Weights keep their names (`encoder.0.weight`), shared ones are written once, and each node says which line of the
+    program it comes from. A program that reads values, or whose ops depend on the sizes, is refused with that line.
+
+    Args:
+        model: a Module (call `eval()` before), or a function of tensors.
+        args: the example's arguments: a tuple, or one tensor.
+        f: a path, or a file opened for writing bytes; None: nothing is written.
+        kwargs: more arguments by name.
+        input_names: names of the tensors among the arguments, in order; without: those of the parameters of `forward`.
+        output_names: names of the results; without: "output", or "output_0" and so on.
+        opset_version: of ONNX's operators, 17 to 23; without: 21.
+        dynamic_axes: axes of any size: `{"x": {0: "batch"}}`, or `{"x": [0]}`. Axes of one name have one size.
+        dynamic_shapes: the same in the newer form: `{"x": {0: "batch"}}`, or a tuple with one of these for each input.
+        external_data: write weights into a file beside the model; None: where they are above 1 GB.
+        export_params: write the weights; else they are inputs.
+        keep_initializers_as_inputs: list weights among the inputs, too.
+        verify: run `onnx.checker`, and compare with onnxruntime at three sizes.
+        options: `verbose`, `dynamo`, `do_constant_folding` and their like, which change nothing here.
+    Returns:
+        The program: `save` writes it, `verify` checks it, `print` lists it, and a call runs it on onnxruntime.
+    Raises:
+        OnnxError: the program has no form in ONNX (which line, and a way out), or an argument does not fit.
+        ImportError: the extra `onnx` is not installed.
+
+    >>> model = dynograd.nn.Sequential(dynograd.nn.Linear(4, 2), dynograd.nn.ReLU()).eval()
+    >>> program = dynograd.onnx.export(model, (dynograd.ones(3, 4),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    >>> [node.op_type for node in program.model_proto.graph.node]
+    ['Gemm', 'Relu', 'Identity']
+    """
+    onnx_package("onnx", "onnx.export")
+    _check_options(options)
+    opset = 21 if opset_version is None else opset_version
+    if opset not in _OPSETS:
+        raise OnnxError(f"onnx.export: opset_version is 17 to 23, got {opset_version!r}. Leave it out for 21.")
+    if isinstance(model, Module) and any([module.training for module in model.modules()]) and _can_differ(model):
+        raise OnnxError(
+            f"onnx.export: {type(model).__name__} is in training mode, in which it draws or normalises by the batch. Call model.eval() before."
+        )
+    program = _Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {})
+    names = _names("input_names", input_names, program.names)
+    outputs = list(output_names or [])
+    axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
+    graphs, samples = _recorded(program, axes)
+    sizes = axes.formulas(samples)
+    weights = {number: name for number, name in program.weights.items() if name not in names}
+    builder = Builder(opset, axes, sizes, names, weights, write_call)
+    builder.write(graphs, names)
+    proto = _proto(builder, program, names, outputs, axes, graphs, opset)
+
+    def check(model: Any) -> float:
+        with no_grad():
+            return difference(model, program, [program.at(axes, sample) for sample in _others(axes, samples)])
+
+    result = ONNXProgram(proto, check)
+    if verify:
+        result.verify()
+    if f is not None:
+        result.save(
+            f,
+            include_initializers=export_params,
+            keep_initializers_as_inputs=keep_initializers_as_inputs,
+            external_data=external_data,
+        )
+    return result
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        if name in _UNKNOWN and value != _UNKNOWN[name]:
+            raise OnnxError(f"onnx.export: {name} is not here: ops have the forms of docs/support.md. Leave {name} out.")
+        if name not in {**_IDLE, **_UNKNOWN, "training": None, "operator_export_type": None}:
+            raise TypeError(f"export() got an unexpected keyword argument {name!r}")
+
+
+def _can_differ(model: Module) -> bool:
+    """Whether training mode changes what a module computes."""
+    return any([hasattr(module, "p") or hasattr(module, "running_mean") or getattr(module, "dropout", 0) for module in model.modules()])
+
+
+def _names(what: str, given: Sequence[str] | None, usual: list[str]) -> list[str]:
+    names = list(given) if given is not None else usual
+    if len(names) != len(usual):
+        raise OnnxError(f"onnx.export: expected {len(usual)} {what}, one for each tensor, got {len(names)}: {names}.")
+    if len(set(names)) != len(names):
+        raise OnnxError(f"onnx.export: {what} must differ, got {names}. Rename one of them.")
+    return names
+
+
+class _Program:
+    """A function of the tensors among the arguments, which gives the tensors among the results as a list."""
+
+    def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.model, self.args, self.kwargs = model, tuple(args), kwargs
+        self.name = type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
+        self.tensors: list[Tensor] = []
+        self.names: list[str] = []
+        function = model.forward if isinstance(model, Module) else model
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
+        for name, value in arguments.items():
+            self._find(value, name)
+        if not self.tensors:
+            raise OnnxError(f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,).")
+        self.weights = names_within(model.__call__ if isinstance(model, Module) else model)  # type: ignore[operator]
+
+    def _find(self, value: Any, name: str) -> None:
+        if isinstance(value, RaggedTensor):
+            raise OnnxError(
+                f"onnx.export: {name} is ragged, which ONNX has no type for. Export a function of (values, offsets) or of padded rows and their "
+                f"lengths, and build what the model wants in it."
+            )
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+            self.names.append(name)
+        elif isinstance(value, (list, tuple)):
+            for number, part in enumerate(value):
+                self._find(part, f"{name}_{number}")
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                self._find(part, f"{name}_{key}")
+
+    def at(self, axes: Axes, sample: dict[str, int]) -> list[Tensor]:
+        """Its tensors at other sizes."""
+        return [resized(tensor, number, axes, sample) for number, tensor in enumerate(self.tensors)]
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        """A result that is an argument or a weight is copied, so that it is an op's."""
+        remaining = iter(tensors)
+        args = [_with(value, remaining) for value in self.args]
+        kwargs = {name: _with(value, remaining) for name, value in self.kwargs.items()}
+        results = list(_leaves(self.model(*args, **kwargs), self.name))
+        known = {id(tensor) for tensor in tensors} | set(self.weights)
+        return [result.clone() if id(result) in known else result for result in results]
+
+
+def _with(value: Any, tensors: Any) -> Any:
+    """The value with the next tensors in the places of its own."""
+    if isinstance(value, Tensor):
+        return next(tensors)
+    if isinstance(value, dict):
+        return {key: _with(part, tensors) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        make = getattr(value, "_make", type(value))
+        return make([_with(part, tensors) for part in value])
+    return value
+
+
+def _leaves(value: Any, name: str) -> Any:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part, name)
+    elif value is not None:
+        raise OnnxError(f"onnx.export: {name} gives {type(value).__name__}, and ONNX has tensors alone. Return tensors, in lists, tuples or dicts.")
+
+
+def _recorded(program: _Program, axes: Axes) -> tuple[list[Graph], list[dict[str, int]]]:
+    """The graphs, and the sizes of their dynamic axes: close ones first, then multiples, for programs that divide sizes."""
+    samples = axes.samples(False)
+    try:
+        return _graphs(program, axes, samples), samples
+    except (RuntimeError, ValueError):
+        multiples = axes.samples(True)
+        if multiples == samples or min(axes.sizes.values()) < 2:
+            raise
+        try:
+            return _graphs(program, axes, multiples), multiples
+        except (RuntimeError, ValueError):
+            pass
+        raise
+
+
+def _graphs(program: _Program, axes: Axes, samples: list[dict[str, int]]) -> list[Graph]:
+    return graphs_at(program, [program.at(axes, sample) for sample in samples], program.name)
+
+
+def _others(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:
+    """Sizes at which nothing was recorded: by their last steps further on, or multiples."""
+    if not axes.sizes:
+        return [{}, {}, {}]
+    steps = {name: samples[1][name] - samples[0][name] for name in axes.sizes}
+    return [{name: samples[1][name] + times * steps[name] for name in axes.sizes} for times in (1, 2, 3)]
+
+
+def _proto(
+    builder: Builder, program: _Program, names: list[str], outputs: list[str], axes: Axes, graphs: list[Graph], opset: int
+) -> Any:
+    from onnx import helper, numpy_helper  # noqa: PLC0415
+
+    results = graphs[0].result
+    usual = [f"output_{number}" for number in range(len(results))] if len(results) > 1 else ["output"]
+    outputs = _names("output_names", outputs or None, usual)
+    builder.module = ""
+    infos = []
+    for number, (name, value) in enumerate(zip(outputs, results)):
+        builder.nodes.append(helper.make_node("Identity", [builder.name(value)], [name], name=f"node_{name}"))
+        shapes = [graph.result[number].shape for graph in graphs]
+        dims = [size if len(set(sizes)) == 1 else _dim(builder, axes, name, axis, sizes) for axis, (size, sizes) in enumerate(zip(shapes[0], zip(*shapes)))]
+        infos.append(helper.make_tensor_value_info(name, onnx_type(value.dtype.numpy), dims))
+    inputs = [
+        helper.make_tensor_value_info(name, onnx_type(tensor.dtype.numpy), axes.shape(number, tensor))
+        for number, (name, tensor) in enumerate(zip(names, program.tensors))
+    ]
+    weights = [numpy_helper.from_array(numpy.ascontiguousarray(array).reshape(array.shape), name) for name, array in builder.initializers.items()]
+    graph = helper.make_graph(builder.nodes, program.name, inputs, infos, weights)
+    return helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=_IR_VERSIONS[opset],
+        producer_name="dynograd",
+        producer_version=version.__version__,
+    )
+
+
+def _dim(builder: Builder, axes: Axes, name: str, axis: int, sizes: tuple[int, ...]) -> str:
+    """The name of an output's axis: that of the input's axis that it is."""
+    assert builder.sizes is not None
+    for place, known in enumerate(axes.sizes):
+        if list(sizes) == [sample[place] for sample in builder.sizes.samples]:
+            return known
+    return f"{name}_dim_{axis}"
+
+

@@ -1,0 +1,107 @@
+"""Tensors that a program makes itself at any size: filled ones, ranges, and bands of a matrix (causal masks)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import ndarray
+
+__all__ = ["Pattern", "pattern_of"]
+
+
+class Pattern(ABC):
+    """What a tensor is at any size."""
+
+    @abstractmethod
+    def write(self, builder: Any) -> str:
+        """Adds the nodes that make it; gives its name."""
+
+
+@dataclass
+class _Filled(Pattern):
+    value: ndarray
+    shapes: list[tuple[int, ...]]
+
+    def write(self, builder: Any) -> str:
+        return str(builder.node("Expand", [builder.constant(self.value), builder.numbers(self.shapes)]))
+
+
+@dataclass
+class _Range(Pattern):
+    start: Any
+    step: Any
+    dtype: Any
+    counts: list[int]
+
+    def write(self, builder: Any) -> str:
+        name = builder.node(
+            "Range", [builder.constant(0, numpy.int64), builder.scalar(self.counts), builder.constant(1, numpy.int64)]
+        )
+        if self.dtype != numpy.int64:
+            name = builder.cast(name, self.dtype)
+        if self.step != 1:
+            name = builder.node("Mul", [name, builder.constant(self.step, self.dtype)])
+        if self.start != 0:
+            name = builder.node("Add", [name, builder.constant(self.start, self.dtype)])
+        return str(name)
+
+
+@dataclass
+class _Band(Pattern):
+    """`inside` on and below a diagonal, `outside` above it."""
+
+    inside: ndarray
+    outside: ndarray
+    diagonals: list[int]
+    shapes: list[tuple[int, ...]]
+
+    def write(self, builder: Any) -> str:
+        rows, columns = [[shape[axis] for shape in self.shapes] for axis in (0, 1)]
+        zero, one = builder.constant(0, numpy.int64), builder.constant(1, numpy.int64)
+        row = builder.node("Unsqueeze", [builder.node("Range", [zero, builder.scalar(rows), one]), builder.ints(1)])
+        column = builder.node("Range", [zero, builder.scalar(columns), one])
+        last = builder.node("Add", [row, builder.number(self.diagonals)])
+        truth = builder.node("LessOrEqual", [column, last])
+        if self.inside.dtype == bool:
+            return str(truth if self.inside else builder.node("Not", [truth]))
+        return str(builder.node("Where", [truth, builder.constant(self.inside), builder.constant(self.outside)]))
+
+
+def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
+    """What these arrays are, at sizes that differ; None: none of the patterns."""
+    first = samples[0]
+    if any([sample.dtype != first.dtype or sample.ndim != first.ndim or not sample.size for sample in samples]):
+        return None
+    value = first.reshape(-1)[0]
+    if all([bool((sample == value).all()) for sample in samples]):
+        return _Filled(numpy.array(value, first.dtype), [sample.shape for sample in samples])
+    if first.ndim == 1 and first.dtype.kind in "if" and first.size > 1:
+        return _range_of(samples)
+    return _band_of(samples) if first.ndim == 2 else None
+
+
+def _range_of(samples: Sequence[ndarray]) -> Pattern | None:
+    first = samples[0]
+    start, step = first[0], first[1] - first[0]
+    for sample in samples:
+        if not numpy.array_equal(sample, (start + numpy.arange(sample.size) * step).astype(sample.dtype)):
+            return None
+    return _Range(start, step, first.dtype, [sample.size for sample in samples])
+
+
+def _band_of(samples: Sequence[ndarray]) -> Pattern | None:
+    first = samples[0]
+    inside, outside = first[-1, 0], first[0, -1]
+    diagonals = []
+    for sample in samples:
+        row = sample[0] == inside
+        diagonal = int(row.argmin()) - 1 if not row.all() else sample.shape[1] - 1
+        if not numpy.array_equal(sample, numpy.where(numpy.tri(*sample.shape, diagonal, bool), inside, outside)):
+            return None
+        diagonals.append(diagonal)
+    return _Band(numpy.array(inside), numpy.array(outside), diagonals, [sample.shape for sample in samples])

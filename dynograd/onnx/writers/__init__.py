@@ -1,0 +1,6 @@
+"""What writes ops as ONNX nodes, one file for each family of ops."""
+
+from dynograd.onnx.writers import elementwise, images, layouts, lookups, norms, products, recurrent, reductions
+from dynograd.onnx.writers.writing import form_of, write_call
+
+__all__ = ["form_of", "write_call"]

@@ -1,0 +1,140 @@
+"""Convolutions, pooling, padding and resampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.onnx.writers.calls import Call, writer
+
+__all__: list[str] = []
+
+
+def _sides(padding: Any) -> list[int]:
+    """Padding in front of each dim, then behind each."""
+    pairs = [side if isinstance(side, tuple) else (side, side) for side in padding]
+    return [front for front, _ in pairs] + [back for _, back in pairs]
+
+
+@writer("convolution")
+def convolution(call: Call) -> str:
+    names = [call.input(name) for name in ("input", "weight", "bias") if call.has(name)]
+    options = dict(strides=call.static("stride"), pads=_sides(call.static("padding")), dilations=call.static("dilation"))
+    return str(call.node("Conv", names, group=call.static("groups"), **options))
+
+
+@writer("convolution_input_gradient")
+def transposed_convolution(call: Call) -> str:
+    names = [call.input(name) for name in ("g", "weight", "bias") if call.has(name)]
+    strides, dilations, pads = call.static("stride"), call.static("dilation"), _sides(call.static("padding"))
+    rank = len(strides)
+    more = []
+    for axis in range(rank):
+        window = call.dims(axis - rank, "weight")
+        excess = {
+            size - ((own - 1) * strides[axis] - pads[axis] - pads[axis + rank] + dilations[axis] * (width - 1) + 1)
+            for size, own, width in zip([shape[axis - rank] for shape in call.result_shapes()], call.dims(axis - rank, "g"), window)
+        }
+        if len(excess) > 1:
+            raise call.refused("whose output_padding depends on the sizes")
+        more += excess
+    options = dict(strides=strides, pads=pads, dilations=dilations, output_padding=more)
+    return str(call.node("ConvTranspose", names, group=call.static("groups"), **options))
+
+
+@writer("max_pool", "max_pool_values")
+def max_pool(call: Call) -> list[str]:
+    sizes, strides, padding, dilation, ceil = call.static("window")[:5]
+    if call.rank() != len(sizes) + 2:
+        raise call.refused("without a batch")
+    options = dict(kernel_shape=sizes, strides=strides, pads=_sides(padding), dilations=dilation, ceil_mode=int(ceil))
+    if call.count == 1:
+        return [str(call.node("MaxPool", [call.input("input")], **options))]
+    values, places = call.node("MaxPool", [call.input("input")], 2, **options)
+    area = numpy.prod([call.fixed(axis - len(sizes)) for axis in range(len(sizes))])
+    return [values, str(call.node("Mod", [places, call.constant(area, numpy.int64)]))]
+
+
+@writer("avg_pool")
+def avg_pool(call: Call) -> str:
+    sizes, strides, padding, ceil, counts_padding, *more = call.static("window")
+    if call.rank() != len(sizes) + 2 or (more and more[0] is not None):
+        raise call.refused("without a batch, or with divisor_override,")
+    options = dict(kernel_shape=sizes, strides=strides or sizes, pads=_sides(padding), ceil_mode=int(ceil))
+    return str(call.node("AveragePool", [call.input("input")], count_include_pad=int(counts_padding), **options))
+
+
+@writer("adaptive_avg_pool")
+def adaptive_avg_pool(call: Call) -> str:
+    sizes, rank = call.static("sizes"), call.rank()
+    name = call.input("input")
+    if set(sizes) == {1}:
+        return call.reduce("ReduceMean", name, list(range(rank - len(sizes), rank)), True)
+    for number, count in enumerate(sizes):
+        axis = rank - len(sizes) + number
+        length = call.fixed(axis)
+        shares = numpy.zeros((length, count))
+        for place in range(count):
+            start, stop = place * length // count, -(-(place + 1) * length // count)
+            shares[start:stop, place] = 1 / (stop - start)
+        order = [*range(axis), *range(axis + 1, rank), axis]
+        product = call.node("MatMul", [call.transpose(name, order), call.number(shares)])
+        name = call.transpose(product, [*range(axis), rank - 1, *range(axis, rank - 1)])
+    return name
+
+
+def _pads(call: Call) -> str:
+    """Padding of each dim, front ones first, as the op's sides of the last dims."""
+    rank = call.rank()
+    rows = []
+    for sides in call.each("sides"):
+        none = [0] * (rank - len(sides))
+        rows.append([*none, *[front for front, _ in sides], *none, *[back for _, back in sides]])
+    return call.builder.numbers(rows)
+
+
+@writer("constant_pad_nd")
+def constant_pad(call: Call) -> str:
+    name = call.input("input")
+    is_truth = call.dtype == bool
+    if is_truth:
+        name = call.cast(name, numpy.int32)
+    value = call.constant(call.static("value"), numpy.int32 if is_truth else call.dtype)
+    name = call.node("Pad", [name, _pads(call), value])
+    return call.cast(name, bool) if is_truth else name
+
+
+@writer("mirrored_pad")
+def mirrored_pad(call: Call) -> str:
+    border = call.static("border")
+    mode = {"reflect": "reflect", "replicate": "edge", "edge": "edge", "circular": "wrap", "wrap": "wrap"}[border]
+    if mode == "wrap" and call.builder.opset < 19:
+        raise call.refused("around the border before opset 19")
+    return str(call.node("Pad", [call.input("input"), _pads(call)], mode=mode))
+
+
+@writer("resample")
+def resample(call: Call) -> str:
+    """One dim becomes longer or shorter, by weights where its size stays and by Resize where that is nearest or linear."""
+    rule, axis, rank = call.static("rule"), call.axis(), call.rank()
+    if rule not in ("nearest", "linear"):
+        return _by_weights(call, axis, rank)
+    corners = call.static("align_corners")
+    where = "asymmetric" if rule == "nearest" else "align_corners" if corners else "half_pixel"
+    sizes = call.builder.numbers(call.result_shapes())
+    options = {"nearest_mode": "floor"} if rule == "nearest" else {}
+    return str(call.node("Resize", [call.input("input"), "", "", sizes], mode=rule, coordinate_transformation_mode=where, **options))
+
+
+def _by_weights(call: Call, axis: int, rank: int) -> str:
+    """A product with the matrix that the op is."""
+    from dynograd.ops.image.interpolations import resample as op  # noqa: PLC0415
+    from dynograd.tensor.tensor import Tensor  # noqa: PLC0415
+
+    size = call.fixed(axis)
+    arguments = [call.static(name) for name in ("count", "rule", "align_corners", "scale")]
+    matrix = op(Tensor.wrap(numpy.eye(size, dtype=numpy.float32)), 1, *arguments).array
+    order = [*range(axis), *range(axis + 1, rank), axis]
+    product = call.node("MatMul", [call.transpose(call.input("input"), order), call.number(matrix)])
+    return call.transpose(product, [*range(axis), rank - 1, *range(axis, rank - 1)])

@@ -1,0 +1,80 @@
+"""Matrix products, softmax and attention."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+
+from dynograd.onnx.writers.calls import Call, writer
+
+__all__: list[str] = []
+
+
+@writer("matmul")
+def matmul(call: Call) -> str:
+    return str(call.node("MatMul", [call.input("input"), call.input("other")]))
+
+
+@writer("linear")
+def linear(call: Call) -> str:
+    name, weight = call.input("input"), call.input("weight")
+    bias = [call.input("bias")] if call.has("bias") else []
+    if call.rank() == 2 and call.rank("weight") == 2:
+        return str(call.node("Gemm", [name, weight, *bias], transB=1))
+    if call.rank("weight") == 2:
+        weight = call.transpose(weight, (1, 0))
+    product = call.node("MatMul", [name, weight])
+    return str(call.node("Add", [product, *bias])) if bias else product
+
+
+@writer("softmax", "log_softmax")
+def softmax(call: Call) -> str:
+    kind = "Softmax" if call.op_name == "softmax" else "LogSoftmax"
+    return str(call.node(kind, [call.input("input")], axis=call.axis()))
+
+
+@writer("scaled")
+def scaled(call: Call) -> str:
+    return str(call.node("Mul", [call.input("input"), call.number(call.static("factor"))]))
+
+
+@writer("identity_like")
+def identity_like(call: Call) -> str:
+    return str(call.node("EyeLike", [call.input("input")]))
+
+
+@writer("cross")
+def cross(call: Call) -> str:
+    axis, a, b = call.axis(), call.input("input"), call.input("other")
+
+    def turned(name: str, order: tuple[int, ...]) -> str:
+        return str(call.node("Gather", [name, call.constant(order, numpy.int64)], axis=axis))
+
+    left = call.node("Mul", [turned(a, (1, 2, 0)), turned(b, (2, 0, 1))])
+    right = call.node("Mul", [turned(a, (2, 0, 1)), turned(b, (1, 2, 0))])
+    return str(call.node("Sub", [left, right]))
+
+
+@writer("scaled_dot_product_attention")
+def attention(call: Call) -> list[str]:
+    if call.static("p"):
+        raise call.refused("with dropout")
+    query, key, value = [call.input(name) for name in ("query", "key", "value")]
+    rank = call.rank("key")
+    scale = call.static("scale")
+    if scale is None:
+        scale = 1 / math.sqrt(call.fixed(-1, "query"))
+    turned = call.transpose(key, [*range(rank - 2), rank - 1, rank - 2])
+    scores = call.node("MatMul", [call.node("Mul", [query, call.number(scale)]), turned])
+    lowest = call.number(-math.inf)
+    if call.has("mask"):
+        mask = call.input("mask")
+        is_truth = call.dtype_of("mask") == bool
+        scores = call.node("Where", [mask, scores, lowest]) if is_truth else call.node("Add", [scores, mask])
+    if call.static("causal"):
+        shapes = [(rows, columns) for rows, columns in zip(call.dims(-2, "query"), call.dims(-2, "key"))]
+        ones = call.node("Expand", [call.constant(1, numpy.float32), call.builder.numbers(shapes)])
+        scores = call.node("Where", [call.cast(call.node("Trilu", [ones], upper=0), bool), scores, lowest])
+    weights = call.node("Softmax", [scores], axis=-1)
+    return [str(call.node("MatMul", [weights, value]))] * call.count

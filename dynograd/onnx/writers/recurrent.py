@@ -1,0 +1,54 @@
+"""Recurrent layers as ONNX's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.onnx.writers.calls import Call, writer
+
+__all__: list[str] = []
+
+
+@writer("lstm_layer")
+def lstm_layer(call: Call) -> list[str]:
+    return _recurrent(call, "LSTM", (0, 3, 1, 2))  # ours are input, forget, cell, output; ONNX has input, output, forget, cell
+
+
+@writer("gru_layer")
+def gru_layer(call: Call) -> list[str]:
+    return _recurrent(call, "GRU", (1, 0, 2), linear_before_reset=1)  # ours are reset, update, new; ONNX has update, reset, new
+
+
+@writer("rnn_layer")
+def rnn_layer(call: Call) -> list[str]:
+    return _recurrent(call, "RNN", (0,), activations=[{"tanh": "Tanh", "relu": "Relu"}[call.static("nonlinearity")]])
+
+
+def _recurrent(call: Call, kind: str, order: tuple[int, ...], **options: Any) -> list[str]:
+    """The layer in one direction: (T, B, I) to (T, B, H), and its last states."""
+    if call.static("ragged") or call.rank() != 3:
+        raise call.refused("of packed rows (give padded ones with lengths)")
+    size = call.fixed(-1, "h_0")
+    weights = [call.unsqueeze(_gates(call, name, size, order), 0) for name in ("weight_ih", "weight_hh")]
+    zeros = call.number(numpy.zeros(len(order) * size))
+    biases = [_gates(call, name, size, order) if call.has(name) else zeros for name in ("bias_ih", "bias_hh")]
+    bias = call.unsqueeze(call.node("Concat", biases, axis=0), 0)
+    lengths = call.cast(call.input("lengths"), numpy.int32) if call.has("lengths") else ""
+    states = [call.unsqueeze(call.input(name), 0) for name in ("h_0", "c_0") if name in call.arguments]
+    direction = "reverse" if call.static("reverse") else "forward"
+    names = call.node(
+        kind, [call.input("input"), *weights, bias, lengths, *states], len(states) + 1, hidden_size=size, direction=direction, **options
+    )
+    outputs = [call.squeeze(names[0], 1), *[call.squeeze(name, 0) for name in names[1:]]]
+    return outputs[: call.count]
+
+
+def _gates(call: Call, name: str, size: int, order: tuple[int, ...]) -> str:
+    """A weight with its gates in ONNX's order. Runtimes do this once, when they load the model."""
+    weight = call.input(name)
+    if len(order) == 1:
+        return weight
+    parts = call.node("Split", [weight, call.ints(*[size] * len(order))], len(order), axis=0)
+    return str(call.node("Concat", [parts[gate] for gate in order], axis=0))

@@ -1,0 +1,83 @@
+"""How an op is written: by its writer, by its formula, or by the ops that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from dynograd.onnx.building import Builder
+from dynograd.onnx.records import graphs_at
+from dynograd.onnx.writers.calls import WRITERS, Call
+from dynograd.onnx.writers.elementwise import is_writable, write_elementwise
+from dynograd.ops.op import Op
+from dynograd.plans.reporting.graphs import Node, Value
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["form_of", "write_call"]
+
+
+def form_of(op: Op) -> str:
+    """How an op leaves: "writer", "formula", "parts", or "refused"."""
+    if op.kind == "composed":
+        return "parts"
+    if op.name in WRITERS:
+        return "writer"
+    if op.kind == "elementwise":
+        return "formula" if is_writable(op) else "refused"
+    return "parts" if op.decomposition is not None else "refused"
+
+
+def write_call(builder: Builder, nodes: Sequence[Node]) -> list[str]:
+    """Writes one op, given at each recorded size; the names of its results."""
+    call, op = Call(builder, nodes), nodes[0].op
+    assert op is not None
+    if op.name in WRITERS:
+        names = WRITERS[op.name](call)
+        return [names] if isinstance(names, str) else list(names)
+    if op.kind == "elementwise":
+        return [write_elementwise(call, op)]
+    if op.decomposition is None:
+        raise call.refused("")
+    return _by_parts(call, op)
+
+
+def _by_parts(call: Call, op: Op) -> list[str]:
+    """Records what the op is made of, with tensors of the same sizes in the place of its own, and writes that."""
+    builder, samples = call.builder, []
+    tensors = _values(call.arguments)
+    for node in call.nodes:
+        samples.append([Tensor.wrap(numpy.zeros(value.shape, value.dtype.numpy)) for value in _values(node.arguments)])
+    number = {sample: node for sample, node in enumerate(call.nodes)}
+    shapes = [[value.shape for value in _values(node.arguments)] for node in call.nodes]
+
+    def parts(*given: Tensor) -> Any:
+        node = number[shapes.index([tensor.shape for tensor in given])]
+        remaining = iter(given)
+        assert op.decomposition is not None
+        return op.decomposition(**{name: _replaced(value, remaining) for name, value in node.arguments.items()})
+
+    names = [builder.name(value) for value in tensors]
+    graphs = graphs_at(parts, samples, op.name)
+    builder.within += 1
+    try:
+        builder.write(graphs, names)
+    finally:
+        builder.within -= 1
+    result = graphs[0].result
+    return [builder.name(value) for value in (result if isinstance(result, (tuple, list)) else [result])]
+
+
+def _values(value: Any) -> list[Value]:
+    if isinstance(value, Value):
+        return [value]
+    if isinstance(value, dict):
+        return [each for part in value.values() for each in _values(part)]
+    return [each for part in value for each in _values(part)] if isinstance(value, (tuple, list)) else []
+
+
+def _replaced(value: Any, tensors: Any) -> Any:
+    if isinstance(value, Value):
+        return next(tensors)
+    return type(value)([_replaced(part, tensors) for part in value]) if isinstance(value, (tuple, list)) else value
