@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,8 +70,8 @@ def axes_of(
         dynamic_shapes = dict(zip(names, dynamic_shapes))
     axes = Axes({})
     for key, given in (dynamic_axes or dynamic_shapes or {}).items():
-        if key in outputs:
-            continue
+        if key in outputs or (not outputs and re.fullmatch(r"output(_\d+)?", key)):
+            continue  # their axes follow from the inputs'
         if key not in names:
             raise OnnxError(f"onnx.export: dynamic axes of {key!r}, but the inputs are {', '.join(names)}. Use one of these names.")
         number = list(names).index(key)

@@ -9,6 +9,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES, no_grad
 from dynograd.autograd.nodes import user_line
+from dynograd.kernels.build.batch_invariance import use_batch_invariant
 from dynograd.onnx.refusals import refusal
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.recording import Recording
@@ -61,7 +62,8 @@ def graphs_at(function: Callable[..., Any], samples: Sequence[Sequence[Tensor]],
 def _graph_at(function: Callable[..., Any], tensors: Sequence[Tensor], name: str) -> Graph:
     compiled = _Watched(function, always=True, dynamic=False, name=name)
     readings: list[tuple[str, str]] = []
-    with no_grad(), _watching(readings):
+    # the mode makes attention the same op at any size
+    with no_grad(), use_batch_invariant(), _watching(readings):
         for _ in range(2):
             compiled(*tensors)
     if readings:

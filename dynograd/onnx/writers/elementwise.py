@@ -59,7 +59,7 @@ _TRUTHS_OF_PARTS = {
     "isfinite": lambda node, number, x: node("Not", node("Or", node("IsNaN", x[0]), node("IsInf", x[0]))),
 }
 _DIVISIONS = ("mod", "fmod", "floor_divide")
-_BITS = ("&", "|", "^", "~")  # from opset 18 on
+_BITS = {"&": "And", "|": "Or", "^": "Xor", "~": "Not"}  # of truths; those of integers are there from opset 18 on
 
 
 def _heads(tree: Tree) -> set[str]:
@@ -144,8 +144,10 @@ class _Formula:
             names = [name for name, _ in operands]
         else:
             names = [self._plain(operand) for operand in operands]
-        if head in _BITS and (self.call.builder.opset < 18 or self.kind == bool):
-            raise self.call.refused("of bits before opset 18, or of truths,")
+        if head in _BITS and self.kind == bool:
+            return self.node(_BITS[head], *names), True
+        if head in _BITS and self.call.builder.opset < 18:
+            raise self.call.refused("of bits before opset 18")
         if head in _TRUTHS:
             return self.node(_TRUTHS[head], *names), True
         if head in _TRUTHS_OF_PARTS:

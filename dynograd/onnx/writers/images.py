@@ -46,23 +46,46 @@ def transposed_convolution(call: Call) -> str:
 @writer("max_pool", "max_pool_values")
 def max_pool(call: Call) -> list[str]:
     sizes, strides, padding, dilation, ceil = call.static("window")[:5]
-    if call.rank() != len(sizes) + 2:
-        raise call.refused("without a batch")
-    options = dict(kernel_shape=sizes, strides=strides, pads=_sides(padding), dilations=dilation, ceil_mode=int(ceil))
-    if call.count == 1:
-        return [str(call.node("MaxPool", [call.input("input")], **options))]
-    values, places = call.node("MaxPool", [call.input("input")], 2, **options)
-    area = numpy.prod([call.fixed(axis - len(sizes)) for axis in range(len(sizes))])
-    return [values, str(call.node("Mod", [places, call.constant(area, numpy.int64)]))]
+    return _largest(call, sizes, strides=strides, pads=_sides(padding), dilations=dilation, ceil_mode=int(ceil))
+
+
+def _largest(call: Call, sizes: tuple[int, ...], **options: Any) -> list[str]:
+    """The largest of each window, and its place in its image: ONNX counts that through all images."""
+    name, rank = call.input("input"), len(sizes)
+    alone = call.rank() == rank + 1
+    name = call.unsqueeze(name, 0) if alone else name
+    names = call.node("MaxPool", [name], call.count, kernel_shape=sizes, **options)
+    names = [names] if call.count == 1 else names
+    if call.count == 2:
+        area = 1
+        for axis in range(rank):
+            area *= call.fixed(axis - rank)
+        names[1] = call.node("Mod", [names[1], call.constant(area, numpy.int64)])
+    return [call.squeeze(name, 0) for name in names] if alone else names
+
+
+@writer("adaptive_max_pool")
+def adaptive_max_pool(call: Call) -> list[str]:
+    sizes = call.static("sizes")
+    lengths = [call.fixed(axis - len(sizes)) for axis in range(len(sizes))]
+    if any([length % size for length, size in zip(lengths, sizes)]):
+        raise call.refused(f"with windows of different sizes ({lengths} into {list(sizes)})")
+    windows = tuple([length // size for length, size in zip(lengths, sizes)])
+    return _largest(call, windows, strides=windows)
 
 
 @writer("avg_pool")
 def avg_pool(call: Call) -> str:
-    sizes, strides, padding, ceil, counts_padding, *more = call.static("window")
-    if call.rank() != len(sizes) + 2 or (more and more[0] is not None):
-        raise call.refused("without a batch, or with divisor_override,")
+    sizes, strides, padding, ceil, counts_padding, divisor = call.static("window")
+    rank = call.rank()
+    name = call.input("input")
+    name = call.unsqueeze(name, 0) if rank == len(sizes) + 1 else name
+    counts = int(bool(counts_padding) or divisor is not None)
     options = dict(kernel_shape=sizes, strides=strides or sizes, pads=_sides(padding), ceil_mode=int(ceil))
-    return str(call.node("AveragePool", [call.input("input")], count_include_pad=int(counts_padding), **options))
+    name = call.node("AveragePool", [name], count_include_pad=counts, **options)
+    if divisor is not None:
+        name = call.node("Mul", [name, call.number(numpy.prod(sizes) / divisor)])
+    return call.squeeze(name, 0) if rank == len(sizes) + 1 else name
 
 
 @writer("adaptive_avg_pool")

@@ -58,23 +58,38 @@ def cross(call: Call) -> str:
 
 @writer("scaled_dot_product_attention")
 def attention(call: Call) -> list[str]:
+    """softmax(query @ key.T * scale + mask) @ value; a query that may look at nothing gives 0."""
     if call.static("p"):
         raise call.refused("with dropout")
-    query, key, value = [call.input(name) for name in ("query", "key", "value")]
+    query, key, value = call.input("query"), _shared_heads(call, "key"), _shared_heads(call, "value")
     rank = call.rank("key")
-    scale = call.static("scale")
-    if scale is None:
-        scale = 1 / math.sqrt(call.fixed(-1, "query"))
     turned = call.transpose(key, [*range(rank - 2), rank - 1, rank - 2])
-    scores = call.node("MatMul", [call.node("Mul", [query, call.number(scale)]), turned])
-    lowest = call.number(-math.inf)
+    scores = call.node("MatMul", [call.node("Mul", [query, call.number(call.static("scale"))]), turned])
+    lowest, allowed = call.number(-math.inf), ""
     if call.has("mask"):
-        mask = call.input("mask")
-        is_truth = call.dtype_of("mask") == bool
-        scores = call.node("Where", [mask, scores, lowest]) if is_truth else call.node("Add", [scores, mask])
+        allowed = mask = call.input("mask")
+        if call.dtype_of("mask") == bool:
+            scores = call.node("Where", [mask, scores, lowest])
+        else:
+            scores = call.node("Add", [scores, mask])
+            allowed = call.node("Greater", [mask, lowest])
     if call.static("causal"):
-        shapes = [(rows, columns) for rows, columns in zip(call.dims(-2, "query"), call.dims(-2, "key"))]
+        shapes = list(zip(call.dims(-2, "query"), call.dims(-2, "key")))
         ones = call.node("Expand", [call.constant(1, numpy.float32), call.builder.numbers(shapes)])
         scores = call.node("Where", [call.cast(call.node("Trilu", [ones], upper=0), bool), scores, lowest])
     weights = call.node("Softmax", [scores], axis=-1)
+    if allowed:
+        sees = call.reduce("ReduceMax", call.cast(allowed, numpy.int32), [call.rank("mask") - 1], True)
+        weights = call.node("Where", [call.cast(sees, bool), weights, call.number(0)])
     return [str(call.node("MatMul", [weights, value]))] * call.count
+
+
+def _shared_heads(call: Call, name: str) -> str:
+    """Keys or values with each head repeated for the group of query heads that shares it."""
+    own, rank = call.input(name), call.rank(name)
+    if rank < 3 or call.fixed(-3, name) == call.fixed(-3, "query"):
+        return own
+    times = call.fixed(-3, "query") // call.fixed(-3, name)
+    wide = [[*shape[:-2], times, *shape[-2:]] for shape in call.shapes(name)]
+    shapes = [[*shape[:-3], shape[-3] * times, *shape[-2:]] for shape in call.shapes(name)]
+    return call.reshape(call.node("Expand", [call.unsqueeze(own, rank - 2), call.builder.numbers(wide)]), shapes)

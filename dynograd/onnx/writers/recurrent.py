@@ -26,6 +26,26 @@ def rnn_layer(call: Call) -> list[str]:
     return _recurrent(call, "RNN", (0,), activations=[{"tanh": "Tanh", "relu": "Relu"}[call.static("nonlinearity")]])
 
 
+@writer("lstm_step")
+def lstm_step(call: Call) -> list[str]:
+    """h' = o * tanh(c') and c' = f * c + i * g."""
+    gates = call.node("Split", [call.input("input"), call.ints(*[call.fixed(-1, "cell")] * 4)], 4, axis=-1)
+    i, f, o = [call.node("Sigmoid", [gates[number]]) for number in (0, 1, 3)]
+    entering = call.node("Mul", [i, call.node("Tanh", [gates[2]])])
+    cell = call.node("Add", [call.node("Mul", [f, call.input("cell")]), entering])
+    return [call.node("Mul", [o, call.node("Tanh", [cell])]), cell]
+
+
+@writer("gru_step")
+def gru_step(call: Call) -> str:
+    """h' = n + z * (h - n) with n = tanh(x_n + r * h_n)."""
+    sizes = call.ints(*[call.fixed(-1, "hidden")] * 3)
+    x, h = [call.node("Split", [call.input(name), sizes], 3, axis=-1) for name in ("input", "other")]
+    r, z = [call.node("Sigmoid", [call.node("Add", [x[number], h[number]])]) for number in (0, 1)]
+    new = call.node("Tanh", [call.node("Add", [x[2], call.node("Mul", [r, h[2]])])])
+    return str(call.node("Add", [new, call.node("Mul", [z, call.node("Sub", [call.input("hidden"), new])])]))
+
+
 def _recurrent(call: Call, kind: str, order: tuple[int, ...], **options: Any) -> list[str]:
     """The layer in one direction: (T, B, I) to (T, B, H), and its last states."""
     if call.static("ragged") or call.rank() != 3:
