@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     show.add_argument("file", type=Path)
     file = parser.parse_args(arguments).file
     onnx = onnx_package("onnx", "python -m dynograd.onnx")
-    from google.protobuf.message import DecodeError  # noqa: PLC0415
+    from google.protobuf.message import DecodeError
 
     try:
         model = onnx.load_model(str(file), load_external_data=False)

@@ -40,7 +40,9 @@ class Axes:
         samples = [first]
         for which in (0, 1):
             pairs = zip(first.items(), (_TIMES if multiples else _STEPS) * len(first))
-            samples.append({name: size * pair[which] if multiples else size + pair[which] for (name, size), pair in pairs})
+            samples.append(
+                {name: size * pair[which] if multiples else size + pair[which] for (name, size), pair in pairs}
+            )
         return samples
 
     def formulas(self, samples: Sequence[dict[str, int]]) -> Sizes | None:
@@ -73,12 +75,16 @@ def axes_of(
         if key in outputs or (not outputs and re.fullmatch(r"output(_\d+)?", key)):
             continue  # their axes follow from the inputs'
         if key not in names:
-            raise OnnxError(f"onnx.export: dynamic axes of {key!r}, but the inputs are {', '.join(names)}. Use one of these names.")
+            raise OnnxError(
+                f"onnx.export: dynamic axes of {key!r}, but the inputs are {', '.join(names)}. Use one of these names."
+            )
         number = list(names).index(key)
         for axis, name in _named(key, given, bool(dynamic_shapes)):
             rank = tensors[number].ndim
             if not -rank <= axis < rank:
-                raise OnnxError(f"onnx.export: {key} has {rank} dims (shape {tuple(tensors[number].shape)}), and no axis {axis}. Count from 0.")
+                raise OnnxError(
+                    f"onnx.export: {key} has {rank} dims (shape {tuple(tensors[number].shape)}), and no axis {axis}. Count from 0."
+                )
             axis %= rank
             size = tensors[number].shape[axis]
             known = axes.sizes.setdefault(name, size)

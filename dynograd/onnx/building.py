@@ -19,7 +19,7 @@ __all__ = ["Builder", "onnx_type"]
 
 def onnx_type(dtype: Any) -> int:
     """The number of ONNX for a dtype of NumPy."""
-    from onnx import helper  # noqa: PLC0415
+    from onnx import helper
 
     return int(helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)))
 
@@ -82,7 +82,9 @@ class Builder:
         draws = any([value is DRAWN for value in node.arguments.values()])
         if draws and node.arguments.get("p") != 0:
             raise refusal(
-                f"{node.name} draws random numbers", node.line, "Call model.eval() before, or draw outside and give the numbers as an input."
+                f"{node.name} draws random numbers",
+                node.line,
+                "Call model.eval() before, or draw outside and give the numbers as an input.",
             )
         if not self.within:
             self.module = self._module_of(node)
@@ -110,7 +112,7 @@ class Builder:
     def _outside(self, value: Value) -> str:
         if value.tensor is not None:
             return self._weight(value.tensor)
-        examples = [other.example for other in self.others[value]]
+        examples = [other.example for other in self.others[value] if other.example is not None]
         return self.array([example.detach().cpu().array for example in examples], "a tensor that the program makes")
 
     def _weight(self, tensor: Any) -> str:
@@ -126,7 +128,7 @@ class Builder:
 
     def node(self, kind: str, inputs: Sequence[str], outputs: int = 1, **attributes: Any) -> Any:
         """Adds a node. Its output's name, or a list of those of several."""
-        from onnx import helper  # noqa: PLC0415
+        from onnx import helper
 
         names = [self.fresh(f"{self.module}{'/' * bool(self.module)}{kind}") for _ in range(outputs)]
         node = helper.make_node(kind, list(inputs), names, name=f"node_{names[0]}", doc_string=self.line, **attributes)

@@ -124,14 +124,21 @@ def export(
 def _check_options(options: dict[str, Any]) -> None:
     for name, value in options.items():
         if name in _UNKNOWN and value != _UNKNOWN[name]:
-            raise OnnxError(f"onnx.export: {name} is not here: ops have the forms of docs/support.md. Leave {name} out.")
+            raise OnnxError(
+                f"onnx.export: {name} is not here: ops have the forms of docs/support.md. Leave {name} out."
+            )
         if name not in {**_IDLE, **_UNKNOWN, "training": None, "operator_export_type": None}:
             raise TypeError(f"export() got an unexpected keyword argument {name!r}")
 
 
 def _can_differ(model: Module) -> bool:
     """Whether training mode changes what a module computes."""
-    return any([hasattr(module, "p") or hasattr(module, "running_mean") or getattr(module, "dropout", 0) for module in model.modules()])
+    return any(
+        [
+            hasattr(module, "p") or hasattr(module, "running_mean") or getattr(module, "dropout", 0)
+            for module in model.modules()
+        ]
+    )
 
 
 def _names(what: str, given: Sequence[str] | None, usual: list[str]) -> list[str]:
@@ -148,7 +155,9 @@ class _Program:
 
     def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self.model, self.args, self.kwargs = model, tuple(args), kwargs
-        self.name = type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
+        self.name = (
+            type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
+        )
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
         function = model.forward if isinstance(model, Module) else model
@@ -156,7 +165,9 @@ class _Program:
         for name, value in arguments.items():
             self._find(value, name)
         if not self.tensors:
-            raise OnnxError(f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,).")
+            raise OnnxError(
+                f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
+            )
         self.weights = names_within(model.__call__ if isinstance(model, Module) else model)  # type: ignore[operator]
 
     def _find(self, value: Any, name: str) -> None:
@@ -208,7 +219,9 @@ def _leaves(value: Any, name: str) -> Any:
         for part in value.values() if isinstance(value, dict) else value:
             yield from _leaves(part, name)
     elif value is not None:
-        raise OnnxError(f"onnx.export: {name} gives {type(value).__name__}, and ONNX has tensors alone. Return tensors, in lists, tuples or dicts.")
+        raise OnnxError(
+            f"onnx.export: {name} gives {type(value).__name__}, and ONNX has tensors alone. Return tensors, in lists, tuples or dicts."
+        )
 
 
 def _recorded(program: _Program, axes: Axes) -> tuple[list[Graph], list[dict[str, int]]]:
@@ -240,9 +253,15 @@ def _others(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:
 
 
 def _proto(
-    builder: Builder, program: _Program, names: list[str], outputs: list[str], axes: Axes, graphs: list[Graph], opset: int
+    builder: Builder,
+    program: _Program,
+    names: list[str],
+    outputs: list[str],
+    axes: Axes,
+    graphs: list[Graph],
+    opset: int,
 ) -> Any:
-    from onnx import helper, numpy_helper  # noqa: PLC0415
+    from onnx import helper, numpy_helper
 
     results = graphs[0].result
     usual = [f"output_{number}" for number in range(len(results))] if len(results) > 1 else ["output"]
@@ -252,13 +271,19 @@ def _proto(
     for number, (name, value) in enumerate(zip(outputs, results)):
         builder.nodes.append(helper.make_node("Identity", [builder.name(value)], [name], name=f"node_{name}"))
         shapes = [graph.result[number].shape for graph in graphs]
-        dims = [size if len(set(sizes)) == 1 else _dim(builder, axes, name, axis, sizes) for axis, (size, sizes) in enumerate(zip(shapes[0], zip(*shapes)))]
+        dims = [
+            size if len(set(sizes)) == 1 else _dim(builder, axes, name, axis, sizes)
+            for axis, (size, sizes) in enumerate(zip(shapes[0], zip(*shapes)))
+        ]
         infos.append(helper.make_tensor_value_info(name, onnx_type(value.dtype.numpy), dims))
     inputs = [
         helper.make_tensor_value_info(name, onnx_type(tensor.dtype.numpy), axes.shape(number, tensor))
         for number, (name, tensor) in enumerate(zip(names, program.tensors))
     ]
-    weights = [numpy_helper.from_array(numpy.ascontiguousarray(array).reshape(array.shape), name) for name, array in builder.initializers.items()]
+    weights = [
+        numpy_helper.from_array(numpy.ascontiguousarray(array).reshape(array.shape), name)
+        for name, array in builder.initializers.items()
+    ]
     graph = helper.make_graph(builder.nodes, program.name, inputs, infos, weights)
     return helper.make_model(
         graph,
@@ -276,5 +301,3 @@ def _dim(builder: Builder, axes: Axes, name: str, axis: int, sizes: tuple[int, .
         if list(sizes) == [sample[place] for sample in builder.sizes.samples]:
             return known
     return f"{name}_dim_{axis}"
-
-

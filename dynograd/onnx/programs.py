@@ -19,7 +19,7 @@ def onnx_package(name: str, user: str) -> Any:
     Raises:
         ImportError: it is not installed.
     """
-    import importlib  # noqa: PLC0415
+    import importlib
 
     try:
         return importlib.import_module(name)
@@ -66,14 +66,19 @@ class ONNXProgram:
         size = sum([len(tensor.raw_data) for tensor in graph.initializer])
         if keep_initializers_as_inputs or not include_initializers:
             graph.input.extend(
-                [onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims) for tensor in graph.initializer]
+                [
+                    onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+                    for tensor in graph.initializer
+                ]
             )
         if not include_initializers:
             del graph.initializer[:]
         apart = size > EXTERNAL_ABOVE if external_data is None else external_data
         if isinstance(destination, (str, os.PathLike)):
             path = Path(destination)
-            options = dict(save_as_external_data=True, location=f"{path.name}.data", size_threshold=1024) if apart else {}
+            options = (
+                dict(save_as_external_data=True, location=f"{path.name}.data", size_threshold=1024) if apart else {}
+            )
             if apart:
                 path.with_name(f"{path.name}.data").unlink(missing_ok=True)
             onnx.save_model(model, str(path), **options)
@@ -97,7 +102,7 @@ class ONNXProgram:
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """The model's outputs on onnxruntime, as tensors."""
-        from dynograd.onnx.verifying import run  # noqa: PLC0415
+        from dynograd.onnx.verifying import run
 
         return run(self.model_proto, inputs)
 
@@ -112,14 +117,19 @@ def listing(model: Any) -> str:
     graph = model.graph
     opsets = ", ".join([f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in model.opset_import])
     weights = sum([_count(tensor.dims) for tensor in graph.initializer])
-    kinds = ", ".join([f"{count} {kind}" for kind, count in Counter([node.op_type for node in graph.node]).most_common()])
+    kinds = ", ".join(
+        [f"{count} {kind}" for kind, count in Counter([node.op_type for node in graph.node]).most_common()]
+    )
     lines = [
         f"{graph.name}: opset {opsets}, IR {model.ir_version}, by {model.producer_name or 'unknown'} {model.producer_version}".rstrip(),
         f"{len(graph.node)} nodes ({kinds}), {weights:,} numbers in {len(graph.initializer)} weights",
     ]
     for title, values in (("inputs", graph.input), ("outputs", graph.output)):
         lines += [f"{title}:", *[f"  {value.name}: {_type(value.type)}" for value in values]]
-    lines += ["weights:", *[f"  {tensor.name}: {_dtype(tensor.data_type)}{_dims(tensor.dims)}" for tensor in graph.initializer]]
+    lines += [
+        "weights:",
+        *[f"  {tensor.name}: {_dtype(tensor.data_type)}{_dims(tensor.dims)}" for tensor in graph.initializer],
+    ]
     return "\n".join([*lines, "nodes:", *_nodes(graph)])
 
 
@@ -131,7 +141,7 @@ def _nodes(graph: Any) -> Iterator[str]:
 
 
 def _attributes(node: Any) -> str:
-    from onnx import helper  # noqa: PLC0415
+    from onnx import helper
 
     return "".join([f"; {helper.printable_attribute(attribute)}" for attribute in node.attribute])
 
@@ -142,7 +152,7 @@ def _type(kind: Any) -> str:
 
 
 def _dtype(number: int) -> str:
-    from onnx import TensorProto  # noqa: PLC0415
+    from onnx import TensorProto
 
     return TensorProto.DataType.Name(number).lower()
 

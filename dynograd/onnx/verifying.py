@@ -25,7 +25,9 @@ def _session(model: Any) -> Any:
     runtime = onnx_package("onnxruntime", "running a model")
     size = model.ByteSize()
     if size > EXTERNAL_ABOVE:
-        raise OnnxError(f"onnx: a model of {size:,} bytes is run from its file: program.save(path), onnxruntime.InferenceSession(path).")
+        raise OnnxError(
+            f"onnx: a model of {size:,} bytes is run from its file: program.save(path), onnxruntime.InferenceSession(path)."
+        )
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
@@ -66,7 +68,9 @@ def difference(model: Any, program: Callable[..., Any], samples: Sequence[Sequen
             with numpy.errstate(invalid="ignore"):
                 off = numpy.where(same, 0, numpy.abs(ours - theirs))
             finite = numpy.abs(ours[numpy.isfinite(ours)])
-            error = float(numpy.nan_to_num(off.max(), nan=numpy.inf)) / max(1.0, float(finite.max()) if finite.size else 1.0)
+            error = float(numpy.nan_to_num(off.max(), nan=numpy.inf)) / max(
+                1.0, float(finite.max()) if finite.size else 1.0
+            )
             largest = max(largest, error)
             if error > TOLERANCE:
                 raise OnnxError(

@@ -102,11 +102,26 @@ class Residual(nn.Module):
 
 
 def convnet():
-    return nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), Residual(8), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5))
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        Residual(8),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 5),
+    )
 
 
 def lenet():
-    convolutions = (nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2))
+    convolutions = (
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    )
     return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(400, 10))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.nn.layers.rnn import _ops
 from dynograd.onnx import OnnxError
 from dynograd.onnx.__main__ import main
 from dynograd.onnx.patterns import pattern_of
@@ -47,7 +48,9 @@ def test_names_of_inputs_and_outputs_are_those_asked_for_or_those_of_the_program
     graph = torch.onnx.export(both, (X, X)).model_proto.graph
     assert [value.name for value in graph.input] == ["left", "right"]
     assert [value.name for value in graph.output] == ["output_0", "output_1"]
-    graph = torch.onnx.export(both, (X,), kwargs={"right": X}, input_names=["a", "b"], output_names=["c", "d"]).model_proto.graph
+    graph = torch.onnx.export(
+        both, (X,), kwargs={"right": X}, input_names=["a", "b"], output_names=["c", "d"]
+    ).model_proto.graph
     assert [value.name for value in (*graph.input, *graph.output)] == ["a", "b", "c", "d"]
 
 
@@ -56,7 +59,12 @@ def test_each_opset_gives_the_same(opset):
     x = torch.randn(2, 3, 12, 12)
     program = torch.onnx.export(convnet().eval(), (x,), opset_version=opset, dynamic_axes={"input": [0]}, verify=True)
     assert program.model_proto.opset_import[0].version == opset
-    assert torch.onnx.export(LanguageModel().eval(), (tokens(2, 5),), opset_version=opset, dynamic_axes={"tokens": [0, 1]}).verify() < 1e-4
+    assert (
+        torch.onnx.export(
+            LanguageModel().eval(), (tokens(2, 5),), opset_version=opset, dynamic_axes={"tokens": [0, 1]}
+        ).verify()
+        < 1e-4
+    )
 
 
 DYNAMIC = [
@@ -75,12 +83,29 @@ def test_both_forms_of_dynamic_axes(options):
     assert [dim.dim_param or dim.dim_value for dim in graph.output[0].type.tensor_type.shape.dim] == ["batch", 2]
 
 
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
-def test_a_recurrent_layer_with_lengths_has_sequence_lens(name):
-    model = WithLengths(getattr(nn, name)(4, 6, batch_first=True)).eval()
-    x, lengths = torch.randn(3, 5, 4), torch.tensor([5, 2, 3])
-    with pytest.raises(OnnxError, match="lengths|reads values|packed"):
-        torch.onnx.export(model, (x, lengths))
+LAYERS = {"lstm_layer": (4, 2), "gru_layer": (3, 1), "rnn_layer": (1, 1)}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recurrent_layer_with_lengths_has_sequence_lens(name, reverse):
+    gates, states = LAYERS[name]
+    weights = [torch.randn(gates * 6, *size) for size in ((4,), (6,), (), ())]
+    layer = _ops[name]
+
+    def program(x, start, lengths):
+        return layer(x, *[start] * states, *weights, lengths, reverse=reverse)
+
+    program_of = torch.onnx.export(program, (torch.randn(5, 3, 4), torch.randn(3, 6), torch.tensor([5, 2, 3])))
+    assert program_of.verify() < 1e-4
+    node = next(node for node in program_of.model_proto.graph.node if node.op_type in ("LSTM", "GRU", "RNN"))
+    assert node.input[4]
+
+
+def test_packing_by_lengths_is_refused():
+    model = WithLengths(nn.LSTM(4, 6, batch_first=True)).eval()
+    with pytest.raises(OnnxError, match="reads values.*tolist"):
+        torch.onnx.export(model, (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])))
 
 
 def test_a_layer_is_one_node_and_attention_over_nothing_gives_zero():
@@ -118,7 +143,11 @@ REFUSED = {
     "reads a truth": (read, {}, "reads values.*__bool__.*test_export.py:.* in read.*dynograd.where"),
     "reads a number": (item, {}, "reads values.*item.*test_export.py"),
     "shape of values": (picked, {}, "depends on values.*test_export.py.*dynograd.where"),
-    "a loop over a dynamic axis": (looped, {"dynamic_axes": {"x": [0]}}, "how many ops looped calls depends on the sizes.*leave that axis out"),
+    "a loop over a dynamic axis": (
+        looped,
+        {"dynamic_axes": {"x": [0]}},
+        "how many ops looped calls depends on the sizes.*leave that axis out",
+    ),
     "draws": (drawn, {}, "draws random numbers.*eval"),
     "no form": (torch.linalg.eigvalsh, {"args": (torch.eye(3),)}, "linalg_eigh.*no form in ONNX.*docs/support.md"),
     "training": (nn.Sequential(nn.Linear(4, 2), nn.Dropout()), {}, "training mode.*model.eval"),
@@ -187,7 +216,13 @@ def test_show_lists_a_model(tmp_path, capsys):
     torch.onnx.export(linear(), X, path, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
     assert main(["show", str(path)]) == 0
     text = capsys.readouterr().out
-    for words in ("opset ai.onnx 21", "2 Gemm", "x: float[batch, 4]", "0.weight: float[8, 4]", "= Relu(0/Gemm_0)   # test_export.py:"):
+    for words in (
+        "opset ai.onnx 21",
+        "2 Gemm",
+        "x: float[batch, 4]",
+        "0.weight: float[8, 4]",
+        "= Relu(0/Gemm_0)   # test_export.py:",
+    ):
         assert words in text
     path.write_bytes(b"no model")
     assert main(["show", str(path)]) == 1
@@ -200,14 +235,20 @@ PATTERNS = {
     "range of numbers": lambda n: numpy.arange(n, dtype=numpy.float32),
     "band of truths": lambda n: numpy.tri(n, n, dtype=bool),
     "its opposite": lambda n: ~numpy.tri(n, n + 1, 1, dtype=bool),
-    "minus infinity above": lambda n: numpy.where(numpy.tri(n, n, dtype=bool), numpy.float32(0), numpy.float32(-numpy.inf)),
+    "minus infinity above": lambda n: numpy.where(
+        numpy.tri(n, n, dtype=bool), numpy.float32(0), numpy.float32(-numpy.inf)
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_tensors_that_a_program_makes_are_so_at_any_size(name):
     def program(x):
-        return torch.tensor(PATTERNS[name](x.shape[0])) | (x[:1, :1] > 9) if "tru" in name or "opp" in name else x.sum() * torch.tensor(PATTERNS[name](x.shape[0]))
+        return (
+            torch.tensor(PATTERNS[name](x.shape[0])) | (x[:1, :1] > 9)
+            if "tru" in name or "opp" in name
+            else x.sum() * torch.tensor(PATTERNS[name](x.shape[0]))
+        )
 
     assert torch.onnx.export(program, (torch.rand(3, 3),), dynamic_axes={"x": {0: "n", 1: "n"}}).verify() < 1e-4
 
@@ -215,7 +256,11 @@ def test_tensors_that_a_program_makes_are_so_at_any_size(name):
 def test_other_arrays_have_no_pattern():
     assert pattern_of([numpy.arange(n) ** 2 for n in (3, 5, 8)]) is None
     with pytest.raises(OnnxError, match="neither filled, nor a range"):
-        torch.onnx.export(lambda x: x + torch.tensor([float(n * n) for n in range(x.shape[0])]), (torch.rand(3),), dynamic_axes={"x": [0]})
+        torch.onnx.export(
+            lambda x: x + torch.tensor([float(n * n) for n in range(x.shape[0])]),
+            (torch.rand(3),),
+            dynamic_axes={"x": [0]},
+        )
 
 
 def test_without_the_extra_the_error_says_what_to_install():

@@ -21,4 +21,6 @@ def test_a_module_gives_the_same_on_onnxruntime_at_three_sizes(name):
     program = torch.onnx.export(make().eval(), args, input_names=names, dynamic_axes=dynamic)
     assert program.verify() < 1e-4
     shape = program.model_proto.graph.input[0].type.tensor_type.shape.dim
-    assert {axis: shape[axis].dim_param for number, axis in axes if number == 0} == {axis: symbol for (number, axis), symbol in axes.items() if number == 0}
+    assert {axis: shape[axis].dim_param for number, axis in axes if number == 0} == {
+        axis: symbol for (number, axis), symbol in axes.items() if number == 0
+    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-
 from dynograd.arrays import ndarray
 from dynograd.onnx.building import Builder
 from dynograd.onnx.refusals import OnnxError, refusal
@@ -183,5 +182,3 @@ class Call:
             self.builder.line,
             "Write that step of ops with a form (docs/support.md, column onnx), or export the part of the model before it.",
         )
-
-

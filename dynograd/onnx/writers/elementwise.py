@@ -87,9 +87,7 @@ def write_elementwise(call: Call, op: Op) -> str:
     assert tree is not None
     writing = _Formula(call, op)
     name, is_truth = writing.of(tree)
-    if is_truth != (call.dtype == bool):
-        name = call.cast(name, call.dtype)
-    elif not is_truth and writing.kind != call.dtype:
+    if is_truth != (call.dtype == bool) or (not is_truth and writing.kind != call.dtype):
         name = call.cast(name, call.dtype)
     return name
 
@@ -144,7 +142,7 @@ class _Formula:
             names = [name for name, _ in operands]
         else:
             names = [self._plain(operand) for operand in operands]
-        if head in _BITS and self.kind == bool:
+        if head in _BITS and self.kind.kind == "b":
             return self.node(_BITS[head], *names), True
         if head in _BITS and self.call.builder.opset < 18:
             raise self.call.refused("of bits before opset 18")
@@ -174,15 +172,15 @@ class _Formula:
 
     def _plain(self, operand: tuple[str, bool]) -> str:
         name, is_truth = operand
-        return self.call.cast(name, self.kind) if is_truth and self.kind != bool else name
+        return self.call.cast(name, self.kind) if is_truth and self.kind.kind != "b" else name
 
     def _operand(self, name: str) -> tuple[str, bool]:
         value = self.call.arguments[name]
         if isinstance(value, (Value, ndarray)):
             dtype = value.dtype.numpy if isinstance(value, Value) else value.dtype
             own = self.call.input(name)
-            if dtype == bool or dtype == self.kind:
-                return own, dtype == bool
+            if dtype.kind == "b" or dtype == self.kind:
+                return own, dtype.kind == "b"
             if self.op.promote == "logical":
                 return self.call.cast(own, bool), True
             return self.call.cast(own, self.kind), False

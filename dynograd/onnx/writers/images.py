@@ -20,7 +20,9 @@ def _sides(padding: Any) -> list[int]:
 @writer("convolution")
 def convolution(call: Call) -> str:
     names = [call.input(name) for name in ("input", "weight", "bias") if call.has(name)]
-    options = dict(strides=call.static("stride"), pads=_sides(call.static("padding")), dilations=call.static("dilation"))
+    options = dict(
+        strides=call.static("stride"), pads=_sides(call.static("padding")), dilations=call.static("dilation")
+    )
     return str(call.node("Conv", names, group=call.static("groups"), **options))
 
 
@@ -34,7 +36,9 @@ def transposed_convolution(call: Call) -> str:
         window = call.dims(axis - rank, "weight")
         excess = {
             size - ((own - 1) * strides[axis] - pads[axis] - pads[axis + rank] + dilations[axis] * (width - 1) + 1)
-            for size, own, width in zip([shape[axis - rank] for shape in call.result_shapes()], call.dims(axis - rank, "g"), window)
+            for size, own, width in zip(
+                [shape[axis - rank] for shape in call.result_shapes()], call.dims(axis - rank, "g"), window
+            )
         }
         if len(excess) > 1:
             raise call.refused("whose output_padding depends on the sizes")
@@ -146,14 +150,18 @@ def resample(call: Call) -> str:
     corners = call.static("align_corners")
     where = "asymmetric" if rule == "nearest" else "align_corners" if corners else "half_pixel"
     sizes = call.builder.numbers(call.result_shapes())
-    options = {"nearest_mode": "floor"} if rule == "nearest" else {}
-    return str(call.node("Resize", [call.input("input"), "", "", sizes], mode=rule, coordinate_transformation_mode=where, **options))
+    options: dict[str, Any] = {"nearest_mode": "floor"} if rule == "nearest" else {}
+    return str(
+        call.node(
+            "Resize", [call.input("input"), "", "", sizes], mode=rule, coordinate_transformation_mode=where, **options
+        )
+    )
 
 
 def _by_weights(call: Call, axis: int, rank: int) -> str:
     """A product with the matrix that the op is."""
-    from dynograd.ops.image.interpolations import resample as op  # noqa: PLC0415
-    from dynograd.tensor.tensor import Tensor  # noqa: PLC0415
+    from dynograd.ops.image.interpolations import resample as op
+    from dynograd.tensor.tensor import Tensor
 
     size = call.fixed(axis)
     arguments = [call.static(name) for name in ("count", "rule", "align_corners", "scale")]

@@ -75,7 +75,9 @@ def stack(call: Call) -> str:
 
 @writer("split_with_sizes")
 def split_with_sizes(call: Call) -> list[str]:
-    names = call.node("Split", [call.input("input"), call.builder.numbers(call.each("split_sizes"))], call.count, axis=call.axis())
+    names = call.node(
+        "Split", [call.input("input"), call.builder.numbers(call.each("split_sizes"))], call.count, axis=call.axis()
+    )
     return [names] if call.count == 1 else names
 
 
@@ -83,7 +85,9 @@ def split_with_sizes(call: Call) -> list[str]:
 def unbind(call: Call) -> list[str]:
     axis = call.axis()
     name = call.input("input")
-    return [str(call.node("Gather", [name, call.constant(number, numpy.int64)], axis=axis)) for number in range(call.count)]
+    return [
+        str(call.node("Gather", [name, call.constant(number, numpy.int64)], axis=axis)) for number in range(call.count)
+    ]
 
 
 @writer("flip")
@@ -192,9 +196,9 @@ def basic_index(call: Call) -> str:
             gone.append(axis)
         axis += 1
     if bounds:
-        axes, starts, stops, steps = zip(*bounds)
-        columns = [call.builder.numbers(list(zip(*column))) for column in (starts, stops)]
-        name = call.node("Slice", [name, *columns, call.ints(*axes), call.builder.numbers(list(zip(*steps)))])
+        axes, *columns = zip(*bounds)
+        starts, stops, steps = [call.builder.numbers(list(zip(*column))) for column in columns]
+        name = call.node("Slice", [name, starts, stops, call.ints(*axes), steps])
     return call.unsqueeze(call.squeeze(name, *gone), *new)
 
 

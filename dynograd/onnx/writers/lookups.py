@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy
 
 from dynograd.onnx.writers.calls import Call, writer
@@ -29,7 +31,7 @@ def scatter_add(call: Call) -> str:
     return _scattered(call, reduction="add")
 
 
-def _scattered(call: Call, **options: str) -> str:
+def _scattered(call: Call, **options: Any) -> str:
     if call.shapes("index") != call.shapes("src"):
         raise call.refused("of more values than indices")
     names = [call.input(name) for name in ("input", "index", "src")]

@@ -15,7 +15,12 @@ def layer_norm(call: Call) -> str:
     shape = [call.fixed(axis - rank) for axis in range(rank)]
     weight = call.input("weight") if call.has("weight") else call.number(numpy.ones(shape))
     bias = [call.input("bias")] if call.has("bias") else []
-    return _first_of(call, call.node("LayerNormalization", [call.input("input"), weight, *bias], axis=-rank, epsilon=float(call.static("eps"))))
+    return _first_of(
+        call,
+        call.node(
+            "LayerNormalization", [call.input("input"), weight, *bias], axis=-rank, epsilon=float(call.static("eps"))
+        ),
+    )
 
 
 @writer("rms_norm")
@@ -52,7 +57,9 @@ def batch_norm(call: Call) -> list[str]:
         for name, value in (("weight", 1), ("bias", 0))
     ]
     statistics = [call.input("running_mean"), call.input("running_var")]
-    name = call.node("BatchNormalization", [call.input("input"), *parts, *statistics], epsilon=float(call.static("eps")))
+    name = call.node(
+        "BatchNormalization", [call.input("input"), *parts, *statistics], epsilon=float(call.static("eps"))
+    )
     return [name, *statistics][: call.count]
 
 

@@ -68,7 +68,7 @@ def attention(call: Call) -> list[str]:
     lowest, allowed = call.number(-math.inf), ""
     if call.has("mask"):
         allowed = mask = call.input("mask")
-        if call.dtype_of("mask") == bool:
+        if call.dtype_of("mask").kind == "b":
             scores = call.node("Where", [mask, scores, lowest])
         else:
             scores = call.node("Add", [scores, mask])

@@ -13,12 +13,16 @@ __all__: list[str] = []
 
 @writer("lstm_layer")
 def lstm_layer(call: Call) -> list[str]:
-    return _recurrent(call, "LSTM", (0, 3, 1, 2))  # ours are input, forget, cell, output; ONNX has input, output, forget, cell
+    return _recurrent(
+        call, "LSTM", (0, 3, 1, 2)
+    )  # ours are input, forget, cell, output; ONNX has input, output, forget, cell
 
 
 @writer("gru_layer")
 def gru_layer(call: Call) -> list[str]:
-    return _recurrent(call, "GRU", (1, 0, 2), linear_before_reset=1)  # ours are reset, update, new; ONNX has update, reset, new
+    return _recurrent(
+        call, "GRU", (1, 0, 2), linear_before_reset=1
+    )  # ours are reset, update, new; ONNX has update, reset, new
 
 
 @writer("rnn_layer")
@@ -59,7 +63,12 @@ def _recurrent(call: Call, kind: str, order: tuple[int, ...], **options: Any) ->
     states = [call.unsqueeze(call.input(name), 0) for name in ("h_0", "c_0") if name in call.arguments]
     direction = "reverse" if call.static("reverse") else "forward"
     names = call.node(
-        kind, [call.input("input"), *weights, bias, lengths, *states], len(states) + 1, hidden_size=size, direction=direction, **options
+        kind,
+        [call.input("input"), *weights, bias, lengths, *states],
+        len(states) + 1,
+        hidden_size=size,
+        direction=direction,
+        **options,
     )
     outputs = [call.squeeze(names[0], 1), *[call.squeeze(name, 0) for name in names[1:]]]
     return outputs[: call.count]

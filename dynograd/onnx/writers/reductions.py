@@ -10,7 +10,14 @@ from dynograd.onnx.writers.calls import Call, writer
 
 __all__: list[str] = []
 
-_KINDS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "amax": "ReduceMax", "amin": "ReduceMin", "logsumexp": "ReduceLogSumExp"}
+_KINDS = {
+    "sum": "ReduceSum",
+    "mean": "ReduceMean",
+    "prod": "ReduceProd",
+    "amax": "ReduceMax",
+    "amin": "ReduceMin",
+    "logsumexp": "ReduceLogSumExp",
+}
 
 
 @writer(*_KINDS)

@@ -49,11 +49,10 @@ def _by_parts(call: Call, op: Op) -> list[str]:
     tensors = _values(call.arguments)
     for node in call.nodes:
         samples.append([Tensor.wrap(numpy.zeros(value.shape, value.dtype.numpy)) for value in _values(node.arguments)])
-    number = {sample: node for sample, node in enumerate(call.nodes)}
     shapes = [[value.shape for value in _values(node.arguments)] for node in call.nodes]
 
     def parts(*given: Tensor) -> Any:
-        node = number[shapes.index([tensor.shape for tensor in given])]
+        node = call.nodes[shapes.index([tensor.shape for tensor in given])]
         remaining = iter(given)
         assert op.decomposition is not None
         return op.decomposition(**{name: _replaced(value, remaining) for name, value in node.arguments.items()})
