@@ -196,9 +196,9 @@ def basic_index(call: Call) -> str:
             gone.append(axis)
         axis += 1
     if bounds:
-        axes, *columns = zip(*bounds)
-        starts, stops, steps = [call.builder.numbers(list(zip(*column))) for column in columns]
-        name = call.node("Slice", [name, starts, stops, call.ints(*axes), steps])
+        columns = list(zip(*bounds))
+        begin, end, by = [call.builder.numbers(list(zip(*column))) for column in columns[1:]]
+        name = call.node("Slice", [name, begin, end, call.ints(*columns[0]), by])
     return call.unsqueeze(call.squeeze(name, *gone), *new)
 
 
