@@ -57,7 +57,7 @@ class ONNXProgram:
             ValueError: external data for a file that has no path.
 
         >>> program = dynograd.onnx.export(dynograd.nn.Linear(2, 1), (dynograd.ones(1, 2),))
-        >>> program.save(os.path.join(folder, "linear.onnx"))
+        >>> program.save("linear.onnx")
         """
         onnx = onnx_package("onnx", "ONNXProgram.save")
         model = onnx.ModelProto()
