@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dynograd.onnx.programs import listing, onnx_package
+from dynograd.onnx.listing import listing
+from dynograd.onnx.packages import onnx_package
 
 __all__ = ["main"]
 

@@ -71,7 +71,7 @@ def axes_of(
     if isinstance(dynamic_shapes, (tuple, list)):
         dynamic_shapes = dict(zip(names, dynamic_shapes))
     axes = Axes({})
-    for key, given in (dynamic_axes or dynamic_shapes or {}).items():
+    for key, entry in (dynamic_axes or dynamic_shapes or {}).items():
         if key in outputs or (not outputs and re.fullmatch(r"output(_\d+)?", key)):
             continue  # their axes follow from the inputs'
         if key not in names:
@@ -79,7 +79,7 @@ def axes_of(
                 f"onnx.export: dynamic axes of {key!r}, but the inputs are {', '.join(names)}. Use one of these names."
             )
         number = list(names).index(key)
-        for axis, name in _named(key, given, bool(dynamic_shapes)):
+        for axis, name in _named(key, entry, bool(dynamic_shapes)):
             rank = tensors[number].ndim
             if not -rank <= axis < rank:
                 raise OnnxError(
@@ -96,15 +96,15 @@ def axes_of(
     return axes
 
 
-def _named(key: str, given: Any, is_shape: bool) -> list[tuple[int, str]]:
-    if given is None:
+def _named(key: str, entry: Any, is_shape: bool) -> list[tuple[int, str]]:
+    if entry is None:
         return []
-    if is_shape and isinstance(given, (tuple, list)):
-        given = {axis: dim for axis, dim in enumerate(given) if dim is not None}
-    if isinstance(given, dict):
-        pairs = [(axis, dim) for axis, dim in given.items() if dim is not None]
+    if is_shape and isinstance(entry, (tuple, list)):
+        entry = {axis: dim for axis, dim in enumerate(entry) if dim is not None}
+    if isinstance(entry, dict):
+        pairs = [(axis, dim) for axis, dim in entry.items() if dim is not None]
     else:
-        pairs = [(axis, None) for axis in given]
+        pairs = [(axis, None) for axis in entry]
     return [(axis, _name_of(dim) or f"{key}_dim_{axis}") for axis, dim in pairs]
 
 

@@ -126,8 +126,12 @@ class Builder:
 
     # --- nodes ------------------------------------------------------------------------------------------------------------------
 
-    def node(self, kind: str, inputs: Sequence[str], outputs: int = 1, **attributes: Any) -> Any:
-        """Adds a node. Its output's name, or a list of those of several."""
+    def node(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Adds a node of one output; gives its name."""
+        return self.nodes_of(kind, inputs, 1, **attributes)[0]
+
+    def nodes_of(self, kind: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
+        """Adds a node of several outputs; gives their names."""
         from onnx import helper
 
         names = [self.fresh(f"{self.module}{'/' * bool(self.module)}{kind}") for _ in range(outputs)]
@@ -137,7 +141,7 @@ class Builder:
             if self.module:
                 node.metadata_props.add(key="module", value=self.module)
         self.nodes.append(node)
-        return names if outputs > 1 else names[0]
+        return names
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         """The name of an initialiser with these numbers."""
@@ -154,7 +158,7 @@ class Builder:
 
     def cast(self, name: str, dtype: Any) -> str:
         """The tensor in another dtype."""
-        return str(self.node("Cast", [name], to=onnx_type(dtype)))
+        return self.node("Cast", [name], to=onnx_type(dtype))
 
     # --- numbers ----------------------------------------------------------------------------------------------------------------
 
@@ -203,7 +207,7 @@ class Builder:
         """As `number`, without dims."""
         if all([value == values[0] for value in values]):
             return self.constant(values[0], numpy.int64)
-        return str(self.node("Squeeze", [self.number(values)]))
+        return self.node("Squeeze", [self.number(values)])
 
     def array(self, samples: Sequence[ndarray], what: str) -> str:
         """A tensor that has these numbers at the recorded sizes: an initialiser, or what makes it at any size."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,17 +10,16 @@ import numpy
 from dynograd import version
 from dynograd.autograd.modes import no_grad
 from dynograd.nn.module import Module
-from dynograd.onnx.axes import Axes, axes_of, resized
+from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.building import Builder, onnx_type
-from dynograd.onnx.programs import ONNXProgram, onnx_package
+from dynograd.onnx.packages import ModelProto, onnx_package
+from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.records import graphs_at
 from dynograd.onnx.refusals import OnnxError
+from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference
 from dynograd.onnx.writers import write_call
 from dynograd.plans.reporting.graphs import Graph
-from dynograd.plans.reporting.naming import names_within
-from dynograd.ragged import RaggedTensor
-from dynograd.tensor.tensor import Tensor
 
 __all__ = ["export"]
 
@@ -93,7 +91,7 @@ def export(
         raise OnnxError(
             f"onnx.export: {type(model).__name__} is in training mode, in which it draws or normalises by the batch. Call model.eval() before."
         )
-    program = _Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {})
+    program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {})
     names = _names("input_names", input_names, program.names)
     outputs = list(output_names or [])
     axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
@@ -104,7 +102,7 @@ def export(
     builder.write(graphs, names)
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 
-    def check(model: Any) -> float:
+    def check(model: ModelProto) -> float:
         with no_grad():
             return difference(model, program, [program.at(axes, sample) for sample in _others(axes, samples)])
 
@@ -141,8 +139,8 @@ def _can_differ(model: Module) -> bool:
     )
 
 
-def _names(what: str, given: Sequence[str] | None, usual: list[str]) -> list[str]:
-    names = list(given) if given is not None else usual
+def _names(what: str, chosen: Sequence[str] | None, usual: list[str]) -> list[str]:
+    names = list(chosen) if chosen is not None else usual
     if len(names) != len(usual):
         raise OnnxError(f"onnx.export: expected {len(usual)} {what}, one for each tensor, got {len(names)}: {names}.")
     if len(set(names)) != len(names):
@@ -150,81 +148,7 @@ def _names(what: str, given: Sequence[str] | None, usual: list[str]) -> list[str
     return names
 
 
-class _Program:
-    """A function of the tensors among the arguments, which gives the tensors among the results as a list."""
-
-    def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        self.model, self.args, self.kwargs = model, tuple(args), kwargs
-        self.name = (
-            type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
-        )
-        self.tensors: list[Tensor] = []
-        self.names: list[str] = []
-        function = model.forward if isinstance(model, Module) else model
-        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
-        for name, value in arguments.items():
-            self._find(value, name)
-        if not self.tensors:
-            raise OnnxError(
-                f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
-            )
-        self.weights = names_within(model.__call__ if isinstance(model, Module) else model)  # type: ignore[operator]
-
-    def _find(self, value: Any, name: str) -> None:
-        if isinstance(value, RaggedTensor):
-            raise OnnxError(
-                f"onnx.export: {name} is ragged, which ONNX has no type for. Export a function of (values, offsets) or of padded rows and their "
-                f"lengths, and build what the model wants in it."
-            )
-        if isinstance(value, Tensor):
-            self.tensors.append(value)
-            self.names.append(name)
-        elif isinstance(value, (list, tuple)):
-            for number, part in enumerate(value):
-                self._find(part, f"{name}_{number}")
-        elif isinstance(value, dict):
-            for key, part in value.items():
-                self._find(part, f"{name}_{key}")
-
-    def at(self, axes: Axes, sample: dict[str, int]) -> list[Tensor]:
-        """Its tensors at other sizes."""
-        return [resized(tensor, number, axes, sample) for number, tensor in enumerate(self.tensors)]
-
-    def __call__(self, *tensors: Tensor) -> list[Tensor]:
-        """A result that is an argument or a weight is copied, so that it is an op's."""
-        remaining = iter(tensors)
-        args = [_with(value, remaining) for value in self.args]
-        kwargs = {name: _with(value, remaining) for name, value in self.kwargs.items()}
-        results = list(_leaves(self.model(*args, **kwargs), self.name))
-        known = {id(tensor) for tensor in tensors} | set(self.weights)
-        return [result.clone() if id(result) in known else result for result in results]
-
-
-def _with(value: Any, tensors: Any) -> Any:
-    """The value with the next tensors in the places of its own."""
-    if isinstance(value, Tensor):
-        return next(tensors)
-    if isinstance(value, dict):
-        return {key: _with(part, tensors) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        make = getattr(value, "_make", type(value))
-        return make([_with(part, tensors) for part in value])
-    return value
-
-
-def _leaves(value: Any, name: str) -> Any:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(part, name)
-    elif value is not None:
-        raise OnnxError(
-            f"onnx.export: {name} gives {type(value).__name__}, and ONNX has tensors alone. Return tensors, in lists, tuples or dicts."
-        )
-
-
-def _recorded(program: _Program, axes: Axes) -> tuple[list[Graph], list[dict[str, int]]]:
+def _recorded(program: Program, axes: Axes) -> tuple[list[Graph], list[dict[str, int]]]:
     """The graphs, and the sizes of their dynamic axes: close ones first, then multiples, for programs that divide sizes."""
     samples = axes.samples(False)
     try:
@@ -240,7 +164,7 @@ def _recorded(program: _Program, axes: Axes) -> tuple[list[Graph], list[dict[str
         raise
 
 
-def _graphs(program: _Program, axes: Axes, samples: list[dict[str, int]]) -> list[Graph]:
+def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Graph]:
     return graphs_at(program, [program.at(axes, sample) for sample in samples], program.name)
 
 
@@ -254,13 +178,13 @@ def _others(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:
 
 def _proto(
     builder: Builder,
-    program: _Program,
+    program: Program,
     names: list[str],
     outputs: list[str],
     axes: Axes,
     graphs: list[Graph],
     opset: int,
-) -> Any:
+) -> ModelProto:
     from onnx import helper, numpy_helper
 
     results = graphs[0].result

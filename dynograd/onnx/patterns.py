@@ -28,7 +28,7 @@ class _Filled(Pattern):
     shapes: list[tuple[int, ...]]
 
     def write(self, builder: Any) -> str:
-        return str(builder.node("Expand", [builder.constant(self.value), builder.numbers(self.shapes)]))
+        return builder.node("Expand", [builder.constant(self.value), builder.numbers(self.shapes)])
 
 
 @dataclass
@@ -48,7 +48,7 @@ class _Range(Pattern):
             name = builder.node("Mul", [name, builder.constant(self.step, self.dtype)])
         if self.start != 0:
             name = builder.node("Add", [name, builder.constant(self.start, self.dtype)])
-        return str(name)
+        return name
 
 
 @dataclass
@@ -62,14 +62,14 @@ class _Band(Pattern):
 
     def write(self, builder: Any) -> str:
         rows, columns = [[shape[axis] for shape in self.shapes] for axis in (0, 1)]
-        zero, one = builder.constant(0, numpy.int64), builder.constant(1, numpy.int64)
-        row = builder.node("Unsqueeze", [builder.node("Range", [zero, builder.scalar(rows), one]), builder.ints(1)])
-        column = builder.node("Range", [zero, builder.scalar(columns), one])
+        zero, step = builder.constant(0, numpy.int64), builder.constant(1, numpy.int64)
+        row = builder.node("Unsqueeze", [builder.node("Range", [zero, builder.scalar(rows), step]), builder.ints(1)])
+        column = builder.node("Range", [zero, builder.scalar(columns), step])
         last = builder.node("Add", [row, builder.number(self.diagonals)])
         truth = builder.node("LessOrEqual", [column, last])
         if self.inside.dtype == bool:
             return str(truth if self.inside else builder.node("Not", [truth]))
-        return str(builder.node("Where", [truth, builder.constant(self.inside), builder.constant(self.outside)]))
+        return builder.node("Where", [truth, builder.constant(self.inside), builder.constant(self.outside)])
 
 
 def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["EXTERNAL_ABOVE", "ONNXProgram", "listing", "onnx_package"]
+from dynograd.onnx.listing import listing
+from dynograd.onnx.packages import EXTERNAL_ABOVE, ModelProto, onnx_package
+from dynograd.onnx.verifying import run
 
-EXTERNAL_ABOVE = 1 << 30  # bytes of weights; a protobuf holds 2 GiB at most
-
-
-def onnx_package(name: str, user: str) -> Any:
-    """A package of the extra `onnx`.
-
-    Raises:
-        ImportError: it is not installed.
-    """
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(f"{user} needs {name}, which is not installed: pip install 'dynograd[onnx]'.") from error
+__all__ = ["ONNXProgram"]
 
 
 class ONNXProgram:
@@ -35,7 +22,7 @@ class ONNXProgram:
         check: compares onnxruntime with the program; see `verify`.
     """
 
-    def __init__(self, model: Any, check: Callable[[Any], float]) -> None:
+    def __init__(self, model: ModelProto, check: Callable[[ModelProto], float]) -> None:
         self.model_proto, self._check = model, check
 
     def save(
@@ -102,67 +89,9 @@ class ONNXProgram:
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """The model's outputs on onnxruntime, as tensors."""
-        from dynograd.onnx.verifying import run
-
         return run(self.model_proto, inputs)
 
     def __str__(self) -> str:
         return listing(self.model_proto)
 
     __repr__ = __str__
-
-
-def listing(model: Any) -> str:
-    """What is in a model: its inputs, outputs, weights and nodes, a line each."""
-    graph = model.graph
-    opsets = ", ".join([f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in model.opset_import])
-    weights = sum([_count(tensor.dims) for tensor in graph.initializer])
-    kinds = ", ".join(
-        [f"{count} {kind}" for kind, count in Counter([node.op_type for node in graph.node]).most_common()]
-    )
-    lines = [
-        f"{graph.name}: opset {opsets}, IR {model.ir_version}, by {model.producer_name or 'unknown'} {model.producer_version}".rstrip(),
-        f"{len(graph.node)} nodes ({kinds}), {weights:,} numbers in {len(graph.initializer)} weights",
-    ]
-    for title, values in (("inputs", graph.input), ("outputs", graph.output)):
-        lines += [f"{title}:", *[f"  {value.name}: {_type(value.type)}" for value in values]]
-    lines += [
-        "weights:",
-        *[f"  {tensor.name}: {_dtype(tensor.data_type)}{_dims(tensor.dims)}" for tensor in graph.initializer],
-    ]
-    return "\n".join([*lines, "nodes:", *_nodes(graph)])
-
-
-def _nodes(graph: Any) -> Iterator[str]:
-    for node in graph.node:
-        call = f"{node.op_type}({', '.join(node.input)}{_attributes(node)})"
-        line = node.doc_string.rpartition(" in ")[0] or node.doc_string
-        yield f"  {', '.join(node.output)} = {call}" + f"   # {os.path.basename(line)}" * bool(line)
-
-
-def _attributes(node: Any) -> str:
-    from onnx import helper
-
-    return "".join([f"; {helper.printable_attribute(attribute)}" for attribute in node.attribute])
-
-
-def _type(kind: Any) -> str:
-    tensor = kind.tensor_type
-    return f"{_dtype(tensor.elem_type)}{_dims([dim.dim_param or dim.dim_value for dim in tensor.shape.dim])}"
-
-
-def _dtype(number: int) -> str:
-    from onnx import TensorProto
-
-    return TensorProto.DataType.Name(number).lower()
-
-
-def _dims(dims: Any) -> str:
-    return f"[{', '.join(map(str, dims))}]"
-
-
-def _count(dims: Any) -> int:
-    count = 1
-    for dim in dims:
-        count *= dim
-    return count

@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy
 
-from dynograd.onnx.programs import EXTERNAL_ABOVE, onnx_package
+from dynograd.onnx.packages import EXTERNAL_ABOVE, ModelProto, onnx_package
 from dynograd.onnx.refusals import OnnxError
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["TOLERANCE", "difference", "run"]
 
 TOLERANCE = 1e-4
+Session = Any  # onnxruntime.InferenceSession
 
 
-def run(model: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
+def run(model: ModelProto, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The model's outputs for tensors in the order of its inputs."""
     return _run(_session(model), tensors)
 
 
-def _session(model: Any) -> Any:
+def _session(model: ModelProto) -> Session:
     runtime = onnx_package("onnxruntime", "running a model")
     size = model.ByteSize()
     if size > EXTERNAL_ABOVE:
@@ -34,7 +35,7 @@ def _session(model: Any) -> Any:
     return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _run(session: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
+def _run(session: Session, tensors: Sequence[Tensor]) -> list[Tensor]:
     names = [value.name for value in session.get_inputs()]
     if len(names) != len(tensors):
         raise OnnxError(f"onnx: the model has {len(names)} inputs ({', '.join(names)}), got {len(tensors)} tensors.")
@@ -42,7 +43,7 @@ def _run(session: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [Tensor.wrap(numpy.asarray(result)) for result in results]
 
 
-def difference(model: Any, program: Callable[..., Any], samples: Sequence[Sequence[Tensor]]) -> float:
+def difference(model: ModelProto, program: Callable[..., Any], samples: Sequence[Sequence[Tensor]]) -> float:
     """The largest difference between the model and the program at these inputs.
 
     Raises:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.onnx.building import Builder
@@ -13,16 +16,17 @@ from dynograd.plans.reporting.graphs import Node, Value
 
 __all__ = ["WRITERS", "Call", "writer"]
 
-WRITERS: dict[str, Callable[[Call], Any]] = {}
+Writer = Callable[..., "str | list[str]"]
+WRITERS: dict[str, Writer] = {}
 
 
-def writer(*names: str) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
-    """Registers what writes ops as ONNX nodes: from a `Call` to the name of the result, or a list of names."""
+def writer(*names: str, **options: Any) -> Callable[[Writer], Writer]:
+    """Registers what writes ops as ONNX nodes: from a `Call` (and these options) to the name of the result, or a list of names."""
 
-    def register(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
+    def register(function: Writer) -> Writer:
         for name in names:
             assert name in registry, f"onnx writer: there is no op {name!r} in the table of ops"
-            WRITERS[name] = function
+            WRITERS[name] = functools.partial(function, **options) if options else function
         return function
 
     return register
@@ -39,7 +43,12 @@ class Call:
     def __init__(self, builder: Builder, nodes: Sequence[Node]) -> None:
         self.builder, self.nodes = builder, nodes
         self.op_name, self.arguments = nodes[0].name, nodes[0].arguments
-        self.node, self.constant, self.ints = builder.node, builder.constant, builder.ints
+        self.node, self.nodes_of, self.constant, self.ints = (
+            builder.node,
+            builder.nodes_of,
+            builder.constant,
+            builder.ints,
+        )
 
     # --- arguments --------------------------------------------------------------------------------------------------------------
 
@@ -125,11 +134,11 @@ class Call:
         return len(self.nodes[0].results)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> numpy.dtype[Any]:
         """NumPy's dtype of the first result."""
         return self.nodes[0].results[0].dtype.numpy
 
-    def dtype_of(self, name: str) -> Any:
+    def dtype_of(self, name: str) -> numpy.dtype[Any]:
         """NumPy's dtype of an argument."""
         return self.value(name).dtype.numpy
 
@@ -155,25 +164,25 @@ class Call:
             shape = self.ints(*[-1 if axis in varying else size for axis, size in enumerate(shapes[0])])
         else:
             shape = self.builder.numbers(shapes)
-        return str(self.node("Reshape", [name, shape]))
+        return self.node("Reshape", [name, shape])
 
     def unsqueeze(self, name: str, *axes: int) -> str:
         """Dims of size 1 more."""
-        return str(self.node("Unsqueeze", [name, self.ints(*axes)])) if axes else name
+        return self.node("Unsqueeze", [name, self.ints(*axes)]) if axes else name
 
     def squeeze(self, name: str, *axes: int) -> str:
         """Without these dims of size 1."""
-        return str(self.node("Squeeze", [name, self.ints(*axes)])) if axes else name
+        return self.node("Squeeze", [name, self.ints(*axes)]) if axes else name
 
     def transpose(self, name: str, order: Sequence[int]) -> str:
         """The dims in another order."""
-        return str(self.node("Transpose", [name], perm=list(order)))
+        return self.node("Transpose", [name], perm=list(order))
 
     def reduce(self, kind: str, name: str, axes: Sequence[int], keepdim: bool) -> str:
         """A reduction; before opset 18 the axes of most are an attribute."""
         if self.builder.opset < 18 and kind != "ReduceSum":
-            return str(self.node(kind, [name], axes=list(axes), keepdims=int(keepdim)))
-        return str(self.node(kind, [name, self.ints(*axes)], keepdims=int(keepdim)))
+            return self.node(kind, [name], axes=list(axes), keepdims=int(keepdim))
+        return self.node(kind, [name, self.ints(*axes)], keepdims=int(keepdim))
 
     def refused(self, why: str) -> OnnxError:
         """The error of a call that ONNX has no words for."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.interpreter import fusion
-from dynograd.kernels.formula import formulas
+from dynograd.kernels.formula import formulas_onnx
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.onnx.writers.calls import Call
 from dynograd.ops.op import Op
@@ -18,65 +17,17 @@ from dynograd.plans.reporting.graphs import Value
 
 __all__ = ["is_writable", "write_elementwise"]
 
-_SAME = {
-    "+": "Add", "-": "Sub", "*": "Mul", "neg": "Neg", "select": "Where", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin",
-    "cos": "Cos", "tan": "Tan", "tanh": "Tanh", "sigmoid": "Sigmoid", "erf": "Erf", "abs": "Abs", "floor": "Floor", "ceil": "Ceil",
-    "round": "Round", "max": "Max", "min": "Min", "sign": "Sign", "sinh": "Sinh", "cosh": "Cosh", "asin": "Asin", "acos": "Acos",
-    "atan": "Atan", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "log1pexp": "Softplus", "/": "Div", "**": "Pow",
-    "&": "BitwiseAnd", "|": "BitwiseOr", "^": "BitwiseXor", "~": "BitwiseNot",
-}  # fmt: skip
-_TRUTHS = {
-    "<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual", "==": "Equal", "&&": "And", "||": "Or", "!": "Not",
-    "isnan": "IsNaN", "isinf": "IsInf",
-}  # fmt: skip
 _OF_TRUTHS = ("&&", "||", "!")
-# Written by the same formulas as in `formulas`, of the functions above.
-_PARTS: dict[str, Callable[[Callable[..., str], Callable[[float], str], list[str]], str]] = {
-    "log1p": lambda node, number, x: node("Log", node("Add", x[0], number(1))),
-    "expm1": lambda node, number, x: node("Sub", node("Exp", x[0]), number(1)),
-    "exp2": lambda node, number, x: node("Pow", number(2), x[0]),
-    "log2": lambda node, number, x: node("Div", node("Log", x[0]), number(math.log(2))),
-    "log10": lambda node, number, x: node("Div", node("Log", x[0]), number(math.log(10))),
-    "trunc": lambda node, number, x: node("Mul", node("Sign", x[0]), node("Floor", node("Abs", x[0]))),
-    "erfc": lambda node, number, x: node("Sub", number(1), node("Erf", x[0])),
-    "hypot": lambda node, number, x: node("Sqrt", node("Add", node("Mul", x[0], x[0]), node("Mul", x[1], x[1]))),
-    "normal_cdf": lambda node, number, x: node(
-        "Mul", number(0.5), node("Add", number(1), node("Erf", node("Mul", x[0], number(math.sqrt(0.5)))))
-    ),
-    "normal_pdf": lambda node, number, x: node(
-        "Mul", number(1 / math.sqrt(2 * math.pi)), node("Exp", node("Mul", node("Mul", x[0], x[0]), number(-0.5)))
-    ),
-    "normal_gate": lambda node, number, x: node("Mul", x[0], _PARTS["normal_cdf"](node, number, x)),
-    "fmax": lambda node, number, x: node(
-        "Where", node("IsNaN", x[0]), x[1], node("Where", node("IsNaN", x[1]), x[0], node("Max", *x))
-    ),
-    "fmin": lambda node, number, x: node(
-        "Where", node("IsNaN", x[0]), x[1], node("Where", node("IsNaN", x[1]), x[0], node("Min", *x))
-    ),
-}
-_TRUTHS_OF_PARTS = {
-    "!=": lambda node, number, x: node("Not", node("Equal", *x)),
-    "isfinite": lambda node, number, x: node("Not", node("Or", node("IsNaN", x[0]), node("IsInf", x[0]))),
-}
-_DIVISIONS = ("mod", "fmod", "floor_divide")
-_BITS = {"&": "And", "|": "Or", "^": "Xor", "~": "Not"}  # of truths; those of integers are there from opset 18 on
-
-
-def _heads(tree: Tree) -> set[str]:
-    if tree.head in ("number", "name"):
-        return set()
-    return {tree.head}.union(*[_heads(part) for part in tree.parts])
 
 
 def _tree_of(op: Op) -> Tree | None:
-    return None if op.formula is None else formulas.simplify(fusion.expression(op.formula))
+    return None if op.formula is None else formulas_onnx.in_words(fusion.expression(op.formula))
 
 
 def is_writable(op: Op) -> bool:
     """Whether the formula of an elementwise op has words in ONNX."""
     tree = _tree_of(op)
-    known = {*_SAME, *_TRUTHS, *_PARTS, *_TRUTHS_OF_PARTS, *_DIVISIONS}
-    return tree is not None and _heads(tree) <= known
+    return tree is not None and formulas_onnx.is_in_words(tree)
 
 
 def write_elementwise(call: Call, op: Op) -> str:
@@ -100,7 +51,7 @@ class _Formula:
         self.kind = self._kind()
         self.done: dict[Tree, tuple[str, bool]] = {}
 
-    def _kind(self) -> Any:
+    def _kind(self) -> numpy.dtype[Any]:
         """The dtype in which numbers are computed: of truths, what their operands have in common."""
         if self.call.dtype != bool:
             return self.call.dtype
@@ -118,7 +69,7 @@ class _Formula:
         return self.done[tree]
 
     def number(self, value: Any) -> str:
-        return str(self.call.constant(numpy.asarray(value).astype(self.kind)))
+        return self.call.constant(numpy.asarray(value).astype(self.kind))
 
     def _new(self, tree: Tree) -> tuple[str, bool]:
         head, parts = tree
@@ -128,35 +79,43 @@ class _Formula:
             return self.number(parts[0]), False
         if head == "name":
             return self._operand(parts[0])
-        if head == "max" and parts[1].head == "number" and parts[1].parts[0] == 0:
+        if head == "max" and parts[1].head == "number" and parts[1].parts[0] == 0 and self.kind.kind == "f":
             return self.node("Relu", self._plain(self.of(parts[0]))), False
         operands = [self.of(part) for part in parts]
         if head in _OF_TRUTHS:
-            return self.node(_TRUTHS[head], *[self._truth(operand) for operand in operands]), True
+            return self.node(formulas_onnx.TRUTHS[head], *[self._truth(operand) for operand in operands]), True
         if head == "select":
             condition, then, other = operands
             if then[1] and other[1]:
                 return self.node("Where", self._truth(condition), then[0], other[0]), True
             return self.node("Where", self._truth(condition), self._plain(then), self._plain(other)), False
-        if head in ("==", "!=") and all([is_truth for _, is_truth in operands]):
+        if head == "==" and all([is_truth for _, is_truth in operands]):
             names = [name for name, _ in operands]
         else:
             names = [self._plain(operand) for operand in operands]
-        if head in _BITS and self.kind.kind == "b":
-            return self.node(_BITS[head], *names), True
-        if head in _BITS and self.call.builder.opset < 18:
+        if head in formulas_onnx.BITS:
+            return self._bits(formulas_onnx.BITS[head], names)
+        if head in formulas_onnx.TRUTHS:
+            return self.node(formulas_onnx.TRUTHS[head], *names), True
+        if head in formulas_onnx.DIVISIONS:
+            return self._division(head, names), False
+        return self.node(formulas_onnx.NUMBERS[head], *names), False
+
+    def _bits(self, kind: str, names: list[str]) -> tuple[str, bool]:
+        if self.kind.kind == "b":
+            return self.node(kind, *names), True
+        if self.call.builder.opset < 18:
             raise self.call.refused("of bits before opset 18")
-        if head in _TRUTHS:
-            return self.node(_TRUTHS[head], *names), True
-        if head in _TRUTHS_OF_PARTS:
-            return _TRUTHS_OF_PARTS[head](self.node, self.number, names), True
-        if head in _PARTS:
-            return _PARTS[head](self.node, self.number, names), False
-        return (self._division(head, names) if head in _DIVISIONS else self.node(_SAME[head], *names)), False
+        return self.node(f"Bitwise{kind}", *names), False
 
     def _division(self, head: str, names: list[str]) -> str:
+        if head in ("<<", ">>"):
+            power = self.node("Pow", self.number(2), names[1])
+            return (
+                self.node("Mul", names[0], power) if head == "<<" else self._division("floor_divide", [names[0], power])
+            )
         if head == "fmod":
-            return str(self.call.node("Mod", names, fmod=1))
+            return self.call.node("Mod", names, fmod=1)
         if self.kind.kind != "f":
             rest = self.node("Mod", *names)
             return rest if head == "mod" else self.node("Div", self.node("Sub", names[0], rest), names[1])
@@ -164,7 +123,7 @@ class _Formula:
         return whole if head == "floor_divide" else self.node("Sub", names[0], self.node("Mul", whole, names[1]))
 
     def node(self, kind: str, *names: str) -> str:
-        return str(self.call.node(kind, names))
+        return self.call.node(kind, names)
 
     def _truth(self, operand: tuple[str, bool]) -> str:
         name, is_truth = operand

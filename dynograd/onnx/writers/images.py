@@ -23,7 +23,7 @@ def convolution(call: Call) -> str:
     options = dict(
         strides=call.static("stride"), pads=_sides(call.static("padding")), dilations=call.static("dilation")
     )
-    return str(call.node("Conv", names, group=call.static("groups"), **options))
+    return call.node("Conv", names, group=call.static("groups"), **options)
 
 
 @writer("convolution_input_gradient")
@@ -44,7 +44,7 @@ def transposed_convolution(call: Call) -> str:
             raise call.refused("whose output_padding depends on the sizes")
         more += excess
     options = dict(strides=strides, pads=pads, dilations=dilations, output_padding=more)
-    return str(call.node("ConvTranspose", names, group=call.static("groups"), **options))
+    return call.node("ConvTranspose", names, group=call.static("groups"), **options)
 
 
 @writer("max_pool", "max_pool_values")
@@ -58,8 +58,7 @@ def _largest(call: Call, sizes: tuple[int, ...], **options: Any) -> list[str]:
     name, rank = call.input("input"), len(sizes)
     alone = call.rank() == rank + 1
     name = call.unsqueeze(name, 0) if alone else name
-    names = call.node("MaxPool", [name], call.count, kernel_shape=sizes, **options)
-    names = [names] if call.count == 1 else names
+    names = call.nodes_of("MaxPool", [name], call.count, kernel_shape=sizes, **options)
     if call.count == 2:
         area = 1
         for axis in range(rank):
@@ -138,7 +137,7 @@ def mirrored_pad(call: Call) -> str:
     mode = {"reflect": "reflect", "replicate": "edge", "edge": "edge", "circular": "wrap", "wrap": "wrap"}[border]
     if mode == "wrap" and call.builder.opset < 19:
         raise call.refused("around the border before opset 19")
-    return str(call.node("Pad", [call.input("input"), _pads(call)], mode=mode))
+    return call.node("Pad", [call.input("input"), _pads(call)], mode=mode)
 
 
 @writer("resample")
@@ -151,10 +150,8 @@ def resample(call: Call) -> str:
     where = "asymmetric" if rule == "nearest" else "align_corners" if corners else "half_pixel"
     sizes = call.builder.numbers(call.result_shapes())
     options: dict[str, Any] = {"nearest_mode": "floor"} if rule == "nearest" else {}
-    return str(
-        call.node(
-            "Resize", [call.input("input"), "", "", sizes], mode=rule, coordinate_transformation_mode=where, **options
-        )
+    return call.node(
+        "Resize", [call.input("input"), "", "", sizes], mode=rule, coordinate_transformation_mode=where, **options
     )
 
 

@@ -20,12 +20,12 @@ def view(call: Call) -> str:
 
 @writer("expand")
 def expand(call: Call) -> str:
-    return str(call.node("Expand", [call.input("input"), call.builder.numbers(call.result_shapes())]))
+    return call.node("Expand", [call.input("input"), call.builder.numbers(call.result_shapes())])
 
 
 @writer("clone")
 def clone(call: Call) -> str:
-    return str(call.node("Identity", [call.input("input")]))
+    return call.node("Identity", [call.input("input")])
 
 
 @writer("to_device")
@@ -40,7 +40,7 @@ def to_copy(call: Call) -> str:
 
 @writer("ones_of")
 def ones_of(call: Call) -> str:
-    return str(call.node("Expand", [call.number(1), call.builder.numbers(call.result_shapes())]))
+    return call.node("Expand", [call.number(1), call.builder.numbers(call.result_shapes())])
 
 
 @writer("sum_to")
@@ -64,30 +64,26 @@ def permute(call: Call) -> str:
 @writer("cat")
 def cat(call: Call) -> str:
     rank = len(call.result_shapes()[0])
-    return str(call.node("Concat", call.inputs("tensors"), axis=call.static("dim") % rank))
+    return call.node("Concat", call.inputs("tensors"), axis=call.static("dim") % rank)
 
 
 @writer("stack")
 def stack(call: Call) -> str:
     axis = call.static("dim") % len(call.result_shapes()[0])
-    return str(call.node("Concat", [call.unsqueeze(name, axis) for name in call.inputs("tensors")], axis=axis))
+    return call.node("Concat", [call.unsqueeze(name, axis) for name in call.inputs("tensors")], axis=axis)
 
 
 @writer("split_with_sizes")
 def split_with_sizes(call: Call) -> list[str]:
-    names = call.node(
-        "Split", [call.input("input"), call.builder.numbers(call.each("split_sizes"))], call.count, axis=call.axis()
-    )
-    return [names] if call.count == 1 else names
+    sizes = call.builder.numbers(call.each("split_sizes"))
+    return call.nodes_of("Split", [call.input("input"), sizes], call.count, axis=call.axis())
 
 
 @writer("unbind")
 def unbind(call: Call) -> list[str]:
     axis = call.axis()
     name = call.input("input")
-    return [
-        str(call.node("Gather", [name, call.constant(number, numpy.int64)], axis=axis)) for number in range(call.count)
-    ]
+    return [call.node("Gather", [name, call.constant(number, numpy.int64)], axis=axis) for number in range(call.count)]
 
 
 @writer("flip")
@@ -102,7 +98,7 @@ def reversed_along(call: Call) -> str:
 
 def _reversed(call: Call, axes: list[int]) -> str:
     bounds = [call.ints(*[number] * len(axes)) for number in (-1, -_END)]
-    return str(call.node("Slice", [call.input("input"), *bounds, call.ints(*axes), call.ints(*[-1] * len(axes))]))
+    return call.node("Slice", [call.input("input"), *bounds, call.ints(*axes), call.ints(*[-1] * len(axes))])
 
 
 @writer("roll")
@@ -123,7 +119,7 @@ def roll(call: Call) -> str:
 def repeat(call: Call) -> str:
     repeats = call.each("repeats")
     name = call.unsqueeze(call.input("input"), *range(len(repeats[0]) - call.rank()))
-    return str(call.node("Tile", [name, call.builder.numbers(repeats)]))
+    return call.node("Tile", [name, call.builder.numbers(repeats)])
 
 
 @writer("repeat_interleave")
@@ -157,7 +153,7 @@ def diagonal(call: Call) -> str:
     others = [axis for axis in range(rank) if axis not in (rows, columns)]
     name = call.transpose(call.input("input"), [*others, rows, columns])
     shapes = [[*[shape[axis] for axis in others], height * width] for shape in call.shapes()]
-    return str(call.node("Gather", [call.reshape(name, shapes), call.constant(places)], axis=len(others)))
+    return call.node("Gather", [call.reshape(name, shapes), call.constant(places)], axis=len(others))
 
 
 @writer("unfold")

@@ -13,12 +13,12 @@ __all__: list[str] = []
 
 @writer("embedding")
 def embedding(call: Call) -> str:
-    return str(call.node("Gather", [call.input("weight"), call.input("indices")], axis=0))
+    return call.node("Gather", [call.input("weight"), call.input("indices")], axis=0)
 
 
 @writer("gather")
 def gather(call: Call) -> str:
-    return str(call.node("GatherElements", [call.input("input"), call.input("index")], axis=call.axis()))
+    return call.node("GatherElements", [call.input("input"), call.input("index")], axis=call.axis())
 
 
 @writer("scatter")
@@ -35,7 +35,7 @@ def _scattered(call: Call, **options: Any) -> str:
     if call.shapes("index") != call.shapes("src"):
         raise call.refused("of more values than indices")
     names = [call.input(name) for name in ("input", "index", "src")]
-    return str(call.node("ScatterElements", names, axis=call.axis(), **options))
+    return call.node("ScatterElements", names, axis=call.axis(), **options)
 
 
 @writer("one_hot")
@@ -44,4 +44,4 @@ def one_hot(call: Call) -> str:
     if count < 0:
         raise call.refused("without num_classes, which then depends on values,")
     values = call.constant([0, 1], numpy.int64)
-    return str(call.node("OneHot", [call.input("input"), call.constant(count, numpy.int64), values], axis=-1))
+    return call.node("OneHot", [call.input("input"), call.constant(count, numpy.int64), values], axis=-1)

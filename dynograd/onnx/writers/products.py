@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 @writer("matmul")
 def matmul(call: Call) -> str:
-    return str(call.node("MatMul", [call.input("input"), call.input("other")]))
+    return call.node("MatMul", [call.input("input"), call.input("other")])
 
 
 @writer("linear")
@@ -21,27 +21,27 @@ def linear(call: Call) -> str:
     name, weight = call.input("input"), call.input("weight")
     bias = [call.input("bias")] if call.has("bias") else []
     if call.rank() == 2 and call.rank("weight") == 2:
-        return str(call.node("Gemm", [name, weight, *bias], transB=1))
+        return call.node("Gemm", [name, weight, *bias], transB=1)
     if call.rank("weight") == 2:
         weight = call.transpose(weight, (1, 0))
     product = call.node("MatMul", [name, weight])
-    return str(call.node("Add", [product, *bias])) if bias else product
+    return call.node("Add", [product, *bias]) if bias else product
 
 
-@writer("softmax", "log_softmax")
-def softmax(call: Call) -> str:
-    kind = "Softmax" if call.op_name == "softmax" else "LogSoftmax"
-    return str(call.node(kind, [call.input("input")], axis=call.axis()))
+@writer("softmax", kind="Softmax")
+@writer("log_softmax", kind="LogSoftmax")
+def softmax(call: Call, kind: str) -> str:
+    return call.node(kind, [call.input("input")], axis=call.axis())
 
 
 @writer("scaled")
 def scaled(call: Call) -> str:
-    return str(call.node("Mul", [call.input("input"), call.number(call.static("factor"))]))
+    return call.node("Mul", [call.input("input"), call.number(call.static("factor"))])
 
 
 @writer("identity_like")
 def identity_like(call: Call) -> str:
-    return str(call.node("EyeLike", [call.input("input")]))
+    return call.node("EyeLike", [call.input("input")])
 
 
 @writer("cross")
@@ -49,11 +49,11 @@ def cross(call: Call) -> str:
     axis, a, b = call.axis(), call.input("input"), call.input("other")
 
     def turned(name: str, order: tuple[int, ...]) -> str:
-        return str(call.node("Gather", [name, call.constant(order, numpy.int64)], axis=axis))
+        return call.node("Gather", [name, call.constant(order, numpy.int64)], axis=axis)
 
     left = call.node("Mul", [turned(a, (1, 2, 0)), turned(b, (2, 0, 1))])
     right = call.node("Mul", [turned(a, (2, 0, 1)), turned(b, (1, 2, 0))])
-    return str(call.node("Sub", [left, right]))
+    return call.node("Sub", [left, right])
 
 
 @writer("scaled_dot_product_attention")
@@ -81,7 +81,7 @@ def attention(call: Call) -> list[str]:
     if allowed:
         sees = call.reduce("ReduceMax", call.cast(allowed, numpy.int32), [call.rank("mask") - 1], True)
         weights = call.node("Where", [call.cast(sees, bool), weights, call.number(0)])
-    return [str(call.node("MatMul", [weights, value]))] * call.count
+    return [call.node("MatMul", [weights, value])] * call.count
 
 
 def _shared_heads(call: Call, name: str) -> str:

@@ -33,7 +33,7 @@ def rnn_layer(call: Call) -> list[str]:
 @writer("lstm_step")
 def lstm_step(call: Call) -> list[str]:
     """h' = o * tanh(c') and c' = f * c + i * g."""
-    gates = call.node("Split", [call.input("input"), call.ints(*[call.fixed(-1, "cell")] * 4)], 4, axis=-1)
+    gates = call.nodes_of("Split", [call.input("input"), call.ints(*[call.fixed(-1, "cell")] * 4)], 4, axis=-1)
     i, f, o = [call.node("Sigmoid", [gates[number]]) for number in (0, 1, 3)]
     entering = call.node("Mul", [i, call.node("Tanh", [gates[2]])])
     cell = call.node("Add", [call.node("Mul", [f, call.input("cell")]), entering])
@@ -44,10 +44,10 @@ def lstm_step(call: Call) -> list[str]:
 def gru_step(call: Call) -> str:
     """h' = n + z * (h - n) with n = tanh(x_n + r * h_n)."""
     sizes = call.ints(*[call.fixed(-1, "hidden")] * 3)
-    x, h = [call.node("Split", [call.input(name), sizes], 3, axis=-1) for name in ("input", "other")]
+    x, h = [call.nodes_of("Split", [call.input(name), sizes], 3, axis=-1) for name in ("input", "other")]
     r, z = [call.node("Sigmoid", [call.node("Add", [x[number], h[number]])]) for number in (0, 1)]
     new = call.node("Tanh", [call.node("Add", [x[2], call.node("Mul", [r, h[2]])])])
-    return str(call.node("Add", [new, call.node("Mul", [z, call.node("Sub", [call.input("hidden"), new])])]))
+    return call.node("Add", [new, call.node("Mul", [z, call.node("Sub", [call.input("hidden"), new])])])
 
 
 def _recurrent(call: Call, kind: str, order: tuple[int, ...], **options: Any) -> list[str]:
@@ -62,7 +62,7 @@ def _recurrent(call: Call, kind: str, order: tuple[int, ...], **options: Any) ->
     lengths = call.cast(call.input("lengths"), numpy.int32) if call.has("lengths") else ""
     states = [call.unsqueeze(call.input(name), 0) for name in ("h_0", "c_0") if name in call.arguments]
     direction = "reverse" if call.static("reverse") else "forward"
-    names = call.node(
+    names = call.nodes_of(
         kind,
         [call.input("input"), *weights, bias, lengths, *states],
         len(states) + 1,
@@ -79,5 +79,5 @@ def _gates(call: Call, name: str, size: int, order: tuple[int, ...]) -> str:
     weight = call.input(name)
     if len(order) == 1:
         return weight
-    parts = call.node("Split", [weight, call.ints(*[size] * len(order))], len(order), axis=0)
-    return str(call.node("Concat", [parts[gate] for gate in order], axis=0))
+    parts = call.nodes_of("Split", [weight, call.ints(*[size] * len(order))], len(order), axis=0)
+    return call.node("Concat", [parts[gate] for gate in order], axis=0)

@@ -10,28 +10,24 @@ from dynograd.onnx.writers.calls import Call, writer
 
 __all__: list[str] = []
 
-_KINDS = {
-    "sum": "ReduceSum",
-    "mean": "ReduceMean",
-    "prod": "ReduceProd",
-    "amax": "ReduceMax",
-    "amin": "ReduceMin",
-    "logsumexp": "ReduceLogSumExp",
-}
 
-
-@writer(*_KINDS)
-def reduction(call: Call) -> str:
+@writer("sum", kind="ReduceSum")
+@writer("mean", kind="ReduceMean")
+@writer("prod", kind="ReduceProd")
+@writer("amax", kind="ReduceMax")
+@writer("amin", kind="ReduceMin")
+@writer("logsumexp", kind="ReduceLogSumExp")
+def reduction(call: Call, kind: str) -> str:
     name, axes, keepdim = call.in_result_type("input"), call.axes(), call.static("keepdim")
     if not axes:
-        return str(call.node("Identity", [name]))
-    return call.reduce(_KINDS[call.op_name], name, axes, keepdim)
+        return call.node("Identity", [name])
+    return call.reduce(kind, name, axes, keepdim)
 
 
-@writer("any", "all")
-def truths(call: Call) -> str:
+@writer("any", kind="ReduceMax")
+@writer("all", kind="ReduceMin")
+def truths(call: Call, kind: str) -> str:
     name = call.cast(call.cast(call.input("input"), bool), numpy.int32)
-    kind = "ReduceMax" if call.op_name == "any" else "ReduceMin"
     return call.cast(call.reduce(kind, name, call.axes(), call.static("keepdim")), bool)
 
 
@@ -41,25 +37,25 @@ def count_nonzero(call: Call) -> str:
     return call.reduce("ReduceSum", name, call.axes(), False)
 
 
-@writer("max", "min")
-def extremes(call: Call) -> list[str]:
+@writer("max", kind="Max")
+@writer("min", kind="Min")
+def extremes(call: Call, kind: str) -> list[str]:
     name, axis, keepdim = call.input("input"), call.axis(), call.static("keepdim")
-    kinds = ("ReduceMax", "ArgMax") if call.op_name == "max" else ("ReduceMin", "ArgMin")
     return [
-        call.reduce(kinds[0], name, [axis], keepdim),
-        str(call.node(kinds[1], [name], axis=axis, keepdims=int(keepdim))),
+        call.reduce(f"Reduce{kind}", name, [axis], keepdim),
+        call.node(f"Arg{kind}", [name], axis=axis, keepdims=int(keepdim)),
     ]
 
 
-@writer("argmax", "argmin")
-def places_of_extremes(call: Call) -> str:
-    kind = "ArgMax" if call.op_name == "argmax" else "ArgMin"
+@writer("argmax", kind="ArgMax")
+@writer("argmin", kind="ArgMin")
+def places_of_extremes(call: Call, kind: str) -> str:
     name, keepdim = call.input("input"), call.static("keepdim")
     if call.static("dim") is None:
         flat = call.node("Reshape", [name, call.ints(-1)])
         place = call.node(kind, [flat], axis=0, keepdims=0)
         return call.reshape(place, call.result_shapes()) if keepdim else place
-    return str(call.node(kind, [name], axis=call.axis(), keepdims=int(keepdim)))
+    return call.node(kind, [name], axis=call.axis(), keepdims=int(keepdim))
 
 
 @writer("var", "std")
@@ -71,7 +67,7 @@ def spread(call: Call) -> str:
     counts = [math.prod([shape[axis] for axis in axes]) for shape in call.shapes()]
     count = call.cast(call.builder.scalar(counts), call.dtype)
     variance = call.node("Div", [squares, call.node("Sub", [count, call.number(correction)])])
-    return str(call.node("Sqrt", [variance])) if call.op_name == "std" else variance
+    return call.node("Sqrt", [variance]) if call.op_name == "std" else variance
 
 
 @writer("vector_norm")
@@ -85,24 +81,24 @@ def vector_norm(call: Call) -> str:
     if p == 0:
         return call.reduce("ReduceSum", call.cast(call.cast(name, bool), call.dtype), axes, keepdim)
     powers = call.reduce("ReduceSum", call.node("Pow", [absolute, call.number(p)]), axes, keepdim)
-    return str(call.node("Pow", [powers, call.number(1 / p)]))
+    return call.node("Pow", [powers, call.number(1 / p)])
 
 
 @writer("absolute_power", "signed_power")
 def power(call: Call) -> str:
     name = call.input("input")
     result = call.node("Pow", [call.node("Abs", [name]), call.number(call.static("exponent"))])
-    return result if call.op_name == "absolute_power" else str(call.node("Mul", [call.node("Sign", [name]), result]))
+    return result if call.op_name == "absolute_power" else call.node("Mul", [call.node("Sign", [name]), result])
 
 
 @writer("cumsum")
 def cumsum(call: Call) -> str:
-    return str(call.node("CumSum", [call.in_result_type("input"), call.constant(call.axis(), numpy.int64)]))
+    return call.node("CumSum", [call.in_result_type("input"), call.constant(call.axis(), numpy.int64)])
 
 
 @writer("sum_onwards")
 def sum_onwards(call: Call) -> str:
-    return str(call.node("CumSum", [call.in_result_type("input"), call.constant(call.axis(), numpy.int64)], reverse=1))
+    return call.node("CumSum", [call.in_result_type("input"), call.constant(call.axis(), numpy.int64)], reverse=1)
 
 
 @writer("sort")
@@ -122,4 +118,5 @@ def topk(call: Call) -> list[str]:
 
 def _ordered(call: Call, counts: list[int], descending: bool) -> list[str]:
     count = call.builder.number(counts)
-    return list(call.node("TopK", [call.input("input"), count], 2, axis=call.axis(), largest=int(descending), sorted=1))
+    options = {"largest": int(descending), "sorted": 1}
+    return call.nodes_of("TopK", [call.input("input"), count], 2, axis=call.axis(), **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -51,9 +51,9 @@ def _by_parts(call: Call, op: Op) -> list[str]:
         samples.append([Tensor.wrap(numpy.zeros(value.shape, value.dtype.numpy)) for value in _values(node.arguments)])
     shapes = [[value.shape for value in _values(node.arguments)] for node in call.nodes]
 
-    def parts(*given: Tensor) -> Any:
-        node = call.nodes[shapes.index([tensor.shape for tensor in given])]
-        remaining = iter(given)
+    def parts(*tensors: Tensor) -> object:
+        node = call.nodes[shapes.index([tensor.shape for tensor in tensors])]
+        remaining = iter(tensors)
         assert op.decomposition is not None
         return op.decomposition(**{name: _replaced(value, remaining) for name, value in node.arguments.items()})
 
@@ -76,7 +76,7 @@ def _values(value: Any) -> list[Value]:
     return [each for part in value for each in _values(part)] if isinstance(value, (tuple, list)) else []
 
 
-def _replaced(value: Any, tensors: Any) -> Any:
+def _replaced(value: Any, tensors: Iterator[Tensor]) -> object:
     if isinstance(value, Value):
         return next(tensors)
     return type(value)([_replaced(part, tensors) for part in value]) if isinstance(value, (tuple, list)) else value
