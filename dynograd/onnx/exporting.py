@@ -165,7 +165,7 @@ def _recorded(program: Program, axes: Axes) -> tuple[list[Graph], list[dict[str,
 
 
 def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Graph]:
-    return graphs_at(program, [program.at(axes, sample) for sample in samples], program.name)
+    return graphs_at([program] * len(samples), [program.at(axes, sample) for sample in samples], program.name)
 
 
 def _others(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:

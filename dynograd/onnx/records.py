@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynograd.autograd.modes import MODES, no_grad
-from dynograd.autograd.nodes import user_line
-from dynograd.kernels.build.batch_invariance import use_batch_invariant
+from dynograd.autograd.modes import no_grad
+from dynograd.kernels.build.any_size import alike_at_any_size
+from dynograd.onnx.readings import noted_readings
 from dynograd.onnx.refusals import refusal
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.recording import Recording
@@ -17,9 +15,6 @@ from dynograd.plans.reporting.graphs import Graph
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["graphs_at"]
-
-_READING = ("item", "tolist", "numpy", "__bool__", "__index__", "__array__", "__dlpack__")
-_lock = threading.RLock()
 
 
 class _Watched(Compiled):
@@ -32,13 +27,13 @@ class _Watched(Compiled):
         super()._end_recording()
 
 
-def graphs_at(function: Callable[..., Any], samples: Sequence[Sequence[Tensor]], name: str) -> list[Graph]:
-    """The graph of a function of tensors at each sample of them.
+def graphs_at(functions: Sequence[Callable[..., Any]], samples: Sequence[Sequence[Tensor]], name: str) -> list[Graph]:
+    """The graph of a function of tensors at each sample of them. It is given for each, as its other arguments may follow from the sizes.
 
     Raises:
         OnnxError: it reads values of its inputs, does something that is not recorded, or calls other ops at other sizes.
     """
-    graphs = [_graph_at(function, sample, name) for sample in samples]
+    graphs = [_graph_at(function, sample, name) for function, sample in zip(functions, samples)]
     first = graphs[0]
     for graph in graphs[1:]:
         for node, other in zip(first.nodes, graph.nodes):
@@ -61,9 +56,7 @@ def graphs_at(function: Callable[..., Any], samples: Sequence[Sequence[Tensor]],
 
 def _graph_at(function: Callable[..., Any], tensors: Sequence[Tensor], name: str) -> Graph:
     compiled = _Watched(function, always=True, dynamic=False, name=name)
-    readings: list[tuple[str, str]] = []
-    # the mode makes attention the same op at any size
-    with no_grad(), use_batch_invariant(), _watching(readings):
+    with no_grad(), alike_at_any_size(), noted_readings() as readings:
         for _ in range(2):
             compiled(*tensors)
     if readings:
@@ -86,28 +79,3 @@ def _graph_at(function: Callable[..., Any], tensors: Sequence[Tensor], name: str
         reason, line = next(iter(compiled.reasons), ("it calls no op", ""))
         raise refusal(f"{name} cannot be recorded: {reason}", line, "Change the program there.")
     return graphs[0]
-
-
-@contextlib.contextmanager
-def _watching(readings: list[tuple[str, str]]) -> Iterator[None]:
-    """Notes where values are read that a record has made or was called with. Tensors read as they do otherwise."""
-
-    def watched(method: str, plain: Callable[..., Any]) -> Callable[..., Any]:
-        def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            plan = MODES.plan
-            if type(plan) is Recording and not plan.inside:
-                if id(tensor) in plan.numbers or id(tensor) in plan.arguments:
-                    readings.append((method, user_line()))
-            return plain(tensor, *args, **kwargs)
-
-        return read
-
-    with _lock:
-        before = {method: Tensor.__dict__[method] for method in _READING}
-        try:
-            for method, plain in before.items():
-                setattr(Tensor, method, watched(method, plain))
-            yield
-        finally:
-            for method, plain in before.items():
-                setattr(Tensor, method, plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -45,18 +46,10 @@ def write_call(builder: Builder, nodes: Sequence[Node]) -> list[str]:
 
 def _by_parts(call: Call, op: Op) -> list[str]:
     """Records what the op is made of, with tensors of the same sizes in the place of its own, and writes that."""
-    builder, samples = call.builder, []
+    builder = call.builder
+    samples = [[Tensor.wrap(numpy.zeros(value.shape, value.dtype.numpy)) for value in _values(node.arguments)] for node in call.nodes]
+    parts = [functools.partial(_parts, op, node) for node in call.nodes]
     tensors = _values(call.arguments)
-    for node in call.nodes:
-        samples.append([Tensor.wrap(numpy.zeros(value.shape, value.dtype.numpy)) for value in _values(node.arguments)])
-    shapes = [[value.shape for value in _values(node.arguments)] for node in call.nodes]
-
-    def parts(*tensors: Tensor) -> object:
-        node = call.nodes[shapes.index([tensor.shape for tensor in tensors])]
-        remaining = iter(tensors)
-        assert op.decomposition is not None
-        return op.decomposition(**{name: _replaced(value, remaining) for name, value in node.arguments.items()})
-
     names = [builder.name(value) for value in tensors]
     graphs = graphs_at(parts, samples, op.name)
     builder.within += 1
@@ -66,6 +59,13 @@ def _by_parts(call: Call, op: Op) -> list[str]:
         builder.within -= 1
     result = graphs[0].result
     return [builder.name(value) for value in (result if isinstance(result, (tuple, list)) else [result])]
+
+
+def _parts(op: Op, node: Node, *tensors: Tensor) -> object:
+    """The op by its parts, of these tensors in the place of those of a node."""
+    assert op.decomposition is not None
+    remaining = iter(tensors)
+    return op.decomposition(**{name: _replaced(value, remaining) for name, value in node.arguments.items()})
 
 
 def _values(value: Any) -> list[Value]:
