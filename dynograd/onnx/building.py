@@ -77,6 +77,8 @@ class Builder:
         if node.kind == "detach":
             self.names[node.results[0]] = self.name(node.arguments["input"])
             return
+        if node.kind == "write":  # what the tensor is from here on is a value of its own
+            return
         if node.kind != "op":
             raise refusal(f"{node.name} is no op of inference", node.line, "Export the forward pass alone.")
         draws = any([value is DRAWN for value in node.arguments.values()])

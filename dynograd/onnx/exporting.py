@@ -204,11 +204,13 @@ def _proto(
         helper.make_tensor_value_info(name, onnx_type(tensor.dtype.numpy), axes.shape(number, tensor))
         for number, (name, tensor) in enumerate(zip(names, program.tensors))
     ]
+    nodes, names_read = _needed(builder.nodes, outputs)
     weights = [
         numpy_helper.from_array(numpy.ascontiguousarray(array).reshape(array.shape), name)
         for name, array in builder.initializers.items()
+        if name in names_read
     ]
-    graph = helper.make_graph(builder.nodes, program.name, inputs, infos, weights)
+    graph = helper.make_graph(nodes, program.name, inputs, infos, weights)
     return helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", opset)],
@@ -216,6 +218,17 @@ def _proto(
         producer_name="dynograd",
         producer_version=version.__version__,
     )
+
+
+def _needed(nodes: list[Any], outputs: list[str]) -> tuple[list[Any], set[str]]:
+    """The nodes that the outputs need, and the names that these read."""
+    needed: list[Any] = []
+    read = set(outputs)
+    for node in reversed(nodes):
+        if read.intersection(node.output):
+            needed.append(node)
+            read.update(node.input)
+    return needed[::-1], read
 
 
 def _dim(builder: Builder, axes: Axes, name: str, axis: int, sizes: tuple[int, ...]) -> str:

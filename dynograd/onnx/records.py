@@ -69,11 +69,17 @@ def _graph_at(function: Callable[..., Any], tensors: Sequence[Tensor], name: str
     record = compiled.latest
     if record is not None and record.left_out:
         op, line = record.left_out[0]
-        raise refusal(
-            f"the shape of what {op} gives depends on values",
-            line,
-            "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards.",
+        what = (
+            f"the shape of what {op} gives depends on values"
+            if op
+            else f"{name} writes in place into a tensor that no op has made (a buffer, or zeros())"
         )
+        way_out = (
+            "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards."
+            if op
+            else "Write into a copy (zeros(n).clone()), or make the whole with dynograd.cat, stack or where."
+        )
+        raise refusal(what, line, way_out)
     graphs = compiled.graphs()
     if len(graphs) != 1:
         reason, line = next(iter(compiled.reasons), ("it calls no op", ""))

@@ -16,12 +16,15 @@ from dynograd.plans.reporting.graphs import Node, Value
 
 __all__ = ["WRITERS", "Call", "writer"]
 
-Writer = Callable[..., "str | list[str]"]
+Writer = Callable[..., "str | list[str] | None"]
 WRITERS: dict[str, Writer] = {}
 
 
 def writer(*names: str, **options: Any) -> Callable[[Writer], Writer]:
-    """Registers what writes ops as ONNX nodes: from a `Call` (and these options) to the name of the result, or a list of names."""
+    """Registers what writes ops as ONNX nodes: from a `Call` (and these options) to the name of the result, or a list of names.
+
+    None: this call is written by the parts that the op is made of.
+    """
 
     def register(function: Writer) -> Writer:
         for name in names:
@@ -81,8 +84,8 @@ class Call:
         return self.arguments.get(name) is not None
 
     def rank(self, name: str = "input") -> int:
-        """How many dims a tensor has."""
-        return len(self.value(name).shape)
+        """How many dims a tensor or array has."""
+        return len(self.shapes(name)[0])
 
     def static(self, name: str) -> Any:
         """An argument that must be the same at any size."""
@@ -140,7 +143,8 @@ class Call:
 
     def dtype_of(self, name: str) -> numpy.dtype[Any]:
         """NumPy's dtype of an argument."""
-        return self.value(name).dtype.numpy
+        dtype: numpy.dtype[Any] = getattr(self.arguments[name].dtype, "numpy", self.arguments[name].dtype)
+        return dtype
 
     # --- nodes ------------------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy
@@ -17,6 +18,7 @@ from dynograd.plans.reporting.graphs import Value
 
 __all__ = ["is_writable", "write_elementwise"]
 
+_LARGEST = 1_000_000  # denominator of a number that follows from the sizes
 _OF_TRUTHS = ("&&", "||", "!")
 
 
@@ -153,11 +155,10 @@ class _Formula:
         return self._sized(values), False
 
     def _sized(self, values: list[Any]) -> str:
-        """A number that follows from the sizes: a whole one, or one part of one."""
-        if all([value == int(value) for value in values]):
-            return self.call.cast(self.call.builder.scalar([int(value) for value in values]), self.kind)
-        shares = [round(1 / value) for value in values]
-        if all([share and math.isclose(1 / share, value, rel_tol=1e-12) for share, value in zip(shares, values)]):
-            whole = self.call.cast(self.call.builder.scalar(shares), self.kind)
-            return self.node("Div", self.number(1), whole)
+        """A number that follows from the sizes: a whole one, or a fraction of whole ones."""
+        fractions = [Fraction(value).limit_denominator(_LARGEST) for value in values]
+        if all([math.isclose(fraction, value, rel_tol=1e-12) for fraction, value in zip(fractions, values)]):
+            parts = [[fraction.numerator for fraction in fractions], [fraction.denominator for fraction in fractions]]
+            names = [self.call.cast(self.call.builder.scalar(whole), self.kind) for whole in parts]
+            return names[0] if set(parts[1]) == {1} else self.node("Div", *names)
         raise self.call.refused(f"of a number that depends on the sizes ({values[0]}, {values[1]})")

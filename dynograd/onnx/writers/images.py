@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
@@ -72,9 +73,31 @@ def adaptive_max_pool(call: Call) -> list[str]:
     sizes = call.static("sizes")
     lengths = [call.fixed(axis - len(sizes)) for axis in range(len(sizes))]
     if any([length % size for length, size in zip(lengths, sizes)]):
-        raise call.refused(f"with windows of different sizes ({lengths} into {list(sizes)})")
+        return _largest_of_each(call, sizes, lengths)
     windows = tuple([length // size for length, size in zip(lengths, sizes)])
     return _largest(call, windows, strides=windows)
+
+
+def _largest_of_each(call: Call, sizes: tuple[int, ...], lengths: list[int]) -> list[str]:
+    """Windows of different sizes, one by one: elements are picked at their places in the image."""
+    rank = call.rank() - len(sizes)
+    places = numpy.arange(math.prod(lengths)).reshape(lengths)
+    flat = call.reshape(call.input("input"), [[*shape[:rank], math.prod(lengths)] for shape in call.shapes()])
+    values, indices = [], []
+    for cell in numpy.ndindex(*sizes):
+        window = tuple([_window(place, length, size) for place, length, size in zip(cell, lengths, sizes)])
+        own = call.constant(places[window].reshape(-1))
+        elements = call.node("Gather", [flat, own], axis=rank)
+        values.append(call.reduce("ReduceMax", elements, [rank], True))
+        indices.append(call.node("Gather", [own, call.node("ArgMax", [elements], axis=rank)], axis=0))
+    return [call.reshape(call.node("Concat", names, axis=rank), call.result_shapes()) for names in (values, indices)][
+        : call.count
+    ]
+
+
+def _window(place: int, length: int, count: int) -> slice:
+    """The elements of one of `count` windows that share a dim out among themselves."""
+    return slice(place * length // count, -(-(place + 1) * length // count))
 
 
 @writer("avg_pool")
@@ -102,8 +125,8 @@ def adaptive_avg_pool(call: Call) -> str:
         length = call.fixed(axis)
         shares = numpy.zeros((length, count))
         for place in range(count):
-            start, stop = place * length // count, -(-(place + 1) * length // count)
-            shares[start:stop, place] = 1 / (stop - start)
+            window = _window(place, length, count)
+            shares[window, place] = 1 / (window.stop - window.start)
         order = [*range(axis), *range(axis + 1, rank), axis]
         product = call.node("MatMul", [call.transpose(name, order), call.number(shares)])
         name = call.transpose(product, [*range(axis), rank - 1, *range(axis, rank - 1)])
@@ -166,3 +189,38 @@ def _by_weights(call: Call, axis: int, rank: int) -> str:
     order = [*range(axis), *range(axis + 1, rank), axis]
     product = call.node("MatMul", [call.transpose(call.input("input"), order), call.number(matrix)])
     return call.transpose(product, [*range(axis), rank - 1, *range(axis, rank - 1)])
+
+
+@writer("columns_of_patches")
+def columns_of_patches(call: Call) -> str:
+    """A convolution whose filters pick one place of a window each."""
+    filters, options = _picking(call, call.fixed(1))
+    columns = call.node("Conv", [call.input("input"), filters], **options)
+    return call.reshape(columns, call.result_shapes())
+
+
+@writer("patches_of_columns")
+def patches_of_columns(call: Call) -> str:
+    """The transpose of that convolution."""
+    kernel, dilation, padding, stride = call.static("window")
+    (height, width), channels = call.static("sizes"), call.result_shapes()[0][1]
+    counts = [
+        (size + 2 * pad - step * (own - 1) - 1) // by + 1
+        for size, own, step, pad, by in zip((height, width), kernel, dilation, padding, stride)
+    ]
+    more = [
+        size - ((count - 1) * by - 2 * pad + step * (own - 1) + 1)
+        for size, count, own, step, pad, by in zip((height, width), counts, kernel, dilation, padding, stride)
+    ]
+    filters, options = _picking(call, channels)
+    windows = call.reshape(call.input("input"), [[*shape[:2], *counts] for shape in call.shapes()])
+    return call.node("ConvTranspose", [windows, filters], output_padding=more, **options)
+
+
+def _picking(call: Call, channels: int) -> tuple[str, dict[str, Any]]:
+    """Filters of a convolution, one for each channel and place of a window, and its options."""
+    kernel, dilation, padding, stride = call.static("window")
+    area = kernel[0] * kernel[1]
+    filters = numpy.tile(numpy.eye(area), (channels, 1)).reshape(channels * area, 1, *kernel)
+    options = dict(group=channels, strides=stride, pads=_sides(padding), dilations=dilation)
+    return call.number(filters), options

@@ -8,7 +8,7 @@ import numpy
 
 from dynograd.onnx.writers.calls import Call, writer
 
-__all__: list[str] = []
+__all__ = ["whole_index"]
 
 _END = 2**62  # a place behind any last one
 
@@ -23,13 +23,9 @@ def expand(call: Call) -> str:
     return call.node("Expand", [call.input("input"), call.builder.numbers(call.result_shapes())])
 
 
-@writer("clone")
-def clone(call: Call) -> str:
-    return call.node("Identity", [call.input("input")])
-
-
-@writer("to_device")
-def to_device(call: Call) -> str:
+@writer("clone", "to_device")
+def copied(call: Call) -> str:
+    """The same value: nothing writes into values of a graph."""
     return call.input("input")
 
 
@@ -169,7 +165,7 @@ def unfold(call: Call) -> str:
 @writer("basic_index")
 def basic_index(call: Call) -> str:
     """Slices first, then dims that an index takes away, then new ones."""
-    items = [_whole(index, call.rank()) for index in call.each("index")]
+    items = [whole_index(index, call.rank()) for index in call.each("index")]
     name, axis, after = call.input("input"), 0, 0
     gone: list[int] = []
     new: list[int] = []
@@ -198,7 +194,7 @@ def basic_index(call: Call) -> str:
     return call.unsqueeze(call.squeeze(name, *gone), *new)
 
 
-def _whole(index: tuple[Any, ...], rank: int) -> list[Any]:
+def whole_index(index: tuple[Any, ...], rank: int) -> list[Any]:
     """An index with a slice for each dim that it leaves out."""
     items = list(index)
     count = len([item for item in items if item is not None and item is not Ellipsis])

@@ -47,10 +47,10 @@ def group_norm(call: Call) -> str:
 
 
 @writer("batch_norm")
-def batch_norm(call: Call) -> list[str]:
-    """With running statistics; those of the batch are refused, as they differ from call to call."""
+def batch_norm(call: Call) -> list[str] | None:
+    """With running statistics ONNX's own; with those of the batch by parts."""
     if call.static("training") or not call.has("running_mean"):
-        raise call.refused("of the batch's own statistics (model.eval() takes the running ones)")
+        return None
     channels = call.fixed(1)
     parts = [
         call.input(name) if call.has(name) else call.number(numpy.full(channels, value))

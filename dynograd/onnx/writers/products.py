@@ -93,3 +93,14 @@ def _shared_heads(call: Call, name: str) -> str:
     wide = [[*shape[:-2], times, *shape[-2:]] for shape in call.shapes(name)]
     shapes = [[*shape[:-3], shape[-3] * times, *shape[-2:]] for shape in call.shapes(name)]
     return call.reshape(call.node("Expand", [call.unsqueeze(own, rank - 2), call.builder.numbers(wide)]), shapes)
+
+
+@writer("binary_cross_entropy")
+def yes_no_entropy(call: Call) -> str:
+    """(target - 1) * log(1 - input) - target * log(input), with logarithms of at least -100."""
+    own, target, lowest = call.in_result_type("input"), call.in_result_type("target"), call.number(-100)
+    no, yes = [
+        call.node("Max", [call.node("Log", [name]), lowest]) for name in (call.node("Sub", [call.number(1), own]), own)
+    ]
+    parts = [call.node("Mul", [call.node("Sub", [target, call.number(1)]), no]), call.node("Mul", [target, yes])]
+    return call.node("Sub", parts)

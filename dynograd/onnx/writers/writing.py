@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import ndarray
 from dynograd.onnx.building import Builder
 from dynograd.onnx.records import graphs_at
 from dynograd.onnx.writers.calls import WRITERS, Call
 from dynograd.onnx.writers.elementwise import is_writable, write_elementwise
 from dynograd.ops.op import Op
-from dynograd.plans.reporting.graphs import Node, Value
+from dynograd.plans.reporting.graphs import Graph, Node, Value
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["form_of", "write_call"]
@@ -36,7 +37,8 @@ def write_call(builder: Builder, nodes: Sequence[Node]) -> list[str]:
     assert op is not None
     if op.name in WRITERS:
         names = WRITERS[op.name](call)
-        return [names] if isinstance(names, str) else list(names)
+        if names is not None:
+            return [names] if isinstance(names, str) else list(names)
     if op.kind == "elementwise":
         return [write_elementwise(call, op)]
     if op.decomposition is None:
@@ -46,12 +48,18 @@ def write_call(builder: Builder, nodes: Sequence[Node]) -> list[str]:
 
 def _by_parts(call: Call, op: Op) -> list[str]:
     """Records what the op is made of, with tensors of the same sizes in the place of its own, and writes that."""
-    builder = call.builder
-    samples = [[Tensor.wrap(numpy.zeros(value.shape, value.dtype.numpy)) for value in _values(node.arguments)] for node in call.nodes]
+    builder, tensors = call.builder, _values(call.arguments)
+    samples = [_filled(node, 0) for node in call.nodes]
     parts = [functools.partial(_parts, op, node) for node in call.nodes]
-    tensors = _values(call.arguments)
     names = [builder.name(value) for value in tensors]
     graphs = graphs_at(parts, samples, op.name)
+    if any([value.dtype.numpy.kind in "iu" for value in tensors]):
+        try:
+            other = graphs_at(parts[:1], [_filled(call.nodes[0], 1)], op.name)[0]
+        except IndexError:  # 1 is no index of a dim of size 1
+            other = graphs[0]
+        if not _are_alike(graphs[0], other):
+            raise call.refused("whose parts depend on values of its arguments")
     builder.within += 1
     try:
         builder.write(graphs, names)
@@ -59,6 +67,40 @@ def _by_parts(call: Call, op: Op) -> list[str]:
         builder.within -= 1
     result = graphs[0].result
     return [builder.name(value) for value in (result if isinstance(result, (tuple, list)) else [result])]
+
+
+def _filled(node: Node, number: int) -> list[Tensor]:
+    """Tensors of the sizes of a node's, with one number throughout."""
+    return [Tensor.wrap(numpy.full(value.shape, number, value.dtype.numpy)) for value in _values(node.arguments)]
+
+
+def _are_alike(graph: Graph, other: Graph) -> bool:
+    """Whether two graphs of one op do the same with tensors that are alike but for their values."""
+    if [(node.name, len(node.results)) for node in graph.nodes] != [
+        (node.name, len(node.results)) for node in other.nodes
+    ]:
+        return False
+    pairs = [(value, second) for value, second in zip(graph.inputs, other.inputs) if value.kind != "argument"]
+    examples = [(_numbers(value), _numbers(second)) for value, second in pairs]
+    arrays = [[_arrays(node.arguments) for node in each.nodes] for each in (graph, other)]
+    results = [[[value.shape for value in node.results] for node in each.nodes] for each in (graph, other)]
+    same = all([numpy.array_equal(first, second) for first, second in examples]) and len(graph.inputs) == len(
+        other.inputs
+    )
+    return same and results[0] == results[1] and arrays[0] == arrays[1]
+
+
+def _numbers(value: Value) -> ndarray:
+    tensor = value.tensor if value.example is None else value.example
+    assert tensor is not None
+    return tensor.detach().numpy()
+
+
+def _arrays(value: Any) -> list[Any]:
+    """What is not a tensor among arguments, as what can be compared."""
+    if isinstance(value, (dict, list, tuple)):
+        return [_arrays(part) for part in (value.values() if isinstance(value, dict) else value)]
+    return [] if isinstance(value, Value) else [value.tolist() if isinstance(value, ndarray) else repr(value)]
 
 
 def _parts(op: Op, node: Node, *tensors: Tensor) -> object:
