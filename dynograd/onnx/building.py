@@ -11,6 +11,7 @@ from dynograd.arrays import ndarray
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.patterns import pattern_of
 from dynograd.onnx.refusals import refusal
+from dynograd.onnx.records import Record, Structure
 from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
 from dynograd.plans.sized.sizes import NoFormula, Number, Sizes
 
@@ -32,7 +33,7 @@ class Builder:
         axes: the dynamic axes, and `sizes`: the sizes of each record.
         inputs: names of the graph's inputs.
         weights: names of parameters and buffers, by id of the tensor; the model holds these.
-        write_call: writes the nodes of one op.
+        write_call: writes the nodes of one op, and `write_structure`: those of a structure.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class Builder:
         inputs: Sequence[str],
         weights: dict[int, str],
         write_call: Callable[[Builder, Sequence[Node]], list[str]],
+        write_structure: Callable[[Builder, Sequence[Structure], list[str]], list[str]],
     ) -> None:
         self.opset, self.axes, self.sizes, self.inputs = opset, axes, sizes, inputs
-        self.weights, self.write_call = weights, write_call
-        self.nodes: list[Any] = []
+        self.weights, self.write_call, self.write_structure = weights, write_call, write_structure
+        self.nodes: list[Any] = []  # of the graph, or of the part of it, that is being written
+        self._graph = self.nodes
         self.initializers: dict[str, ndarray] = {}
         self.names: dict[Value, str] = {}
         self.others: dict[Value, tuple[Value, ...]] = {}  # a value of the first record in all of them
@@ -56,17 +59,50 @@ class Builder:
         self._known: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
         self._held: list[Any] = []  # tensors whose ids are keys
+        # By a value that a structure has made: the records around it, and the numbers of the structure and of the result.
+        self._results: dict[tuple[Graph, int], list[str]] = {}  # of structures that are written
+        self._structures: dict[Value, tuple[Sequence[Record], int, int]] = {}
 
     # --- graphs -----------------------------------------------------------------------------------------------------------------
 
-    def write(self, graphs: Sequence[Graph], names: Sequence[str]) -> None:
-        """Writes the nodes of a graph, given at each size, whose arguments have these names."""
-        for values in zip(*[graph.inputs for graph in graphs]):
+    def write(self, records: Sequence[Record], names: Sequence[str]) -> None:
+        """Writes the nodes of a record, given at each size, whose arguments have these names."""
+        for value, number, result in records[0].made():
+            self._structures[value] = records, number, result
+            self.names.pop(value, None)  # what is written a second time is so with other arguments
+            self._results.pop((records[0].graph, number), None)
+        for values in zip(*[record.graph.inputs for record in records]):
             self.others[values[0]] = values
             if values[0].kind == "argument":
-                self.names[values[0]] = names[int(values[0].name.partition("[")[2].rstrip("]"))]
-        for nodes in zip(*[graph.nodes for graph in graphs]):
+                self.names[values[0]] = names[self.place_of(values[0])]
+        for nodes in zip(*[record.nodes for record in records]):
             self._write_node(nodes)
+
+    def place_of(self, value: Value) -> int:
+        """The number of an argument among those of its record."""
+        return int(value.name.partition("[")[2].rstrip("]"))
+
+    def _of_structure(self, value: Value) -> str:
+        """The name of a value that a structure has made, which is written for the first of them."""
+        records, number, result = self._structures[value]
+        structures = [record.structures[number] for record in records]
+        key = records[0].graph, number
+        if key not in self._results:
+            self._results[key] = self._write_structure(records, structures)
+        return self._results[key][result]
+
+    def _write_structure(self, records: Sequence[Record], structures: list[Structure]) -> list[str]:
+        """Writes a structure, after what its bodies take from around it; gives the names of its results."""
+        first, line = structures[0], self.line
+        self.line = first.line
+        for bodies in zip(*[structure.bodies for structure in structures]):
+            for place, described in bodies[0].captured.items():
+                outer = [record.value(body.captured[place]) for record, body in zip(records, bodies)]
+                self.names[bodies[0].record.graph.inputs[place]] = self.name(outer[0])
+        operands = [self.name(records[0].value(described)) for described in first.operands]
+        names = self.write_structure(self, structures, operands)
+        self.line = line
+        return names
 
     def _write_node(self, nodes: Sequence[Node]) -> None:
         node = nodes[0]
@@ -114,6 +150,8 @@ class Builder:
     def _outside(self, value: Value) -> str:
         if value.tensor is not None:
             return self._weight(value.tensor)
+        if value in self._structures:
+            return self._of_structure(value)
         examples = [other.example for other in self.others[value] if other.example is not None]
         return self.array([example.detach().cpu().array for example in examples], "a tensor that the program makes")
 
@@ -190,14 +228,22 @@ class Builder:
         number, axis = self.axes.place_of(list(self.axes.sizes)[place])
         key = ("size", number, axis)
         if key not in self._known:
-            self._known[key] = self.node("Shape", [self.inputs[number]], start=axis, end=axis + 1)
+            self._known[key] = self._outermost("Shape", [self.inputs[number]], start=axis, end=axis + 1)
         return self._known[key] if not by else self._computed("Add", self._known[key], self.ints(by))
 
     def _computed(self, kind: str, *names: str) -> str:
         if (kind, names) not in self._known:
             attributes = {"axis": 0} if kind == "Concat" else {}
-            self._known[kind, names] = self.node(kind, names, **attributes)
+            self._known[kind, names] = self._outermost(kind, names, **attributes)
         return self._known[kind, names]
+
+    def _outermost(self, kind: str, names: Sequence[str], **attributes: Any) -> str:
+        """Adds a node to the graph, not to the part that is being written, so that all can read it."""
+        part, self.nodes = self.nodes, self._graph
+        try:
+            return self.node(kind, names, **attributes)
+        finally:
+            self.nodes = part
 
     def numbers(self, samples: Sequence[Sequence[int]]) -> str:
         """A one-dimensional int64 tensor that has these numbers at the recorded sizes."""

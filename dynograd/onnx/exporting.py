@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -14,12 +14,12 @@ from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.building import Builder, onnx_type
 from dynograd.onnx.packages import ModelProto, onnx_package
 from dynograd.onnx.programs import ONNXProgram
-from dynograd.onnx.records import graphs_at
+from dynograd.onnx.records import Record, records_at
 from dynograd.onnx.refusals import OnnxError
+from dynograd.onnx import structures
 from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference
-from dynograd.onnx.writers import write_call
-from dynograd.plans.reporting.graphs import Graph
+from dynograd.onnx.writers import write_call, write_structure
 
 __all__ = ["export"]
 
@@ -98,7 +98,7 @@ def export(
     graphs, samples = _recorded(program, axes)
     sizes = axes.formulas(samples)
     weights = {number: name for number, name in program.weights.items() if name not in names}
-    builder = Builder(opset, axes, sizes, names, weights, write_call)
+    builder = Builder(opset, axes, sizes, names, weights, write_call, write_structure)
     builder.write(graphs, names)
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 
@@ -148,7 +148,7 @@ def _names(what: str, chosen: Sequence[str] | None, usual: list[str]) -> list[st
     return names
 
 
-def _recorded(program: Program, axes: Axes) -> tuple[list[Graph], list[dict[str, int]]]:
+def _recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str, int]]]:
     """The graphs, and the sizes of their dynamic axes: close ones first, then multiples, for programs that divide sizes."""
     samples = axes.samples(False)
     try:
@@ -164,8 +164,8 @@ def _recorded(program: Program, axes: Axes) -> tuple[list[Graph], list[dict[str,
         raise
 
 
-def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Graph]:
-    return graphs_at([program] * len(samples), [program.at(axes, sample) for sample in samples], program.name)
+def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Record]:
+    return records_at([program] * len(samples), [program.at(axes, sample) for sample in samples], program.name)
 
 
 def _others(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:
@@ -182,19 +182,19 @@ def _proto(
     names: list[str],
     outputs: list[str],
     axes: Axes,
-    graphs: list[Graph],
+    graphs: list[Record],
     opset: int,
 ) -> ModelProto:
     from onnx import helper, numpy_helper
 
-    results = graphs[0].result
+    results = graphs[0].results
     usual = [f"output_{number}" for number in range(len(results))] if len(results) > 1 else ["output"]
     outputs = _names("output_names", outputs or None, usual)
     builder.module = ""
     infos = []
     for number, (name, value) in enumerate(zip(outputs, results)):
         builder.nodes.append(helper.make_node("Identity", [builder.name(value)], [name], name=f"node_{name}"))
-        shapes = [graph.result[number].shape for graph in graphs]
+        shapes = [graph.results[number].shape for graph in graphs]
         dims = [
             size if len(set(sizes)) == 1 else _dim(builder, axes, name, axis, sizes)
             for axis, (size, sizes) in enumerate(zip(shapes[0], zip(*shapes)))
@@ -227,8 +227,16 @@ def _needed(nodes: list[Any], outputs: list[str]) -> tuple[list[Any], set[str]]:
     for node in reversed(nodes):
         if read.intersection(node.output):
             needed.append(node)
-            read.update(node.input)
+            read.update(_read_by(node))
     return needed[::-1], read
+
+
+def _read_by(node: Any) -> Iterator[str]:
+    """What a node reads, also in graphs within it."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _read_by(inner)
 
 
 def _dim(builder: Builder, axes: Axes, name: str, axis: int, sizes: tuple[int, ...]) -> str:

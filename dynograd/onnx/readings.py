@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import user_line
+from dynograd.onnx.noting import notes_of_thread, recording_of_thread
 from dynograd.ops.readers import Entry, Reader, join
-from dynograd.plans.recording import Recording
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["noted_readings"]
+__all__ = ["READINGS"]
 
 _READING = ("item", "tolist", "numpy", "__bool__", "__index__", "__dlpack__")
-
-
-class _OfThread(threading.local):
-    readings: list[tuple[str, str]] | None = None
-
-
-_of_thread = _OfThread()
 
 
 class _Readings(Reader):
@@ -35,30 +24,19 @@ class _Readings(Reader):
         super().__init__()
         self.methods = {Tensor.__dict__[name]: name for name in _READING}
 
+    def turn_on(self) -> None:
+        for method in self.methods:
+            join(method)
+        super().turn_on()
+
     def sees(self, entry: Entry) -> bool:
         return entry.function in self.methods
 
     def call(self, entry: Entry, below: Any, args: tuple, kwargs: dict[str, Any]) -> object:
-        readings, plan, tensor = _of_thread.readings, MODES.plan, args[0]
-        if readings is not None and type(plan) is Recording and not plan.inside:
-            if id(tensor) in plan.numbers or id(tensor) in plan.arguments:
-                readings.append((self.methods[entry.function], user_line()))
+        notes, plan, tensor = notes_of_thread(), recording_of_thread(), args[0]
+        if notes is not None and plan is not None and (id(tensor) in plan.numbers or id(tensor) in plan.arguments):
+            notes.readings.append((self.methods[entry.function], user_line()))
         return below(*args, **kwargs)
 
 
-_READER = _Readings()
-
-
-@contextmanager
-def noted_readings() -> Iterator[list[tuple[str, str]]]:
-    """Notes where this thread reads values that a record has made or was called with: (method, line) of each."""
-    for method in _READER.methods:
-        join(method)
-    readings: list[tuple[str, str]] = []
-    before, _of_thread.readings = _of_thread.readings, readings
-    _READER.turn_on()
-    try:
-        yield readings
-    finally:
-        _READER.turn_off()
-        _of_thread.readings = before
+READINGS = _Readings()

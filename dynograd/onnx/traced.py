@@ -57,12 +57,11 @@ class Program:
         return [resized(tensor, number, axes, sample) for number, tensor in enumerate(self.tensors)]
 
     def __call__(self, *tensors: Tensor) -> list[Tensor]:
-        """It gets copies, so that it may write into them; a result that is a weight is copied, so that it is an op's."""
+        """It gets copies, so that it may write into them, and its results are copied, so that they are ops'."""
         remaining = iter([tensor.clone() for tensor in tensors])
         args = [_with(value, remaining) for value in self.args]
         kwargs = {name: _with(value, remaining) for name, value in self.kwargs.items()}
-        results = list(_leaves(self.model(*args, **kwargs), self.name))
-        return [result.clone() if id(result) in self.weights else result for result in results]
+        return [result.clone() for result in _leaves(self.model(*args, **kwargs), self.name)]
 
 
 def _with(value: Any, tensors: Iterator[Tensor]) -> object:

@@ -3,6 +3,7 @@
 import dynograd as torch
 
 F = torch.nn.functional
+scan = torch._higher_order_ops.scan
 
 
 def written_in_place(x):
@@ -32,6 +33,48 @@ def put_at_indices(x):
     )
 
 
+class Gate(torch.nn.Module):
+    """One of two layers, by the input; both take the input from around them, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = x * 2
+        return torch.cond(x.sum() > 0, lambda z: self.a(z) + y, lambda z: self.b(z) - x, (x + 1,)) * 3
+
+
+def branches_in_branches(x):
+    return torch.cond(
+        x.sum() > 0,
+        lambda z: torch.cond(z.max() > 1, lambda u: (u + x, u), lambda u: (u - x, u * 2), (z,)),
+        lambda z: (z * 3, x),
+        (x,),
+    )
+
+
+def halved(x):
+    """Halves the input until it is small."""
+    count, y = torch.while_loop(lambda count, y: y.abs().sum() > 1, lambda count, y: (count + 1, y / 2), (torch.tensor(0), x))
+    return y, count
+
+
+def by_newton(x):
+    """Square roots by a loop whose body takes the input from around it, and which follows a branch."""
+    target = torch.cond(x.sum() > 0, lambda u: u.abs() + 1, lambda u: u.abs() + 2, (x,))
+    steps = lambda k, y: (k + 1, (y + target / y) / 2)  # noqa: E731
+    return torch.while_loop(lambda k, y: k < 8, steps, (torch.tensor(0), torch.ones_like(target)))[1]
+
+
+def recurrence(x, reverse=False):
+    """A recurrence over the time of (B, T, D), with outputs at each step."""
+    decay = torch.sigmoid(x.mean((0, 1)))
+    step = lambda h, row: ((h * decay + row).tanh(), h.sum(-1))  # noqa: E731
+    h, sums = scan(step, torch.zeros_like(x[:, 0]), x, dim=1, reverse=reverse)
+    return h, sums
+
+
 BATCH = ((0, 0),)
 FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
@@ -56,4 +99,13 @@ FUNCTIONS = {
     "small exponentials": (lambda x: torch.expm1(x * 1e-4) * 1e4, [(3, 4)], BATCH),
     "a batch's own statistics": (lambda x: F.batch_norm(x, None, None, training=True), [(6, 4)], BATCH),
     "two lines of attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), [(2, 2, 3, 8)], ((0, 0), (0, 2))),
+    "cond": (Gate().eval(), [(3, 4)], BATCH),
+    "cond in cond": (branches_in_branches, [(3, 4)], BATCH),
+    "while_loop": (halved, [(3, 4)], BATCH),
+    "while_loop after cond": (by_newton, [(3, 4)], BATCH),
+    "scan": (recurrence, [(2, 5, 4)], ((0, 0), (0, 1))),
+    "scan in reverse": (lambda x: recurrence(x, True), [(2, 5, 4)], ((0, 0), (0, 1))),
+    "map": (lambda x: torch._higher_order_ops.map(lambda row, y: row.cumsum(0) @ y, x, x[0].T), [(2, 5, 4)], ((0, 0),)),
+    "cond in the condition of a loop": (lambda x: torch.while_loop(
+        lambda y: torch.cond(y.sum() > 4, lambda z: z.max() > 1, lambda z: z.max() > 2, (y,)), lambda y: (y / 2,), (x,))[0], [(3, 4)], BATCH),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 import dynograd as torch
-from dynograd.onnx.records import graphs_at
+from dynograd.onnx.records import records_at
 from dynograd.onnx.writers import form_of
 from dynograd.ops.op import registry
 from tests.nn import test_activation, test_conv, test_crf, test_layers, test_loss, test_normalization, test_pooling
@@ -37,7 +37,7 @@ def test_a_layer_gives_the_same_on_onnxruntime(title):
 def ops_of(row):
     layer = build(row).eval()
     copying = [lambda *tensors: layer(*[tensor.clone() for tensor in tensors])]
-    graph = graphs_at(copying, [tensors_of(row, torch.float32)], row.name)[0]
+    graph = records_at(copying, [tensors_of(row, torch.float32)], row.name)[0]
     return {node.name for node in graph.nodes if node.op is not None}
 
 

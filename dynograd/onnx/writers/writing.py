@@ -10,11 +10,11 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.onnx.building import Builder
-from dynograd.onnx.records import graphs_at
+from dynograd.onnx.records import Record, records_at
 from dynograd.onnx.writers.calls import WRITERS, Call
 from dynograd.onnx.writers.elementwise import is_writable, write_elementwise
 from dynograd.ops.op import Op
-from dynograd.plans.reporting.graphs import Graph, Node, Value
+from dynograd.plans.reporting.graphs import Node, Value
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["form_of", "write_call"]
@@ -52,10 +52,10 @@ def _by_parts(call: Call, op: Op) -> list[str]:
     samples = [_filled(node, 0) for node in call.nodes]
     parts = [functools.partial(_parts, op, node) for node in call.nodes]
     names = [builder.name(value) for value in tensors]
-    graphs = graphs_at(parts, samples, op.name)
+    graphs = records_at(parts, samples, op.name)
     if any([value.dtype.numpy.kind in "iu" for value in tensors]):
         try:
-            other = graphs_at(parts[:1], [_filled(call.nodes[0], 1)], op.name)[0]
+            other = records_at(parts[:1], [_filled(call.nodes[0], 1)], op.name)[0]
         except IndexError:  # 1 is no index of a dim of size 1
             other = graphs[0]
         if not _are_alike(graphs[0], other):
@@ -65,8 +65,7 @@ def _by_parts(call: Call, op: Op) -> list[str]:
         builder.write(graphs, names)
     finally:
         builder.within -= 1
-    result = graphs[0].result
-    return [builder.name(value) for value in (result if isinstance(result, (tuple, list)) else [result])]
+    return [builder.name(value) for value in graphs[0].results]
 
 
 def _filled(node: Node, number: int) -> list[Tensor]:
@@ -74,8 +73,9 @@ def _filled(node: Node, number: int) -> list[Tensor]:
     return [Tensor.wrap(numpy.full(value.shape, number, value.dtype.numpy)) for value in _values(node.arguments)]
 
 
-def _are_alike(graph: Graph, other: Graph) -> bool:
-    """Whether two graphs of one op do the same with tensors that are alike but for their values."""
+def _are_alike(first: Record, second: Record) -> bool:
+    """Whether two records of one op do the same with tensors that are alike but for their values."""
+    graph, other = first.graph, second.graph
     if [(node.name, len(node.results)) for node in graph.nodes] != [
         (node.name, len(node.results)) for node in other.nodes
     ]:

@@ -1,0 +1,67 @@
+"""What a thread notes while it records a program for export, beside the ops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynograd.autograd.modes import MODES
+from dynograd.plans.recording import Recording
+
+__all__ = ["Notes", "aside", "notes_of_thread", "noted", "recording_of_thread"]
+
+
+@dataclass
+class Notes:
+    """Of one recorded program.
+
+    Args:
+        readings: (method, line) of each value that it reads.
+        structures: `cond`, `while_loop` and their like, each with the record that it belongs to.
+    """
+
+    readings: list[tuple[str, str]] = field(default_factory=list)
+    structures: list[tuple[Recording, Any]] = field(default_factory=list)
+
+
+class _OfThread(threading.local):
+    notes: Notes | None = None
+
+
+_of_thread = _OfThread()
+
+
+def notes_of_thread() -> Notes | None:
+    """What this thread notes into; None: it records nothing for export."""
+    return _of_thread.notes
+
+
+def recording_of_thread() -> Recording | None:
+    """The record that this thread makes for export now, unless it is inside an op."""
+    plan = MODES.plan
+    return plan if _of_thread.notes is not None and type(plan) is Recording and not plan.inside else None
+
+
+@contextmanager
+def noted() -> Iterator[Notes]:
+    """Notes what this thread does, until the end."""
+    notes = Notes()
+    before, _of_thread.notes = _of_thread.notes, notes
+    try:
+        yield notes
+    finally:
+        _of_thread.notes = before
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Inside, this thread records and notes nothing."""
+    plan, MODES.plan = MODES.plan, None
+    notes, _of_thread.notes = _of_thread.notes, None
+    try:
+        yield
+    finally:
+        MODES.plan, _of_thread.notes = plan, notes
