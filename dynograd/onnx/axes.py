@@ -27,10 +27,12 @@ class Axes:
     Args:
         places: the name of each, by (number of the input, axis).
         sizes: of each name, as in the example.
+        lengths: inputs whose values are lengths along an axis, and its name.
     """
 
     places: dict[tuple[int, int], str]
     sizes: dict[str, int] = field(default_factory=dict)
+    lengths: dict[int, str] = field(default_factory=dict)
 
     def samples(self, multiples: bool) -> list[dict[str, int]]:
         """Sizes at which the program is recorded: by small steps, or at multiples of the example's sizes (for programs that divide them)."""
@@ -120,4 +122,9 @@ def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> 
         name = axes.places.get((number, axis))
         if name is not None:
             array = numpy.take(array, numpy.arange(sample[name]) % size, axis=axis)
+    if number in axes.lengths:
+        name = axes.lengths[number]
+        is_sorted = bool((numpy.diff(tensor.detach().cpu().array) <= 0).all())
+        array = numpy.maximum(array * sample[name] // axes.sizes[name], 1)
+        array = numpy.sort(array)[::-1] if is_sorted else array
     return Tensor.wrap(array.copy())

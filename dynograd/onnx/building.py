@@ -10,8 +10,8 @@ import numpy
 from dynograd.arrays import ndarray
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.patterns import pattern_of
-from dynograd.onnx.refusals import refusal
 from dynograd.onnx.records import Record, Structure
+from dynograd.onnx.refusals import refusal
 from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
 from dynograd.plans.sized.sizes import NoFormula, Number, Sizes
 
@@ -96,7 +96,7 @@ class Builder:
         first, line = structures[0], self.line
         self.line = first.line
         for bodies in zip(*[structure.bodies for structure in structures]):
-            for place, described in bodies[0].captured.items():
+            for place in bodies[0].captured:
                 outer = [record.value(body.captured[place]) for record, body in zip(records, bodies)]
                 self.names[bodies[0].record.graph.inputs[place]] = self.name(outer[0])
         operands = [self.name(records[0].value(described)) for described in first.operands]

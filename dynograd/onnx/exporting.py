@@ -12,14 +12,18 @@ from dynograd.autograd.modes import no_grad
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.building import Builder, onnx_type
+from dynograd.onnx.lengths import LENGTHS
+from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
 from dynograd.onnx.programs import ONNXProgram
-from dynograd.onnx.records import Record, records_at
+from dynograd.onnx.readings import READINGS
+from dynograd.onnx.records import Record, check_alike, record_of
 from dynograd.onnx.refusals import OnnxError
-from dynograd.onnx import structures
+from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference
 from dynograd.onnx.writers import write_call, write_structure
+from dynograd.plans.reporting.graphs import Value
 
 __all__ = ["export"]
 
@@ -95,11 +99,11 @@ def export(
     names = _names("input_names", input_names, program.names)
     outputs = list(output_names or [])
     axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
-    graphs, samples = _recorded(program, axes)
-    sizes = axes.formulas(samples)
-    weights = {number: name for number, name in program.weights.items() if name not in names}
-    builder = Builder(opset, axes, sizes, names, weights, write_call, write_structure)
-    builder.write(graphs, names)
+    with turned_on(READINGS, STRUCTURES, LENGTHS):
+        graphs, samples = _recorded(program, axes)
+        weights = {number: name for number, name in program.weights.items() if name not in names}
+        builder = Builder(opset, axes, axes.formulas(samples), names, weights, write_call, write_structure)
+        builder.write(graphs, names)
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 
     def check(model: ModelProto) -> float:
@@ -165,7 +169,26 @@ def _recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str
 
 
 def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Record]:
-    return records_at([program] * len(samples), [program.at(axes, sample) for sample in samples], program.name)
+    first = record_of(program, program.at(axes, samples[0]), program.name)
+    axes.lengths = dict(_lengths(first, axes, samples[0]))
+    others = [record_of(program, program.at(axes, sample), program.name) for sample in samples[1:]]
+    check_alike([first, *others], program.name)
+    return [first, *others]
+
+
+def _lengths(record: Record, axes: Axes, sample: dict[str, int]) -> Iterator[tuple[int, str]]:
+    """Inputs that are lengths of rows, and the axis along which these lie: of the largest size, the longest row is as long as that."""
+    copies = {node.results[0]: node.inputs[0] for node in record.nodes if node.name in ("clone", "to_copy")}
+    for node in record.nodes:
+        lengths = node.arguments.get("lengths")
+        while lengths in copies:
+            lengths = copies[lengths]
+        if isinstance(lengths, Value) and lengths.kind == "argument":
+            number = int(lengths.name.partition("[")[2].rstrip("]"))
+            own, shape = axes.places.get((number, 0)), node.arguments["input"].shape
+            along = [name for name, size in sample.items() if name != own and size in shape[:2]]
+            if along:
+                yield number, along[0]
 
 
 def _others(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.ops.readers import Reader
 from dynograd.plans.recording import Recording
 
-__all__ = ["Notes", "aside", "notes_of_thread", "noted", "recording_of_thread"]
+__all__ = ["Notes", "aside", "notes_of_thread", "noted", "recording_of_thread", "turned_on"]
 
 
 @dataclass
@@ -54,6 +55,16 @@ def noted() -> Iterator[Notes]:
         yield notes
     finally:
         _of_thread.notes = before
+
+
+@contextmanager
+def turned_on(*readers: Reader) -> Iterator[None]:
+    """The readers are on, until the end."""
+    with ExitStack() as stack:
+        for reader in readers:
+            reader.turn_on()
+            stack.callback(reader.turn_off)
+        yield
 
 
 @contextmanager

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.kernels.build.any_size import alike_at_any_size
 from dynograd.onnx.noting import aside, noted
-from dynograd.onnx.readings import READINGS
 from dynograd.onnx.refusals import refusal
-from dynograd.ops.readers import Reader
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.recording import Recording
 from dynograd.plans.reporting.graphs import Graph, Node, Value
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["READERS", "Body", "Record", "Structure", "record_of", "records_at"]
-
-READERS: list[Reader] = [READINGS]  # of what programs do beside ops
+__all__ = ["Body", "Record", "Structure", "check_alike", "record_of", "records_at"]
 
 
 @dataclass
 class Structure:
-    """A part of a program that is more than ops: a branch, a loop, a layer over rows of lengths.
+    """A part of a program that is more than ops: a branch or a loop.
 
     Args:
-        kind: of the ONNX node, or "lengths".
+        kind: of the ONNX node.
         line: of the program.
         operands: its tensors, described as those of events are.
         bodies: the functions that it calls.
@@ -142,17 +137,6 @@ def check_alike(records: Sequence[Record], name: str) -> None:
                 check_alike([body.record, second.record], name)
 
 
-@contextmanager
-def _all_readers() -> Iterator[None]:
-    for reader in READERS:
-        reader.turn_on()
-    try:
-        yield
-    finally:
-        for reader in READERS:
-            reader.turn_off()
-
-
 def record_of(function: Callable[..., Any], tensors: Sequence[Tensor], name: str) -> Record:
     """The record of a function of these tensors.
 
@@ -160,7 +144,7 @@ def record_of(function: Callable[..., Any], tensors: Sequence[Tensor], name: str
         OnnxError: it reads values of its inputs, or does something that is not recorded.
     """
     compiled = _Watched(function, always=True, dynamic=False, name=name)
-    with no_grad(), alike_at_any_size(), aside(), noted() as notes, _all_readers():
+    with no_grad(), alike_at_any_size(), aside(), noted() as notes:
         for _ in range(2):
             compiled(*tensors)
     if notes.readings:

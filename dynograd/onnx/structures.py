@@ -9,7 +9,7 @@ from typing import Any
 from dynograd.autograd.nodes import user_line
 from dynograd.compat.inner import higher_order
 from dynograd.onnx.noting import aside, notes_of_thread, recording_of_thread
-from dynograd.onnx.records import READERS, Body, Structure, record_of
+from dynograd.onnx.records import Body, Structure, record_of
 from dynograd.onnx.refusals import refusal
 from dynograd.ops.readers import Entry, Reader, join
 from dynograd.plans.recording import Recording
@@ -17,7 +17,7 @@ from dynograd.tensor import top_level
 from dynograd.tensor.tensor import Tensor
 from dynograd.utils import _pytree
 
-__all__ = ["Watching", "body_of", "note"]
+__all__ = ["STRUCTURES", "Watching", "body_of", "note"]
 
 
 class Watching(Reader):
@@ -72,7 +72,12 @@ def _is_of(plan: Recording, tensor: Tensor) -> bool:
 
 
 def note(
-    plan: Recording, kind: str, operands: Sequence[Tensor], bodies: list[Body], results: Sequence[Tensor], **options: Any
+    plan: Recording,
+    kind: str,
+    operands: Sequence[Tensor],
+    bodies: list[Body],
+    results: Sequence[Tensor],
+    **options: Any,
 ) -> list[Tensor]:
     """Notes a structure; gives its results, which are tensors of their own."""
     notes = notes_of_thread()
@@ -91,11 +96,17 @@ def _looks(tensors: Sequence[Tensor]) -> list[tuple[Any, int]]:
 def _check(name: str, what: str, tensors: Sequence[Any], others: Sequence[Any], with_sizes: bool = False) -> None:
     if any([not isinstance(tensor, Tensor) for tensor in (*tensors, *others)]):
         kinds = [type(tensor).__name__ for tensor in (*tensors, *others) if not isinstance(tensor, Tensor)]
-        raise refusal(f"{name}: {what} must be tensors, got {kinds[0]}", user_line(), "Make it a tensor: dynograd.tensor(1.0).")
+        raise refusal(
+            f"{name}: {what} must be tensors, got {kinds[0]}", user_line(), "Make it a tensor: dynograd.tensor(1.0)."
+        )
     sizes = [[tuple(tensor.shape) for tensor in each] if with_sizes else [] for each in (tensors, others)]
     if _looks(tensors) != _looks(others) or sizes[0] != sizes[1]:
         shown = [", ".join([f"{tensor.dtype} {tuple(tensor.shape)}" for tensor in each]) for each in (tensors, others)]
-        raise refusal(f"{name}: {what} must be alike, got {shown[0]} and {shown[1]}", user_line(), "Give both the same dtypes and shapes.")
+        raise refusal(
+            f"{name}: {what} must be alike, got {shown[0]} and {shown[1]}",
+            user_line(),
+            "Give both the same dtypes and shapes.",
+        )
 
 
 def _cond(plan: Recording, below: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> object:
@@ -118,7 +129,7 @@ def _cond(plan: Recording, below: Any, pred: Any, true_fn: Any, false_fn: Any, o
     branches = [of_tensors(true_fn), of_tensors(false_fn)]
     with aside():
         results = [branch(*tensors) for branch in branches]
-    _check("cond", "what true_fn and false_fn give", *results)
+    _check("cond", "what true_fn and false_fn give", results[0], results[1])
     bodies = [body_of(plan, branch, tensors, "cond") for branch in branches]
     with aside():
         holds = bool(pred)
@@ -137,12 +148,23 @@ def _while_loop(plan: Recording, below: Any, cond_fn: Any, body_fn: Any, carried
     with aside():
         _check("while_loop", "carried inputs and what body_fn gives", carried, body(*carried), with_sizes=True)
         results = below(cond_fn, body_fn, tuple(carried))
-    bodies = [body_of(plan, body, carried, "while_loop"), body_of(plan, lambda *own: [cond_fn(*own)], carried, "while_loop")]
+    bodies = [
+        body_of(plan, body, carried, "while_loop"),
+        body_of(plan, lambda *own: [cond_fn(*own)], carried, "while_loop"),
+    ]
     return tuple(note(plan, "Loop", carried, bodies, results))
 
 
 def _scan(
-    plan: Recording, below: Any, combine_fn: Any, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False, **options: Any
+    plan: Recording,
+    below: Any,
+    combine_fn: Any,
+    init: Any,
+    xs: Any,
+    *,
+    dim: int = 0,
+    reverse: bool = False,
+    **options: Any,
 ) -> object:
     states, state_form = _pytree.tree_flatten(init)
     columns, form = _pytree.tree_flatten(xs)
@@ -158,7 +180,13 @@ def _scan(
 
     with aside():
         rows = [column.select(dim, 0) for column in columns]
-        _check("scan", "init and the state that combine_fn gives", states, step(*states, *rows)[: len(states)], with_sizes=True)
+        _check(
+            "scan",
+            "init and the state that combine_fn gives",
+            states,
+            step(*states, *rows)[: len(states)],
+            with_sizes=True,
+        )
         last, outputs = below(combine_fn, init, xs, dim=dim, reverse=reverse, **options)
     bodies = [body_of(plan, step, [*states, *rows], "scan")]
     results = [*_pytree.tree_leaves(last), *_pytree.tree_leaves(outputs)]
@@ -177,4 +205,4 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
     higher_order.scan: _scan,
     higher_order.map: _map,
 }
-READERS.append(Watching(_HANDLERS))
+STRUCTURES = Watching(_HANDLERS)

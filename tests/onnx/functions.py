@@ -56,7 +56,9 @@ def branches_in_branches(x):
 
 def halved(x):
     """Halves the input until it is small."""
-    count, y = torch.while_loop(lambda count, y: y.abs().sum() > 1, lambda count, y: (count + 1, y / 2), (torch.tensor(0), x))
+    count, y = torch.while_loop(
+        lambda count, y: y.abs().sum() > 1, lambda count, y: (count + 1, y / 2), (torch.tensor(0), x)
+    )
     return y, count
 
 

@@ -91,6 +91,33 @@ class WithLengths(nn.Module):
         return nn.utils.rnn.pad_packed_sequence(self.layer(rows)[0], batch_first=True)[0]
 
 
+class LastState(nn.Module):
+    """A classifier of sentences by the last state of a GRU that begins with a state of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.gru, self.head = nn.Embedding(20, 4), nn.GRU(4, 6, batch_first=True), nn.Linear(6, 2)
+        self.first = nn.Parameter(torch.randn(1, 1, 6))
+
+    def forward(self, tokens, lengths):
+        rows = nn.utils.rnn.pack_padded_sequence(
+            self.embedding(tokens), lengths, batch_first=True, enforce_sorted=False
+        )
+        return self.head(self.gru(rows, self.first.expand(1, len(tokens), 6).contiguous())[1][-1])
+
+
+class Packed(nn.Module):
+    """Sorted rows, time first, that are padded by another number."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.RNN(4, 3)
+
+    def forward(self, x, lengths):
+        rows = self.layer(nn.utils.rnn.pack_padded_sequence(x, lengths))[0]
+        return nn.utils.rnn.pad_packed_sequence(rows, batch_first=True, padding_value=7.0)
+
+
 class Residual(nn.Module):
     def __init__(self, channels):
         super().__init__()
@@ -212,4 +239,23 @@ MODULES |= {
     "mean over lengths": (MaskedMean, lambda: (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])), {(0, 0): "n", (1, 0): "n", (0, 1): "t"}),
     "LeNet": of(lenet, 2, 1, 28, 28),
     "residual convolutions": of(convnet, 2, 3, 12, 12),
+    "LSTM of rows of lengths": (
+        lambda: WithLengths(nn.LSTM(4, 6, 2, batch_first=True, bidirectional=True)),
+        lambda: (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])),
+        {(0, 0): "n", (1, 0): "n", (0, 1): "t"},
+    ),
+    "GRU of rows of lengths": (
+        lambda: WithLengths(nn.GRU(4, 6, 2, batch_first=True, bidirectional=True)),
+        lambda: (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])),
+        {(0, 0): "n", (1, 0): "n", (0, 1): "t"},
+    ),
+    "RNN of rows of lengths": (
+        lambda: WithLengths(nn.RNN(4, 6, 2, batch_first=True, bidirectional=True)),
+        lambda: (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])),
+        {(0, 0): "n", (1, 0): "n", (0, 1): "t"},
+    ),
+    "last state of rows of lengths": (
+        LastState, lambda: (tokens(3, 6), torch.tensor([2, 6, 1])), {(0, 0): "n", (1, 0): "n", (0, 1): "t"},
+    ),
+    "packed and padded": (Packed, lambda: (torch.randn(5, 3, 4), torch.tensor([5, 4, 1])), {(0, 1): "n", (1, 0): "n", (0, 0): "t"}),
 }  # fmt: skip

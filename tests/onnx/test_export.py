@@ -102,10 +102,49 @@ def test_a_recurrent_layer_with_lengths_has_sequence_lens(name, reverse):
     assert node.input[4]
 
 
-def test_packing_by_lengths_is_refused():
+def test_packing_by_lengths_gives_sequence_lens():
     model = WithLengths(nn.LSTM(4, 6, batch_first=True)).eval()
-    with pytest.raises(OnnxError, match="reads values.*tolist"):
-        torch.onnx.export(model, (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])))
+    program = torch.onnx.export(model, (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])))
+    node = next(node for node in program.model_proto.graph.node if node.op_type == "LSTM")
+    assert node.input[4]
+    assert program.verify() < 1e-4
+    x, lengths = torch.randn(3, 5, 4), torch.tensor([1, 5, 4])
+    torch.testing.assert_close(program(x, lengths)[0], model(x, lengths), rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_are_packed_and_padded_lose_what_is_behind_their_ends():
+    def program(x, lengths):
+        rows = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(rows, batch_first=True, padding_value=-1.0)[0]
+
+    assert torch.onnx.export(program, (torch.randn(5, 3, 4), torch.tensor([2, 5, 1]))).verify() < 1e-4
+
+
+class OfPacked(nn.Module):
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.layer = way, nn.LSTM(4, 6, batch_first=True, proj_size=3 * (way == "proj_size"))
+
+    def forward(self, x, lengths):
+        rows = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        if self.way == "data":
+            return rows.data
+        total = 9 if self.way == "total_length" else None
+        return nn.utils.rnn.pad_packed_sequence(self.layer(rows)[0], batch_first=True, total_length=total)[0]
+
+
+@pytest.mark.parametrize(
+    ("way", "longest", "words"),
+    [
+        ("data", 5, "data of a PackedSequence.*pad_packed_sequence"),
+        ("proj_size", 5, "proj_size.*Leave"),
+        ("total_length", 5, "9 steps.*padded to 5.*total_length"),
+        ("short", 4, "4 steps.*padded to 5.*longest row"),
+    ],
+)
+def test_packed_rows_that_are_refused(way, longest, words):
+    with pytest.raises(OnnxError, match=words):
+        torch.onnx.export(OfPacked(way).eval(), (torch.randn(2, 5, 4), torch.tensor([3, longest])))
 
 
 def test_a_layer_is_one_node_and_attention_over_nothing_gives_zero():

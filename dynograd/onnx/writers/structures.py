@@ -56,7 +56,7 @@ def _inline(builder: Builder, bodies: Sequence[Body], names: Sequence[str]) -> l
 
 def _inputs(builder: Builder, bodies: Sequence[Body], before: list[str]) -> tuple[list[str], list[Any]]:
     """Names of a body's own inputs, and what declares them (behind those of the turn of a loop, and of whether it goes on)."""
-    from onnx import helper  # noqa: PLC0415
+    from onnx import helper
 
     kinds = {"turn": numpy.int64, "holds": numpy.bool_}
     declared = [helper.make_tensor_value_info(builder.fresh(name), onnx_type(kinds[name]), []) for name in before]
@@ -75,7 +75,7 @@ def _part(
     builder: Builder, bodies: Sequence[Body], names: Sequence[str], inputs: list[Any], goes_on: Sequence[Body] = ()
 ) -> Part:
     """A body as a graph; that of a loop says first whether it goes on."""
-    from onnx import helper  # noqa: PLC0415
+    from onnx import helper
 
     around, builder.nodes = builder.nodes, []
     results = _inline(builder, bodies, names)
