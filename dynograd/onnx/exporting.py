@@ -11,19 +11,22 @@ from dynograd import version
 from dynograd.autograd.modes import no_grad
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, axes_of
+from dynograd.onnx.bags import BAGS
 from dynograd.onnx.building import Builder, onnx_type
+from dynograd.onnx.constants import differing_line, rolled
 from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record, check_alike, record_of
-from dynograd.onnx.refusals import OnnxError
+from dynograd.onnx.refusals import OnnxError, refusal
 from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference
 from dynograd.onnx.writers import write_call, write_structure
 from dynograd.plans.reporting.graphs import Value
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["export"]
 
@@ -99,7 +102,7 @@ def export(
     names = _names("input_names", input_names, program.names)
     outputs = list(output_names or [])
     axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
-    with turned_on(READINGS, STRUCTURES, LENGTHS):
+    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS):
         graphs, samples = _recorded(program, axes)
         weights = {number: name for number, name in program.weights.items() if name not in names}
         builder = Builder(opset, axes, axes.formulas(samples), names, weights, write_call, write_structure)
@@ -108,7 +111,11 @@ def export(
 
     def check(model: ModelProto) -> float:
         with no_grad():
-            return difference(model, program, [program.at(axes, sample) for sample in _others(axes, samples)])
+            return difference(
+                model,
+                program,
+                [_varied(program, axes, sample, number) for number, sample in enumerate(_others(axes, samples))],
+            )
 
     result = ONNXProgram(proto, check)
     if verify:
@@ -173,7 +180,21 @@ def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list
     axes.lengths = dict(_lengths(first, axes, samples[0]))
     others = [record_of(program, program.at(axes, sample), program.name) for sample in samples[1:]]
     check_alike([first, *others], program.name)
+    other = record_of(program, [rolled(tensor, 1) for tensor in program.at(axes, samples[0])], program.name)
+    line = differing_line(first, other)
+    if line is not None:
+        raise refusal(
+            f"what {program.name} computes with there depends on values that no op has made (NumPy's, an op's own, or random numbers)",
+            line,
+            "Compute it with tensor ops, or give it as an input.",
+        )
     return [first, *others]
+
+
+def _varied(program: Program, axes: Axes, sample: dict[str, int], number: int) -> list[Tensor]:
+    """The program's tensors at other sizes, with rows in another order."""
+    tensors = program.at(axes, sample)
+    return [tensor if place in axes.lengths else rolled(tensor, number) for place, tensor in enumerate(tensors)]
 
 
 def _lengths(record: Record, axes: Axes, sample: dict[str, int]) -> Iterator[tuple[int, str]]:

@@ -35,6 +35,15 @@ class _PaddedRows:
     def laid_out(self, batch_first: bool) -> Tensor:
         return self.padded if batch_first == self.batch_first else self.padded.transpose(0, 1)
 
+    @property
+    def data(self) -> Tensor:
+        """All tokens in rows, also those behind the ends, as a program computes with them one by one."""
+        return self.padded.flatten(0, 1)
+
+    def _replace(self, data: Tensor) -> _PaddedRows:
+        padded = data.unflatten(0, tuple(self.padded.shape[:2]))
+        return _PaddedRows(padded, self.lengths, self.batch_first, self.longest, False)
+
     def __getattr__(self, name: str) -> object:
         raise refusal(
             f"{name} of a PackedSequence has no form in ONNX",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
-from dynograd.kernels.build.any_size import alike_at_any_size
+from dynograd.kernels.attention.any_size import alike_at_any_size
 from dynograd.onnx.noting import aside, noted
 from dynograd.onnx.refusals import refusal
 from dynograd.plans.compiling import Compiled

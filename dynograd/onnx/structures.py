@@ -165,7 +165,7 @@ def _scan(
     dim: int = 0,
     reverse: bool = False,
     **options: Any,
-) -> object:
+) -> tuple[Any, Any]:
     states, state_form = _pytree.tree_flatten(init)
     columns, form = _pytree.tree_flatten(xs)
     _check("scan", "init", states, states)
@@ -196,7 +196,7 @@ def _scan(
 
 
 def _map(plan: Recording, below: Any, f: Any, xs: Any, *args: Any) -> object:
-    return _scan(plan, higher_order.scan, lambda state, x: ((), f(x, *args)), (), xs)[1]  # type: ignore[index]
+    return _scan(plan, higher_order.scan, lambda state, x: ((), f(x, *args)), (), xs)[1]
 
 
 _HANDLERS: dict[Any, Callable[..., Any]] = {

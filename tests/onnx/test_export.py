@@ -128,7 +128,7 @@ class OfPacked(nn.Module):
     def forward(self, x, lengths):
         rows = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         if self.way == "data":
-            return rows.data
+            return rows.batch_sizes
         total = 9 if self.way == "total_length" else None
         return nn.utils.rnn.pad_packed_sequence(self.layer(rows)[0], batch_first=True, total_length=total)[0]
 
@@ -136,7 +136,7 @@ class OfPacked(nn.Module):
 @pytest.mark.parametrize(
     ("way", "longest", "words"),
     [
-        ("data", 5, "data of a PackedSequence.*pad_packed_sequence"),
+        ("data", 5, "batch_sizes of a PackedSequence.*pad_packed_sequence"),
         ("proj_size", 5, "proj_size.*Leave"),
         ("total_length", 5, "9 steps.*padded to 5.*total_length"),
         ("short", 4, "4 steps.*padded to 5.*longest row"),

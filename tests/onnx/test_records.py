@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import dynograd as torch
-from dynograd.kernels.build.any_size import is_alike_at_any_size
+from dynograd.kernels.attention.any_size import is_alike_at_any_size
 from dynograd.kernels.build.batch_invariance import USES
 from dynograd.ops.readers import is_read
 

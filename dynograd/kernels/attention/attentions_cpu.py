@@ -12,9 +12,9 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.kernels.attention.any_size import is_alike_at_any_size
 from dynograd.kernels.attention.attentions_tasks import Tasks, dense_tasks, ragged_tasks
 from dynograd.kernels.build import threads
-from dynograd.kernels.build.any_size import is_alike_at_any_size
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.sizes import TILED_PRODUCTS
 

@@ -146,7 +146,9 @@ class _Formula:
                 return self.call.cast(own, bool), True
             return self.call.cast(own, self.kind), False
         if value is None:  # a bound that is left out
-            return self.number(-math.inf if name == "min" else math.inf), False
+            limits = numpy.iinfo(self.kind) if self.kind.kind in "iu" else None
+            low, high = (-math.inf, math.inf) if limits is None else (limits.min, limits.max)
+            return self.number(low if name == "min" else high), False
         values = self.call.each(name)
         if isinstance(value, bool):
             return self.call.constant(value), True

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import ndarray
 from dynograd.onnx.building import Builder
-from dynograd.onnx.records import Record, records_at
+from dynograd.onnx.constants import differing_line
+from dynograd.onnx.records import records_at
 from dynograd.onnx.writers.calls import WRITERS, Call
 from dynograd.onnx.writers.elementwise import is_writable, write_elementwise
 from dynograd.ops.op import Op
@@ -58,7 +58,7 @@ def _by_parts(call: Call, op: Op) -> list[str]:
             other = records_at(parts[:1], [_filled(call.nodes[0], 1)], op.name)[0]
         except IndexError:  # 1 is no index of a dim of size 1
             other = graphs[0]
-        if not _are_alike(graphs[0], other):
+        if differing_line(graphs[0], other) is not None:
             raise call.refused("whose parts depend on values of its arguments")
     builder.within += 1
     try:
@@ -71,36 +71,6 @@ def _by_parts(call: Call, op: Op) -> list[str]:
 def _filled(node: Node, number: int) -> list[Tensor]:
     """Tensors of the sizes of a node's, with one number throughout."""
     return [Tensor.wrap(numpy.full(value.shape, number, value.dtype.numpy)) for value in _values(node.arguments)]
-
-
-def _are_alike(first: Record, second: Record) -> bool:
-    """Whether two records of one op do the same with tensors that are alike but for their values."""
-    graph, other = first.graph, second.graph
-    if [(node.name, len(node.results)) for node in graph.nodes] != [
-        (node.name, len(node.results)) for node in other.nodes
-    ]:
-        return False
-    pairs = [(value, second) for value, second in zip(graph.inputs, other.inputs) if value.kind != "argument"]
-    examples = [(_numbers(value), _numbers(second)) for value, second in pairs]
-    arrays = [[_arrays(node.arguments) for node in each.nodes] for each in (graph, other)]
-    results = [[[value.shape for value in node.results] for node in each.nodes] for each in (graph, other)]
-    same = all([numpy.array_equal(first, second) for first, second in examples]) and len(graph.inputs) == len(
-        other.inputs
-    )
-    return same and results[0] == results[1] and arrays[0] == arrays[1]
-
-
-def _numbers(value: Value) -> ndarray:
-    tensor = value.tensor if value.example is None else value.example
-    assert tensor is not None
-    return tensor.detach().numpy()
-
-
-def _arrays(value: Any) -> list[Any]:
-    """What is not a tensor among arguments, as what can be compared."""
-    if isinstance(value, (dict, list, tuple)):
-        return [_arrays(part) for part in (value.values() if isinstance(value, dict) else value)]
-    return [] if isinstance(value, Value) else [value.tolist() if isinstance(value, ndarray) else repr(value)]
 
 
 def _parts(op: Op, node: Node, *tensors: Tensor) -> object:
