@@ -17,14 +17,22 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["differing_line", "rolled"]
 
 
+_SHRUNK = 0.97  # so that probabilities and positive numbers stay what they are
+
+
 def rolled(tensor: Tensor, by: int) -> Tensor:
-    """The tensor with its rows in another order: other values, of the same kind. Integers in order stay, since they are lengths or offsets."""
+    """The tensor with rows in another order, and numbers a little smaller: other values, of the same kind.
+
+    Integers in order stay, since they are lengths or offsets.
+    """
     array = tensor.detach().numpy()
-    steps = numpy.diff(array) if array.ndim == 1 and array.dtype.kind in "iu" else numpy.array([1, -1])
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        steps = numpy.diff(array)
+        if (steps >= 0).all() or (steps <= 0).all():
+            return Tensor.wrap(array.copy())
     axis = next((axis for axis, size in enumerate(array.shape) if size > 1), None)
-    if axis is None or (steps >= 0).all() or (steps <= 0).all():
-        return Tensor.wrap(array.copy())
-    return Tensor.wrap(numpy.roll(array, by, axis))
+    array = array.copy() if axis is None else numpy.roll(array, by, axis)
+    return Tensor.wrap((array * _SHRUNK**by).astype(array.dtype) if tensor.is_floating_point() else array)
 
 
 def differing_line(first: Record, other: Record) -> str | None:

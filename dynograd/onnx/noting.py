@@ -20,12 +20,21 @@ class Notes:
     """Of one recorded program.
 
     Args:
-        readings: (method, line) of each value that it reads.
+        readings: (method, line, number of the value; None for an argument) of each value that it reads.
         structures: `cond`, `while_loop` and their like, each with the record that it belongs to.
+        around: records of the programs around it.
     """
 
-    readings: list[tuple[str, str]] = field(default_factory=list)
+    readings: list[tuple[str, str, int | None]] = field(default_factory=list)
     structures: list[tuple[Recording, Any]] = field(default_factory=list)
+    around: tuple[Recording, ...] = ()
+
+    def is_known(self, plan: Recording, tensor: Any) -> bool:
+        """Whether a record has made a tensor, or was called with it, or has it from a structure or from around it."""
+        results = [result for _, structure in self.structures for result in structure.results]
+        plans = (plan, *self.around)
+        known = any([id(tensor) in each.numbers or id(tensor) in each.arguments for each in plans])
+        return known or any([tensor is result for result in results])
 
 
 class _OfThread(threading.local):
@@ -48,13 +57,15 @@ def recording_of_thread() -> Recording | None:
 
 @contextmanager
 def noted() -> Iterator[Notes]:
-    """Notes what this thread does, until the end."""
-    notes = Notes()
-    before, _of_thread.notes = _of_thread.notes, notes
+    """Notes what this thread does, until the end; it records apart from what is recorded around it."""
+    before, plan = _of_thread.notes, MODES.plan
+    around = () if before is None else (*before.around, *([plan] if type(plan) is Recording else []))
+    notes = _of_thread.notes = Notes(around=around)
+    MODES.plan = None
     try:
         yield notes
     finally:
-        _of_thread.notes = before
+        _of_thread.notes, MODES.plan = before, plan
 
 
 @contextmanager

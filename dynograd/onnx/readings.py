@@ -34,8 +34,8 @@ class _Readings(Reader):
 
     def call(self, entry: Entry, below: Any, args: tuple, kwargs: dict[str, Any]) -> object:
         notes, plan, tensor = notes_of_thread(), recording_of_thread(), args[0]
-        if notes is not None and plan is not None and (id(tensor) in plan.numbers or id(tensor) in plan.arguments):
-            notes.readings.append((self.methods[entry.function], user_line()))
+        if notes is not None and plan is not None and notes.is_known(plan, tensor):
+            notes.readings.append((self.methods[entry.function], user_line(), plan.numbers.get(id(tensor))))
         return below(*args, **kwargs)
 
 

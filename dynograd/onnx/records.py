@@ -8,7 +8,7 @@ from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.kernels.attention.any_size import alike_at_any_size
-from dynograd.onnx.noting import aside, noted
+from dynograd.onnx.noting import noted
 from dynograd.onnx.refusals import refusal
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.recording import Recording
@@ -137,24 +137,16 @@ def check_alike(records: Sequence[Record], name: str) -> None:
                 check_alike([body.record, second.record], name)
 
 
-def record_of(function: Callable[..., Any], tensors: Sequence[Tensor], name: str) -> Record:
+def record_of(function: Callable[..., Any], tensors: Sequence[Tensor], name: str, is_body: bool = False) -> Record:
     """The record of a function of these tensors.
 
     Raises:
         OnnxError: it reads values of its inputs, or does something that is not recorded.
     """
     compiled = _Watched(function, always=True, dynamic=False, name=name)
-    with no_grad(), alike_at_any_size(), aside(), noted() as notes:
+    with no_grad(), alike_at_any_size(), noted() as notes:
         for _ in range(2):
             compiled(*tensors)
-    if notes.readings:
-        method, line = notes.readings[0]
-        raise refusal(
-            f"{name} reads values that depend on its inputs ({method}), and one way through it would be written for all",
-            line,
-            "Say it with tensors: dynograd.where(condition, a, b) or dynograd.cond instead of `if`, dynograd.while_loop instead of `while`, or give the "
-            "number as an argument of the model.",
-        )
     record = compiled.latest
     if record is not None and record.left_out:
         op, line = record.left_out[0]
@@ -170,9 +162,31 @@ def record_of(function: Callable[..., Any], tensors: Sequence[Tensor], name: str
         )
         raise refusal(what, line, way_out)
     graphs = compiled.graphs()
+    structures = [structure for plan, structure in notes.structures if plan is record]
+    outside = [] if record is None else [outside.tensor for outside in record.outside]
+    records = [Record(graph, structures, outside) for graph in graphs]
+    followed = [
+        reading for reading in notes.readings if is_body or len(records) != 1 or _depends(records[0], reading[2])
+    ]
+    if followed:
+        method, line, _ = followed[0]
+        raise refusal(
+            f"{name} reads values that depend on its inputs ({method}), and one way through it would be written for all",
+            line,
+            "Say it with tensors: dynograd.where(condition, a, b) or dynograd.cond instead of `if`, dynograd.while_loop instead of `while`, or give the "
+            "number as an argument of the model.",
+        )
     if len(graphs) != 1:
         reason, line = next(iter(compiled.reasons), ("it calls no op", ""))
         raise refusal(f"{name} cannot be recorded: {reason}", line, "Change the program there.")
-    assert record is not None
-    structures = [structure for plan, structure in notes.structures if plan is record]
-    return Record(graphs[0], structures, [outside.tensor for outside in record.outside])
+    return records[0]
+
+
+def _depends(record: Record, number: int | None) -> bool:
+    """Whether a value follows from the arguments. What a program makes of sizes alone (a causal mask) may be read."""
+    arguments = {value for value in record.graph.inputs if value.kind == "argument"}
+    depending = arguments | {value for value, _, _ in record.made()}
+    for node in record.nodes:
+        if depending.intersection(node.inputs):
+            depending.update(node.results)
+    return number is None or any([value.name == str(number) for value in depending - arguments])

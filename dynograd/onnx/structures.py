@@ -55,7 +55,7 @@ def body_of(plan: Recording, function: Callable[..., Any], tensors: Sequence[Ten
     def copying(*own: Tensor) -> list[Tensor]:
         return [result.clone() for result in function(*[tensor.clone() for tensor in own])]
 
-    record = record_of(copying, tensors, name)
+    record = record_of(copying, tensors, name, is_body=True)
     captured = {}
     for place, (value, tensor) in enumerate(zip(record.graph.inputs, record.outside)):
         if value.kind != "argument" and _is_of(plan, tensor):
@@ -64,11 +64,9 @@ def body_of(plan: Recording, function: Callable[..., Any], tensors: Sequence[Ten
 
 
 def _is_of(plan: Recording, tensor: Tensor) -> bool:
-    """Whether the record has made a tensor, was called with it, or has it from a structure."""
+    """Whether a tensor is a value of the record, or of one around it."""
     notes = notes_of_thread()
-    results = [] if notes is None else [result for _, structure in notes.structures for result in structure.results]
-    known = id(tensor) in plan.numbers or id(tensor) in plan.places or id(tensor) in plan.arguments
-    return known or any([tensor is result for result in results])
+    return notes is not None and (id(tensor) in plan.places or notes.is_known(plan, tensor))
 
 
 def note(

@@ -81,3 +81,40 @@ def test_values_that_are_read_are_refused_with_the_line(method):
     assert "reads values" in str(error.value)
     assert "test_records.py" in str(error.value)
     assert "dynograd.where" in str(error.value)
+
+
+def reads_what_a_branch_gave(x):
+    y = torch.cond(x.sum() > 0, lambda z: z + 1, lambda z: z - 1, (x,))
+    return x * y.max().item()
+
+
+def reads_within_a_branch(x):
+    y = x * 2
+    return torch.cond(x.sum() > 0, lambda z: z * y.sum().item(), lambda z: z, (x,))
+
+
+def reads_a_value_from_around_a_branch(x):
+    y = (x * 2).sum()
+    return torch.cond(x.sum() > 0, lambda z: z * y.item(), lambda z: z, (x,))
+
+
+def computes_beside_ops(x):
+    return x + torch.tensor(x.detach().array.max())
+
+
+@pytest.mark.parametrize(
+    "program",
+    [reads_what_a_branch_gave, reads_within_a_branch, reads_a_value_from_around_a_branch, computes_beside_ops],
+)
+def test_values_that_find_their_way_into_constants_are_refused(program):
+    with pytest.raises(torch.onnx.OnnxError, match="values.*test_records.py"):
+        torch.onnx.export(program, (torch.tensor([[1.0, 2.0], [5.0, 3.0]]),))
+
+
+def test_values_of_what_follows_from_sizes_may_be_read():
+    def program(x):
+        mask = torch.ones(x.shape[1], x.shape[1]).tril() * 2
+        return x @ mask if bool((mask[0, -1] == 0).all()) else x
+
+    program_of = torch.onnx.export(program, (torch.ones(2, 3),), input_names=["x"], dynamic_axes={"x": [1]})
+    assert program_of.verify() < 1e-4
