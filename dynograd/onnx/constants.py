@@ -37,13 +37,13 @@ def rolled(tensor: Tensor, by: int) -> Tensor:
 
 def differing_line(first: Record, other: Record) -> str | None:
     """The line of the first op with which two records of a program differ, of tensors that differ in their values; None: they are alike."""
-    made = [{value for value, _, _ in record.made()} for record in (first, other)]
+    results = [{value for value, _, _ in record.made()} for record in (first, other)]
     differing = {
         place
         for place, (value, twin) in enumerate(zip(first.graph.inputs, other.graph.inputs))
         if value.kind != twin.kind
         or (
-            value not in made[0]
+            value not in results[0]
             and value.kind != "argument"
             and not _is_same(first.outside[place], other.outside[place])
         )
