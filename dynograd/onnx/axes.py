@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import ndarray
 from dynograd.onnx.refusals import OnnxError
 from dynograd.plans.sized.sizes import Sizes
 from dynograd.tensor.tensor import Tensor
@@ -28,11 +29,13 @@ class Axes:
         places: the name of each, by (number of the input, axis).
         sizes: of each name, as in the example.
         lengths: inputs whose values are lengths along an axis, and its name.
+        rows: inputs that are offsets of rows, and those with the values of these.
     """
 
     places: dict[tuple[int, int], str]
     sizes: dict[str, int] = field(default_factory=dict)
     lengths: dict[int, str] = field(default_factory=dict)
+    rows: dict[int, int] = field(default_factory=dict)
 
     def samples(self, multiples: bool) -> list[dict[str, int]]:
         """Sizes at which the program is recorded: by small steps, or at multiples of the example's sizes (for programs that divide them)."""
@@ -122,9 +125,19 @@ def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> 
         name = axes.places.get((number, axis))
         if name is not None:
             array = numpy.take(array, numpy.arange(sample[name]) % size, axis=axis)
+    if number in axes.rows and len(array) != tensor.shape[0]:
+        return Tensor.wrap(_offsets(len(array) - 1, sample[axes.places[axes.rows[number], 0]]))
     if number in axes.lengths:
         name = axes.lengths[number]
         is_sorted = bool((numpy.diff(tensor.detach().cpu().array) <= 0).all())
         array = numpy.maximum(array * sample[name] // axes.sizes[name], 1)
         array = numpy.sort(array)[::-1] if is_sorted else array
     return Tensor.wrap(array.copy())
+
+
+def _offsets(rows: int, count: int) -> ndarray:
+    """Offsets of rows of different lengths, each at least 1 if there are enough values."""
+    shares = numpy.arange(rows) * 7 % 5 + 1.0
+    ends = numpy.round(numpy.cumsum(shares) / shares.sum() * max(count - rows, 0)).astype(numpy.int64)
+    least = numpy.minimum(numpy.arange(1, rows + 1), count)
+    return numpy.concatenate([[0], ends + least])

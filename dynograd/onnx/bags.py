@@ -43,10 +43,10 @@ def _bag(
         kept = kept & (creation.arange(starts.shape[0]).unsqueeze(1) == bags)
         rows = rows.unsqueeze(0)
     mask = kept.unsqueeze(-1)
-    counts = mask.sum(1)
+    counts = mask.sum(-2)
     if mode == "max":
-        return rows.masked_fill(~mask, -float("inf")).amax(1).masked_fill(counts == 0, 0.0)
-    total = rows.masked_fill(~mask, 0.0).sum(1)
+        return rows.masked_fill(~mask, -float("inf")).amax(-2).masked_fill(counts == 0, 0.0)
+    total = rows.masked_fill(~mask, 0.0).sum(-2)
     return total / counts.clamp(min=1) if mode == "mean" else total
 
 

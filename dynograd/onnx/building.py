@@ -9,7 +9,7 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.onnx.axes import Axes
-from dynograd.onnx.patterns import pattern_of
+from dynograd.onnx.patterns import part_of_rows, pattern_of
 from dynograd.onnx.records import Record, Structure
 from dynograd.onnx.refusals import refusal
 from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
@@ -55,6 +55,7 @@ class Builder:
         self.others: dict[Value, tuple[Value, ...]] = {}  # a value of the first record in all of them
         self.line = ""
         self.module = ""  # the module whose weights the op has
+        self.rows: dict[str, list[ndarray]] = {}  # offsets of ragged inputs, at each size
         self.within = 0  # ops that are being written by their parts
         self._known: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
@@ -262,6 +263,10 @@ class Builder:
         first = samples[0]
         if all([other.shape == first.shape and other.tobytes() == first.tobytes() for other in samples]):
             return self.constant(first)
+        for name, offsets in self.rows.items():
+            part = part_of_rows(self, name, offsets, samples)
+            if part:
+                return part
         pattern = pattern_of(samples)
         if pattern is None:
             shapes = " and ".join([str(list(sample.shape)) for sample in samples[:2]])

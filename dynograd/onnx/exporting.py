@@ -55,6 +55,7 @@ def export(
     export_params: bool = True,
     keep_initializers_as_inputs: bool = False,
     verify: bool = False,
+    ragged: str | None = None,
     **options: Any,
 ) -> ONNXProgram:
     """Writes a module or function of tensors as an ONNX model, with PyTorch's arguments.
@@ -77,6 +78,7 @@ def export(
         export_params: write the weights; else they are inputs.
         keep_initializers_as_inputs: list weights among the inputs, too.
         verify: run `onnx.checker`, and compare with onnxruntime at three sizes.
+        ragged: "values": a ragged tensor among the arguments is two inputs, its values and its offsets (`x` and `x_offsets`), of any number.
         options: `verbose`, `dynamo`, `do_constant_folding` and their like, which change nothing here.
     Returns:
         The program: `save` writes it, `verify` checks it, `print` lists it, and a call runs it on onnxruntime.
@@ -98,14 +100,24 @@ def export(
         raise OnnxError(
             f"onnx.export: {type(model).__name__} is in training mode, in which it draws or normalises by the batch. Call model.eval() before."
         )
-    program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {})
+    if ragged not in (None, "values"):
+        raise OnnxError(f"onnx.export: ragged is 'values' or None, got {ragged!r}. Pad in the model for padded inputs.")
+    program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged is not None)
     names = _names("input_names", input_names, program.names)
     outputs = list(output_names or [])
     axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
+    axes.rows = program.rows
+    for offsets, values in program.rows.items():
+        for number in (offsets, values):  # first the offsets, which grow less than the values in further records
+            axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
+            axes.places[number, 0] = f"{names[number]}_rows"
     with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS):
         graphs, samples = _recorded(program, axes)
         weights = {number: name for number, name in program.weights.items() if name not in names}
         builder = Builder(opset, axes, axes.formulas(samples), names, weights, write_call, write_structure)
+        builder.rows = {
+            names[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
+        }
         builder.write(graphs, names)
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 

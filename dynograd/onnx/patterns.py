@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy
 
 from dynograd.arrays import ndarray
 
-__all__ = ["Pattern", "pattern_of"]
+__all__ = ["Pattern", "part_of_rows", "pattern_of"]
 
 
 class Pattern(ABC):
@@ -105,3 +105,41 @@ def _band_of(samples: Sequence[ndarray]) -> Pattern | None:
             return None
         diagonals.append(diagonal)
     return _Band(numpy.array(inside), numpy.array(outside), diagonals, [sample.shape for sample in samples])
+
+
+_ROWS: dict[str, Callable[[ndarray], ndarray]] = {
+    "offsets": lambda offsets: offsets,
+    "starts": lambda offsets: offsets[:-1],
+    "ends": lambda offsets: offsets[1:],
+    "lengths": numpy.diff,
+    "numbers": lambda offsets: numpy.repeat(numpy.arange(len(offsets) - 1), numpy.diff(offsets)),
+}
+
+
+def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: Sequence[ndarray]) -> str:
+    """What follows from the offsets of a ragged input, if these arrays do: written, its name; else "".
+
+    Starts, ends and lengths of rows, and for each value the number of its row.
+    """
+    kind = next(
+        (
+            kind
+            for kind, part in _ROWS.items()
+            if all([numpy.array_equal(part(own), sample) for own, sample in zip(offsets, samples)])
+        ),
+        "",
+    )
+    if not kind or samples[0].dtype.kind not in "iu":
+        return ""
+    zero, last = builder.ints(0), builder.ints(-1)
+    starts = builder.node("Slice", [name, zero, last])
+    ends = builder.node("Slice", [name, builder.ints(1), builder.ints(2**62)])
+    if kind == "numbers":
+        count = builder.node("Squeeze", [builder.node("Slice", [name, last, builder.ints(2**62)])])
+        places = builder.node("Range", [builder.constant(0, numpy.int64), count, builder.constant(1, numpy.int64)])
+        behind = builder.node("GreaterOrEqual", [builder.node("Unsqueeze", [places, builder.ints(1)]), starts])
+        counts = builder.node("ReduceSum", [builder.cast(behind, numpy.int64), builder.ints(1)], keepdims=0)
+        own = builder.node("Sub", [counts, builder.constant(1, numpy.int64)])
+    else:
+        own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node("Sub", [ends, starts])
+    return str(own if samples[0].dtype == numpy.int64 else builder.cast(own, samples[0].dtype))

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy
+
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
 from dynograd.onnx.refusals import OnnxError
@@ -19,11 +21,13 @@ __all__ = ["Program"]
 class Program:
     """A function of the tensors among the arguments, which gives the tensors among the results as a list."""
 
-    def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], ragged: bool) -> None:
         self.model, self.args, self.kwargs = model, tuple(args), kwargs
         self.name = (
             type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
         )
+        self.ragged = ragged
+        self.rows: dict[int, int] = {}  # inputs that are offsets, and those with the values of these rows
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
         function = model.forward if isinstance(model, Module) else model
@@ -38,11 +42,15 @@ class Program:
 
     def _find(self, value: Any, name: str) -> None:
         if isinstance(value, RaggedTensor):
-            raise OnnxError(
-                f"onnx.export: {name} is ragged, which ONNX has no type for. Export a function of (values, offsets) or of padded rows and their "
-                f"lengths, and build what the model wants in it."
-            )
-        if isinstance(value, Tensor):
+            if not self.ragged or isinstance(value.packed, RaggedTensor):
+                raise OnnxError(
+                    f"onnx.export: {name} is ragged, which ONNX has no type for. Ask for its values and offsets as inputs, ragged='values' (rows of "
+                    f"one ragged dim), or export a function of padded rows and their lengths."
+                )
+            self.rows[len(self.tensors) + 1] = len(self.tensors)
+            self.tensors += [value.values.detach(), value.offsets]
+            self.names += [name, f"{name}_offsets"]
+        elif isinstance(value, Tensor):
             self.tensors.append(value)
             self.names.append(name)
         elif isinstance(value, (list, tuple)):
@@ -66,6 +74,9 @@ class Program:
 
 def _with(value: Any, tensors: Iterator[Tensor]) -> object:
     """The value with the next tensors in the places of its own."""
+    if isinstance(value, RaggedTensor):
+        rows, offsets = next(tensors), next(tensors)
+        return RaggedTensor(rows, numpy.diff(offsets.array).tolist())
     if isinstance(value, Tensor):
         return next(tensors)
     if isinstance(value, dict):
@@ -77,6 +88,8 @@ def _with(value: Any, tensors: Iterator[Tensor]) -> object:
 
 
 def _leaves(value: Any, name: str) -> Iterator[Tensor]:
+    if isinstance(value, RaggedTensor):
+        raise OnnxError(f"onnx.export: {name} gives a ragged tensor, and ONNX has none. Return its values.")
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (list, tuple, dict)):

@@ -52,7 +52,8 @@ def gru_step(call: Call) -> str:
 
 def _recurrent(call: Call, kind: str, order: tuple[int, ...], **options: Any) -> list[str]:
     """The layer in one direction: (T, B, I) to (T, B, H), and its last states."""
-    if call.static("ragged") or call.rank() != 3:
+    ragged = call.static("ragged")
+    if call.rank() != 3 and not ragged:
         raise call.refused("of packed rows (give padded ones with lengths)")
     size = call.fixed(-1, "h_0")
     weights = [call.unsqueeze(_gates(call, name, size, order), 0) for name in ("weight_ih", "weight_hh")]
@@ -60,17 +61,20 @@ def _recurrent(call: Call, kind: str, order: tuple[int, ...], **options: Any) ->
     biases = [_gates(call, name, size, order) if call.has(name) else zeros for name in ("bias_ih", "bias_hh")]
     bias = call.unsqueeze(call.node("Concat", biases, axis=0), 0)
     lengths = call.cast(call.input("lengths"), numpy.int32) if call.has("lengths") else ""
+    rows, places = _padded(call) if ragged else (call.input("input"), "")
     states = [call.unsqueeze(call.input(name), 0) for name in ("h_0", "c_0") if name in call.arguments]
     direction = "reverse" if call.static("reverse") else "forward"
     names = call.nodes_of(
         kind,
-        [call.input("input"), *weights, bias, lengths, *states],
+        [rows, *weights, bias, lengths, *states],
         len(states) + 1,
         hidden_size=size,
         direction=direction,
         **options,
     )
     outputs = [call.squeeze(names[0], 1), *[call.squeeze(name, 0) for name in names[1:]]]
+    if ragged:
+        outputs[0] = call.node("GatherND", [outputs[0], places])
     return outputs[: call.count]
 
 
@@ -81,3 +85,21 @@ def _gates(call: Call, name: str, size: int, order: tuple[int, ...]) -> str:
         return weight
     parts = call.nodes_of("Split", [weight, call.ints(*[size] * len(order))], len(order), axis=0)
     return call.node("Concat", [parts[gate] for gate in order], axis=0)
+
+
+def _padded(call: Call) -> tuple[str, str]:
+    """Rows behind one another as padded ones (T, B, I), and (N, 2) the places of the values in these."""
+    lengths, values = call.cast(call.input("lengths"), numpy.int64), call.input("input")
+    zero, one = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
+    ends = call.node("CumSum", [lengths, zero])
+    starts = call.node("Sub", [ends, lengths])
+    count = call.squeeze(call.node("Shape", [values], start=0, end=1), 0)
+    order = call.node("Range", [zero, count, one])
+    passed = call.cast(call.node("GreaterOrEqual", [call.unsqueeze(order, 1), ends]), numpy.int64)
+    rows = call.reduce("ReduceSum", passed, [1], False)
+    within = call.node("Sub", [order, call.node("Gather", [starts, rows], axis=0)])
+    places = call.node("Concat", [call.unsqueeze(within, 1), call.unsqueeze(rows, 1)], axis=1)
+    longest = call.reduce("ReduceMax", lengths, [0], True)
+    sizes = call.node("Concat", [longest, call.node("Shape", [lengths]), call.ints(call.fixed(-1))], axis=0)
+    zeros = call.node("Expand", [call.number(0), sizes])
+    return call.node("ScatterND", [zeros, places, values]), places
