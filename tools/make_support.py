@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 from dynograd import ops  # noqa: E402
 from dynograd.kernels.build.through_host_cuda import FAMILIES as ON_THE_HOST  # noqa: E402
 from dynograd.kernels.build.through_host_cuda import FUNCTIONS  # noqa: E402
+from dynograd.onnx.writers import form_of  # noqa: E402
 from dynograd.ops.op import Op, registry  # noqa: E402
 from dynograd.plans.lowering.reasons import way_of, way_of_rule  # noqa: E402
 from dynograd.ragged.rules import kind_of  # noqa: E402
@@ -49,22 +50,16 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
   those kernels, or of a rule the ops that it calls, where a trial proves them, else Python; `view`, nothing; `Python`, the op's own function; `parts`, what the
   op is made of; –: it is not recorded, and runs as it is written. Its backward likewise, where that is another word. Unusual dtypes, layouts and
   arguments may be left to Python: `report()` says so.
+- **onnx** ([Export a model](how-to/export.md)): how it leaves as ONNX: by a `writer` of its own, by its `formula`, as the `parts` that it is made of, or
+  `refused`, with the line that calls it.
 - **method**, **in place**: the names on `Tensor`; –: PyTorch has none, or the op is a part of others.
-
-{absent}
 """
-# Readers of the table that ARCHITECTURE.md describes, and the module that each of them will live in.
-READERS = {
-    "ONNX export": "onnx",
-}
 
 
 def page() -> str:
     """The whole page."""
-    missing = [name for name, place in READERS.items() if not (ROOT / "dynograd" / place).exists()]
-    absent = f"Not there yet, for any op: {', '.join(missing)}." if missing else ""
     reasons = "\n".join(f"  [{number}] {reason};" for number, reason in enumerate(_reasons(), start=1))
-    return "\n".join([HEAD.format(absent=absent, reasons=reasons[:-1] + ".").rstrip(), *_sections(), ""])
+    return "\n".join([HEAD.format(reasons=reasons[:-1] + ".").rstrip(), *_sections(), ""])
 
 
 def _sections() -> Iterator[str]:
@@ -77,8 +72,8 @@ def _sections() -> Iterator[str]:
         yield ""
         yield f"## {family.rpartition('.')[2].replace('_', ' ').capitalize()}"
         yield ""
-        yield "| op | gradient | second order | jvp | vmap | autobatch | ragged | GPU | compile | method | in place |"
-        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+        yield "| op | gradient | second order | jvp | vmap | autobatch | ragged | GPU | compile | onnx | method | in place |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         for name in sorted(by_family[family]):
             yield _row(name)
 
@@ -100,6 +95,7 @@ def _row(name: str) -> str:
         ragged(name),
         on_gpu(entry),
         compiled(entry),
+        form_of(entry),
         method,
         inplace,
     ]

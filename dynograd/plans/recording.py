@@ -135,6 +135,9 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
         self.constants: list[Any] = []  # NumPy arrays among the arguments of ops
         self.through: set[str] = set()  # names of dynograd's functions that ops were called from
         self.reason = self.line = ""
+        self.left_out: list[
+            tuple[str, str]
+        ] = []  # (op, or "" for a write in place, line) of what ran beside the record
         self.result: Any = None  # what the function gave, described as operands are
         self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's id
         self.from_outside = False  # the backward pass is not the step's own
@@ -192,6 +195,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
             if places is None:
                 if MODES.grad and any([tensor.requires_grad for tensor in tensors]):
                     self.refuse(f"{entry.key} of values that only a run knows, with a gradient")
+                self.left_out.append((entry.key, line_text(caller(2))))
                 return call_with(below, entry.op, args)
             args = places
         if MODES.grad > 1:
@@ -407,6 +411,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
             self.refuse("a write in place into a tensor that the step has made")
             return
         self.writes.append((len(self.calls), tensor.array))
+        self.left_out.append(("", line_text(caller(2))))
         for place in list(self.current):
             if may_share(self.outside[place].tensor.array, tensor.array):
                 self.current.discard(place)

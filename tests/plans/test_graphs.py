@@ -164,6 +164,18 @@ def test_random_numbers_are_marked():
     assert graph.nodes[0].arguments["key"] is DRAWN and "key=drawn" in repr(graph.nodes[0])
 
 
+def test_writes_into_what_the_program_has_made():
+    def program(x):
+        y = x * 2
+        y += 1
+        y[0] = 0
+        return y * y
+
+    graph = recorded(program, torch.ones(3)).graph()
+    assert [node.name for node in graph.nodes] == ["mul", "add", "write", "basic_put", "write", "mul"]
+    assert graph.nodes[-1].inputs == [graph.nodes[3].results[0]] * 2
+
+
 def test_ways():
     compiled = recorded(lambda x: x * 2, torch.ones(3))
     for _ in range(3):

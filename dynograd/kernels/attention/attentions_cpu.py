@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.kernels.attention.any_size import is_alike_at_any_size
 from dynograd.kernels.attention.attentions_tasks import Tasks, dense_tasks, ragged_tasks
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.batch_invariance import batch_invariant
@@ -34,7 +35,8 @@ def attends_in_tiles(query: Any, key: Any, value: Any) -> bool:
     if 0 in lead or 0 in (*query.shape[-2:], *key.shape[-2:], value.shape[-1]):
         return False
     # in batch-invariant mode tiny heads too: beside longer sequences they would be computed here
-    return batch_invariant() or query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1]) >= TILED_PRODUCTS
+    products = query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+    return products >= TILED_PRODUCTS or batch_invariant() or is_alike_at_any_size()
 
 
 def attends_ragged(query: Any, values: int, window: tuple[int, int], ends: bool) -> bool:

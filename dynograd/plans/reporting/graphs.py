@@ -271,7 +271,7 @@ class _Reader:
         self.calls = 0  # that earlier events have noted
 
     def graph(self, name: str) -> Graph:
-        nodes = [self.node(event) for event in self.path.events if event.kind != "ask"]
+        nodes = [self.node(event) for event in self.path.events if event.kind not in ("ask", "rename")]
         return Graph(name, tuple(self.outside), tuple(nodes), self.actual(self.path.result or ("same", None)))
 
     def node(self, event: Any) -> Node:

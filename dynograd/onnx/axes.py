@@ -1,0 +1,143 @@
+"""Axes whose size may differ from call to call: their names, the sizes at which the program is recorded, and numbers as formulas of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import ndarray
+from dynograd.onnx.refusals import OnnxError
+from dynograd.plans.sized.sizes import Sizes
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Axes", "axes_of", "resized"]
+
+# What is added to the sizes of the first, second, ... name in further records: pairs of which none is a multiple of another.
+_STEPS = ((2, 5), (7, 3), (11, 13), (5, 17), (19, 4), (6, 23), (29, 9), (10, 31))
+_TIMES = ((2, 3), (3, 5), (4, 7), (5, 4), (7, 6), (6, 2), (3, 7), (7, 5))  # the same in multiples
+
+
+@dataclass
+class Axes:
+    """The dynamic axes of a program.
+
+    Args:
+        places: the name of each, by (number of the input, axis).
+        sizes: of each name, as in the example.
+        lengths: inputs whose values are lengths along an axis, and its name.
+        rows: inputs that are offsets of rows, and those with the values of these.
+    """
+
+    places: dict[tuple[int, int], str]
+    sizes: dict[str, int] = field(default_factory=dict)
+    lengths: dict[int, str] = field(default_factory=dict)
+    rows: dict[int, int] = field(default_factory=dict)
+
+    def samples(self, multiples: bool) -> list[dict[str, int]]:
+        """Sizes at which the program is recorded: by small steps, or at multiples of the example's sizes (for programs that divide them)."""
+        if not self.sizes:
+            return [{}]
+        first = {name: max(size, 2) if not multiples else size for name, size in self.sizes.items()}
+        samples = [first]
+        for which in (0, 1):
+            pairs = zip(first.items(), (_TIMES if multiples else _STEPS) * len(first))
+            samples.append(
+                {name: size * pair[which] if multiples else size + pair[which] for (name, size), pair in pairs}
+            )
+        return samples
+
+    def formulas(self, samples: Sequence[dict[str, int]]) -> Sizes | None:
+        """Finds formulas of numbers."""
+        return Sizes([tuple(sample.values()) for sample in samples]) if self.sizes else None
+
+    def place_of(self, name: str) -> tuple[int, int]:
+        """The first axis of that name."""
+        return next(place for place, other in self.places.items() if other == name)
+
+    def shape(self, number: int, tensor: Tensor) -> list[int | str]:
+        """The shape of an input, with names for dynamic axes."""
+        return [self.places.get((number, axis), size) for axis, size in enumerate(tensor.shape)]
+
+
+def axes_of(
+    tensors: Sequence[Tensor], names: Sequence[str], outputs: Sequence[str], dynamic_axes: Any, dynamic_shapes: Any
+) -> Axes:
+    """The dynamic axes that `export` was asked for, in either form.
+
+    Raises:
+        OnnxError: both forms, an unknown input, an axis that is not there, or one name for two sizes.
+    """
+    if dynamic_axes and dynamic_shapes:
+        raise OnnxError("onnx.export: expected dynamic_axes or dynamic_shapes, got both. Leave one of them out.")
+    if isinstance(dynamic_shapes, (tuple, list)):
+        dynamic_shapes = dict(zip(names, dynamic_shapes))
+    axes = Axes({})
+    for key, entry in (dynamic_axes or dynamic_shapes or {}).items():
+        if key in outputs or (not outputs and re.fullmatch(r"output(_\d+)?", key)):
+            continue  # their axes follow from the inputs'
+        if key not in names:
+            raise OnnxError(
+                f"onnx.export: dynamic axes of {key!r}, but the inputs are {', '.join(names)}. Use one of these names."
+            )
+        number = list(names).index(key)
+        for axis, name in _named(key, entry, bool(dynamic_shapes)):
+            rank = tensors[number].ndim
+            if not -rank <= axis < rank:
+                raise OnnxError(
+                    f"onnx.export: {key} has {rank} dims (shape {tuple(tensors[number].shape)}), and no axis {axis}. Count from 0."
+                )
+            axis %= rank
+            size = tensors[number].shape[axis]
+            known = axes.sizes.setdefault(name, size)
+            if known != size:
+                raise OnnxError(
+                    f"onnx.export: the axis {name!r} has size {known} in one input and {size} in {key}. Give axes of different sizes different names."
+                )
+            axes.places[number, axis] = name
+    return axes
+
+
+def _named(key: str, entry: Any, is_shape: bool) -> list[tuple[int, str]]:
+    if entry is None:
+        return []
+    if is_shape and isinstance(entry, (tuple, list)):
+        entry = {axis: dim for axis, dim in enumerate(entry) if dim is not None}
+    if isinstance(entry, dict):
+        pairs = [(axis, dim) for axis, dim in entry.items() if dim is not None]
+    else:
+        pairs = [(axis, None) for axis in entry]
+    return [(axis, _name_of(dim) or f"{key}_dim_{axis}") for axis, dim in pairs]
+
+
+def _name_of(dim: Any) -> str:
+    """A text, or an object with a name (a Dim)."""
+    return dim if isinstance(dim, str) else getattr(dim, "__name__", "") if dim is not None else ""
+
+
+def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> Tensor:
+    """The example's tensor, repeated or cut to the sizes of a sample. It is always another tensor."""
+    array = tensor.detach().cpu().array
+    for axis, size in enumerate(tensor.shape):
+        name = axes.places.get((number, axis))
+        if name is not None:
+            array = numpy.take(array, numpy.arange(sample[name]) % size, axis=axis)
+    if number in axes.rows and len(array) != tensor.shape[0]:
+        return Tensor.wrap(_offsets(len(array) - 1, sample[axes.places[axes.rows[number], 0]]))
+    if number in axes.lengths:
+        name = axes.lengths[number]
+        is_sorted = bool((numpy.diff(tensor.detach().cpu().array) <= 0).all())
+        array = numpy.maximum(array * sample[name] // axes.sizes[name], 1)
+        array = numpy.sort(array)[::-1] if is_sorted else array
+    return Tensor.wrap(array.copy())
+
+
+def _offsets(rows: int, count: int) -> ndarray:
+    """Offsets of rows of different lengths, each at least 1 if there are enough values."""
+    shares = numpy.arange(rows) * 7 % 5 + 1.0
+    ends = numpy.round(numpy.cumsum(shares) / shares.sum() * max(count - rows, 0)).astype(numpy.int64)
+    least = numpy.minimum(numpy.arange(1, rows + 1), count)
+    return numpy.concatenate([[0], ends + least])

@@ -1,0 +1,304 @@
+"""`dynograd.onnx.export`: a module or function as an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from dynograd import version
+from dynograd.autograd.modes import no_grad
+from dynograd.nn.module import Module
+from dynograd.onnx.axes import Axes, axes_of
+from dynograd.onnx.bags import BAGS
+from dynograd.onnx.building import Builder, onnx_type
+from dynograd.onnx.constants import differing_line, rolled
+from dynograd.onnx.lengths import LENGTHS
+from dynograd.onnx.noting import turned_on
+from dynograd.onnx.packages import ModelProto, onnx_package
+from dynograd.onnx.programs import ONNXProgram
+from dynograd.onnx.readings import READINGS
+from dynograd.onnx.records import Record, check_alike, record_of
+from dynograd.onnx.refusals import OnnxError, refusal
+from dynograd.onnx.structures import STRUCTURES
+from dynograd.onnx.traced import Program
+from dynograd.onnx.verifying import difference
+from dynograd.onnx.writers import write_call, write_structure
+from dynograd.plans.reporting.graphs import Value
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["export"]
+
+_OPSETS = range(17, 24)
+_IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
+# Arguments of torch.onnx.export that change nothing here, and those that ask for what is not done.
+_IDLE = {
+    "verbose": None, "dynamo": True, "report": False, "optimize": True, "profile": False, "dump_exported_program": False, "artifacts_dir": ".",
+    "fallback": False, "do_constant_folding": True, "autograd_inlining": True,
+}  # fmt: skip
+_UNKNOWN = {"custom_translation_table": None, "custom_opsets": None, "export_modules_as_functions": False}
+
+
+def export(
+    model: Callable[..., Any],
+    args: Any = (),
+    f: Any = None,
+    *,
+    kwargs: dict[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamic_axes: Any = None,
+    dynamic_shapes: Any = None,
+    external_data: bool | None = None,
+    export_params: bool = True,
+    keep_initializers_as_inputs: bool = False,
+    verify: bool = False,
+    ragged: str | None = None,
+    **options: Any,
+) -> ONNXProgram:
+    """Writes a module or function of tensors as an ONNX model, with PyTorch's arguments.
+
+    The program runs at its example's sizes, and at two further sizes of each dynamic axis, without gradients; numbers that differ become
+    formulas of the sizes. Weights keep their names (`encoder.0.weight`), shared ones are written once, and each node says which line of the
+    program it comes from. A program that reads values, or whose ops depend on the sizes, is refused with that line.
+
+    Args:
+        model: a Module (call `eval()` before), or a function of tensors.
+        args: the example's arguments: a tuple, or one tensor.
+        f: a path, or a file opened for writing bytes; None: nothing is written.
+        kwargs: more arguments by name.
+        input_names: names of the tensors among the arguments, in order; without: those of the parameters of `forward`.
+        output_names: names of the results; without: "output", or "output_0" and so on.
+        opset_version: of ONNX's operators, 17 to 23; without: 21.
+        dynamic_axes: axes of any size: `{"x": {0: "batch"}}`, or `{"x": [0]}`. Axes of one name have one size.
+        dynamic_shapes: the same in the newer form: `{"x": {0: "batch"}}`, or a tuple with one of these for each input.
+        external_data: write weights into a file beside the model; None: where they are above 1 GB.
+        export_params: write the weights; else they are inputs.
+        keep_initializers_as_inputs: list weights among the inputs, too.
+        verify: run `onnx.checker`, and compare with onnxruntime at three sizes.
+        ragged: "values": a ragged tensor among the arguments is two inputs, its values and its offsets (`x` and `x_offsets`), of any number.
+        options: `verbose`, `dynamo`, `do_constant_folding` and their like, which change nothing here.
+    Returns:
+        The program: `save` writes it, `verify` checks it, `print` lists it, and a call runs it on onnxruntime.
+    Raises:
+        OnnxError: the program has no form in ONNX (which line, and a way out), or an argument does not fit.
+        ImportError: the extra `onnx` is not installed.
+
+    >>> model = dynograd.nn.Sequential(dynograd.nn.Linear(4, 2), dynograd.nn.ReLU()).eval()
+    >>> program = dynograd.onnx.export(model, (dynograd.ones(3, 4),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    >>> [node.op_type for node in program.model_proto.graph.node]
+    ['Gemm', 'Relu', 'Identity']
+    """
+    onnx_package("onnx", "onnx.export")
+    _check_options(options)
+    opset = 21 if opset_version is None else opset_version
+    if opset not in _OPSETS:
+        raise OnnxError(f"onnx.export: opset_version is 17 to 23, got {opset_version!r}. Leave it out for 21.")
+    if isinstance(model, Module) and any([module.training for module in model.modules()]) and _can_differ(model):
+        raise OnnxError(
+            f"onnx.export: {type(model).__name__} is in training mode, in which it draws or normalises by the batch. Call model.eval() before."
+        )
+    if ragged not in (None, "values"):
+        raise OnnxError(f"onnx.export: ragged is 'values' or None, got {ragged!r}. Pad in the model for padded inputs.")
+    program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged is not None)
+    names = _names("input_names", input_names, program.names)
+    outputs = list(output_names or [])
+    axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
+    axes.rows = program.rows
+    for offsets, values in program.rows.items():
+        for number in (offsets, values):  # first the offsets, which grow less than the values in further records
+            axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
+            axes.places[number, 0] = f"{names[number]}_rows"
+    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS):
+        graphs, samples = _recorded(program, axes)
+        weights = {number: name for number, name in program.weights.items() if name not in names}
+        builder = Builder(opset, axes, axes.formulas(samples), names, weights, write_call, write_structure)
+        builder.rows = {
+            names[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
+        }
+        builder.write(graphs, names)
+    proto = _proto(builder, program, names, outputs, axes, graphs, opset)
+
+    def check(model: ModelProto) -> float:
+        with no_grad():
+            return difference(
+                model,
+                program,
+                [_varied(program, axes, sample, number) for number, sample in enumerate(_others(axes, samples))],
+            )
+
+    result = ONNXProgram(proto, check)
+    if verify:
+        result.verify()
+    if f is not None:
+        result.save(
+            f,
+            include_initializers=export_params,
+            keep_initializers_as_inputs=keep_initializers_as_inputs,
+            external_data=external_data,
+        )
+    return result
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        if name in _UNKNOWN and value != _UNKNOWN[name]:
+            raise OnnxError(
+                f"onnx.export: {name} is not here: ops have the forms of docs/support.md. Leave {name} out."
+            )
+        if name not in {**_IDLE, **_UNKNOWN, "training": None, "operator_export_type": None}:
+            raise TypeError(f"export() got an unexpected keyword argument {name!r}")
+
+
+def _can_differ(model: Module) -> bool:
+    """Whether training mode changes what a module computes."""
+    return any(
+        [
+            hasattr(module, "p") or hasattr(module, "running_mean") or getattr(module, "dropout", 0)
+            for module in model.modules()
+        ]
+    )
+
+
+def _names(what: str, chosen: Sequence[str] | None, usual: list[str]) -> list[str]:
+    names = list(chosen) if chosen is not None else usual
+    if len(names) != len(usual):
+        raise OnnxError(f"onnx.export: expected {len(usual)} {what}, one for each tensor, got {len(names)}: {names}.")
+    if len(set(names)) != len(names):
+        raise OnnxError(f"onnx.export: {what} must differ, got {names}. Rename one of them.")
+    return names
+
+
+def _recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str, int]]]:
+    """The graphs, and the sizes of their dynamic axes: close ones first, then multiples, for programs that divide sizes."""
+    samples = axes.samples(False)
+    try:
+        return _graphs(program, axes, samples), samples
+    except (RuntimeError, ValueError):
+        multiples = axes.samples(True)
+        if multiples == samples or min(axes.sizes.values()) < 2:
+            raise
+        try:
+            return _graphs(program, axes, multiples), multiples
+        except (RuntimeError, ValueError):
+            pass
+        raise
+
+
+def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Record]:
+    first = record_of(program, program.at(axes, samples[0]), program.name)
+    axes.lengths = dict(_lengths(first, axes, samples[0]))
+    others = [record_of(program, program.at(axes, sample), program.name) for sample in samples[1:]]
+    check_alike([first, *others], program.name)
+    other = record_of(program, [rolled(tensor, 1) for tensor in program.at(axes, samples[0])], program.name)
+    line = differing_line(first, other)
+    if line is not None:
+        raise refusal(
+            f"what {program.name} computes with there depends on values that no op has made (NumPy's, an op's own, or random numbers)",
+            line,
+            "Compute it with tensor ops, or give it as an input.",
+        )
+    return [first, *others]
+
+
+def _varied(program: Program, axes: Axes, sample: dict[str, int], number: int) -> list[Tensor]:
+    """The program's tensors at other sizes, with rows in another order."""
+    tensors = program.at(axes, sample)
+    return [tensor if place in axes.lengths else rolled(tensor, number) for place, tensor in enumerate(tensors)]
+
+
+def _lengths(record: Record, axes: Axes, sample: dict[str, int]) -> Iterator[tuple[int, str]]:
+    """Inputs that are lengths of rows, and the axis along which these lie: of the largest size, the longest row is as long as that."""
+    copies = {node.results[0]: node.inputs[0] for node in record.nodes if node.name in ("clone", "to_copy")}
+    for node in record.nodes:
+        lengths = node.arguments.get("lengths")
+        while lengths in copies:
+            lengths = copies[lengths]
+        if isinstance(lengths, Value) and lengths.kind == "argument":
+            number = int(lengths.name.partition("[")[2].rstrip("]"))
+            own, shape = axes.places.get((number, 0)), node.arguments["input"].shape
+            along = [name for name, size in sample.items() if name != own and size in shape[:2]]
+            if along:
+                yield number, along[0]
+
+
+def _others(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:
+    """Sizes at which nothing was recorded: by their last steps further on, or multiples."""
+    if not axes.sizes:
+        return [{}, {}, {}]
+    steps = {name: samples[1][name] - samples[0][name] for name in axes.sizes}
+    return [{name: samples[1][name] + times * steps[name] for name in axes.sizes} for times in (1, 2, 3)]
+
+
+def _proto(
+    builder: Builder,
+    program: Program,
+    names: list[str],
+    outputs: list[str],
+    axes: Axes,
+    graphs: list[Record],
+    opset: int,
+) -> ModelProto:
+    from onnx import helper, numpy_helper
+
+    results = graphs[0].results
+    usual = [f"output_{number}" for number in range(len(results))] if len(results) > 1 else ["output"]
+    outputs = _names("output_names", outputs or None, usual)
+    builder.module = ""
+    infos = []
+    for number, (name, value) in enumerate(zip(outputs, results)):
+        builder.nodes.append(helper.make_node("Identity", [builder.name(value)], [name], name=f"node_{name}"))
+        shapes = [graph.results[number].shape for graph in graphs]
+        dims = [
+            size if len(set(sizes)) == 1 else _dim(builder, axes, name, axis, sizes)
+            for axis, (size, sizes) in enumerate(zip(shapes[0], zip(*shapes)))
+        ]
+        infos.append(helper.make_tensor_value_info(name, onnx_type(value.dtype.numpy), dims))
+    inputs = [
+        helper.make_tensor_value_info(name, onnx_type(tensor.dtype.numpy), axes.shape(number, tensor))
+        for number, (name, tensor) in enumerate(zip(names, program.tensors))
+    ]
+    nodes, names_read = _needed(builder.nodes, outputs)
+    weights = [
+        numpy_helper.from_array(numpy.ascontiguousarray(array).reshape(array.shape), name)
+        for name, array in builder.initializers.items()
+        if name in names_read
+    ]
+    graph = helper.make_graph(nodes, program.name, inputs, infos, weights)
+    return helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=_IR_VERSIONS[opset],
+        producer_name="dynograd",
+        producer_version=version.__version__,
+    )
+
+
+def _needed(nodes: list[Any], outputs: list[str]) -> tuple[list[Any], set[str]]:
+    """The nodes that the outputs need, and the names that these read."""
+    needed: list[Any] = []
+    read = set(outputs)
+    for node in reversed(nodes):
+        if read.intersection(node.output):
+            needed.append(node)
+            read.update(_read_by(node))
+    return needed[::-1], read
+
+
+def _read_by(node: Any) -> Iterator[str]:
+    """What a node reads, also in graphs within it."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _read_by(inner)
+
+
+def _dim(builder: Builder, axes: Axes, name: str, axis: int, sizes: tuple[int, ...]) -> str:
+    """The name of an output's axis: that of the input's axis that it is."""
+    assert builder.sizes is not None
+    for place, known in enumerate(axes.sizes):
+        if list(sizes) == [sample[place] for sample in builder.sizes.samples]:
+            return known
+    return f"{name}_dim_{axis}"

@@ -1,0 +1,145 @@
+"""Tensors that a program makes itself at any size: filled ones, ranges, and bands of a matrix (causal masks)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import ndarray
+
+__all__ = ["Pattern", "part_of_rows", "pattern_of"]
+
+
+class Pattern(ABC):
+    """What a tensor is at any size."""
+
+    @abstractmethod
+    def write(self, builder: Any) -> str:
+        """Adds the nodes that make it; gives its name."""
+
+
+@dataclass
+class _Filled(Pattern):
+    value: ndarray
+    shapes: list[tuple[int, ...]]
+
+    def write(self, builder: Any) -> str:
+        return builder.node("Expand", [builder.constant(self.value), builder.numbers(self.shapes)])
+
+
+@dataclass
+class _Range(Pattern):
+    start: Any
+    step: Any
+    dtype: Any
+    counts: list[int]
+
+    def write(self, builder: Any) -> str:
+        name = builder.node(
+            "Range", [builder.constant(0, numpy.int64), builder.scalar(self.counts), builder.constant(1, numpy.int64)]
+        )
+        if self.dtype != numpy.int64:
+            name = builder.cast(name, self.dtype)
+        if self.step != 1:
+            name = builder.node("Mul", [name, builder.constant(self.step, self.dtype)])
+        if self.start != 0:
+            name = builder.node("Add", [name, builder.constant(self.start, self.dtype)])
+        return name
+
+
+@dataclass
+class _Band(Pattern):
+    """`inside` on and below a diagonal, `outside` above it."""
+
+    inside: ndarray
+    outside: ndarray
+    diagonals: list[int]
+    shapes: list[tuple[int, ...]]
+
+    def write(self, builder: Any) -> str:
+        rows, columns = [[shape[axis] for shape in self.shapes] for axis in (0, 1)]
+        zero, step = builder.constant(0, numpy.int64), builder.constant(1, numpy.int64)
+        row = builder.node("Unsqueeze", [builder.node("Range", [zero, builder.scalar(rows), step]), builder.ints(1)])
+        column = builder.node("Range", [zero, builder.scalar(columns), step])
+        last = builder.node("Add", [row, builder.number(self.diagonals)])
+        truth = builder.node("LessOrEqual", [column, last])
+        if self.inside.dtype == bool:
+            return str(truth if self.inside else builder.node("Not", [truth]))
+        return builder.node("Where", [truth, builder.constant(self.inside), builder.constant(self.outside)])
+
+
+def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
+    """What these arrays are, at sizes that differ; None: none of the patterns."""
+    first = samples[0]
+    if any([sample.dtype != first.dtype or sample.ndim != first.ndim or not sample.size for sample in samples]):
+        return None
+    value = first.reshape(-1)[0]
+    if all([bool((sample == value).all()) for sample in samples]):
+        return _Filled(numpy.array(value, first.dtype), [sample.shape for sample in samples])
+    if first.ndim == 1 and first.dtype.kind in "if" and first.size > 1:
+        return _range_of(samples)
+    return _band_of(samples) if first.ndim == 2 else None
+
+
+def _range_of(samples: Sequence[ndarray]) -> Pattern | None:
+    first = samples[0]
+    start, step = first[0], first[1] - first[0]
+    for sample in samples:
+        if not numpy.array_equal(sample, (start + numpy.arange(sample.size) * step).astype(sample.dtype)):
+            return None
+    return _Range(start, step, first.dtype, [sample.size for sample in samples])
+
+
+def _band_of(samples: Sequence[ndarray]) -> Pattern | None:
+    first = samples[0]
+    inside, outside = first[-1, 0], first[0, -1]
+    diagonals = []
+    for sample in samples:
+        row = sample[0] == inside
+        diagonal = int(row.argmin()) - 1 if not row.all() else sample.shape[1] - 1
+        if not numpy.array_equal(sample, numpy.where(numpy.tri(*sample.shape, diagonal, bool), inside, outside)):
+            return None
+        diagonals.append(diagonal)
+    return _Band(numpy.array(inside), numpy.array(outside), diagonals, [sample.shape for sample in samples])
+
+
+_ROWS: dict[str, Callable[[ndarray], ndarray]] = {
+    "offsets": lambda offsets: offsets,
+    "starts": lambda offsets: offsets[:-1],
+    "ends": lambda offsets: offsets[1:],
+    "lengths": numpy.diff,
+    "numbers": lambda offsets: numpy.repeat(numpy.arange(len(offsets) - 1), numpy.diff(offsets)),
+}
+
+
+def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: Sequence[ndarray]) -> str:
+    """What follows from the offsets of a ragged input, if these arrays do: written, its name; else "".
+
+    Starts, ends and lengths of rows, and for each value the number of its row.
+    """
+    kind = next(
+        (
+            kind
+            for kind, part in _ROWS.items()
+            if all([numpy.array_equal(part(own), sample) for own, sample in zip(offsets, samples)])
+        ),
+        "",
+    )
+    if not kind or samples[0].dtype.kind not in "iu":
+        return ""
+    zero, last = builder.ints(0), builder.ints(-1)
+    starts = builder.node("Slice", [name, zero, last])
+    ends = builder.node("Slice", [name, builder.ints(1), builder.ints(2**62)])
+    if kind == "numbers":
+        count = builder.node("Squeeze", [builder.node("Slice", [name, last, builder.ints(2**62)])])
+        places = builder.node("Range", [builder.constant(0, numpy.int64), count, builder.constant(1, numpy.int64)])
+        behind = builder.node("GreaterOrEqual", [builder.node("Unsqueeze", [places, builder.ints(1)]), starts])
+        counts = builder.node("ReduceSum", [builder.cast(behind, numpy.int64), builder.ints(1)], keepdims=0)
+        own = builder.node("Sub", [counts, builder.constant(1, numpy.int64)])
+    else:
+        own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node("Sub", [ends, starts])
+    return str(own if samples[0].dtype == numpy.int64 else builder.cast(own, samples[0].dtype))

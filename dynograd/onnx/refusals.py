@@ -1,0 +1,17 @@
+"""The error of an export that cannot be."""
+
+from __future__ import annotations
+
+from dynograd.errors import DynogradError
+
+__all__ = ["OnnxError", "refusal"]
+
+
+class OnnxError(DynogradError, RuntimeError):
+    """A program that ONNX has no words for, or whose words for it are not written yet."""
+
+
+def refusal(what: str, line: str, way_out: str) -> OnnxError:
+    """The error with the line of the program and a way out."""
+    where = f", at {line}" if line else ""
+    return OnnxError(f"onnx.export: {what}{where}. {way_out}")

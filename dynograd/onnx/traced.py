@@ -1,0 +1,101 @@
+"""The function that is exported: of the tensors among the arguments, giving the tensors among the results."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from dynograd.nn.module import Module
+from dynograd.onnx.axes import Axes, resized
+from dynograd.onnx.refusals import OnnxError
+from dynograd.plans.reporting.naming import names_within
+from dynograd.ragged import RaggedTensor
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Program"]
+
+
+class Program:
+    """A function of the tensors among the arguments, which gives the tensors among the results as a list."""
+
+    def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], ragged: bool) -> None:
+        self.model, self.args, self.kwargs = model, tuple(args), kwargs
+        self.name = (
+            type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
+        )
+        self.ragged = ragged
+        self.rows: dict[int, int] = {}  # inputs that are offsets, and those with the values of these rows
+        self.tensors: list[Tensor] = []
+        self.names: list[str] = []
+        function = model.forward if isinstance(model, Module) else model
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
+        for name, value in arguments.items():
+            self._find(value, name)
+        if not self.tensors:
+            raise OnnxError(
+                f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
+            )
+        self.weights = names_within(function)
+
+    def _find(self, value: Any, name: str) -> None:
+        if isinstance(value, RaggedTensor):
+            if not self.ragged or isinstance(value.packed, RaggedTensor):
+                raise OnnxError(
+                    f"onnx.export: {name} is ragged, which ONNX has no type for. Ask for its values and offsets as inputs, ragged='values' (rows of "
+                    f"one ragged dim), or export a function of padded rows and their lengths."
+                )
+            self.rows[len(self.tensors) + 1] = len(self.tensors)
+            self.tensors += [value.values.detach(), value.offsets]
+            self.names += [name, f"{name}_offsets"]
+        elif isinstance(value, Tensor):
+            self.tensors.append(value)
+            self.names.append(name)
+        elif isinstance(value, (list, tuple)):
+            for number, part in enumerate(value):
+                self._find(part, f"{name}_{number}")
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                self._find(part, f"{name}_{key}")
+
+    def at(self, axes: Axes, sample: dict[str, int]) -> list[Tensor]:
+        """Its tensors at other sizes."""
+        return [resized(tensor, number, axes, sample) for number, tensor in enumerate(self.tensors)]
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        """It gets copies, so that it may write into them, and its results are copied, so that they are ops'."""
+        remaining = iter([tensor.clone() for tensor in tensors])
+        args = [_with(value, remaining) for value in self.args]
+        kwargs = {name: _with(value, remaining) for name, value in self.kwargs.items()}
+        return [result.clone() for result in _leaves(self.model(*args, **kwargs), self.name)]
+
+
+def _with(value: Any, tensors: Iterator[Tensor]) -> object:
+    """The value with the next tensors in the places of its own."""
+    if isinstance(value, RaggedTensor):
+        rows, offsets = next(tensors), next(tensors)
+        return RaggedTensor(rows, numpy.diff(offsets.array).tolist())
+    if isinstance(value, Tensor):
+        return next(tensors)
+    if isinstance(value, dict):
+        return {key: _with(part, tensors) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        make = getattr(value, "_make", type(value))
+        return make([_with(part, tensors) for part in value])
+    return value
+
+
+def _leaves(value: Any, name: str) -> Iterator[Tensor]:
+    if isinstance(value, RaggedTensor):
+        raise OnnxError(f"onnx.export: {name} gives a ragged tensor, and ONNX has none. Return its values.")
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part, name)
+    elif value is not None:
+        raise OnnxError(
+            f"onnx.export: {name} gives {type(value).__name__}, and ONNX has tensors alone. Return tensors, in lists, tuples or dicts."
+        )

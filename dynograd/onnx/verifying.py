@@ -1,0 +1,81 @@
+"""An exported model on onnxruntime, beside the program that it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from dynograd.onnx.packages import EXTERNAL_ABOVE, ModelProto, onnx_package
+from dynograd.onnx.refusals import OnnxError
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["TOLERANCE", "difference", "run"]
+
+TOLERANCE = 1e-4
+Session = Any  # onnxruntime.InferenceSession
+
+
+def run(model: ModelProto, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The model's outputs for tensors in the order of its inputs."""
+    return _run(_session(model), tensors)
+
+
+def _session(model: ModelProto) -> Session:
+    runtime = onnx_package("onnxruntime", "running a model")
+    size = model.ByteSize()
+    if size > EXTERNAL_ABOVE:
+        raise OnnxError(
+            f"onnx: a model of {size:,} bytes is run from its file: program.save(path), onnxruntime.InferenceSession(path)."
+        )
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _run(session: Session, tensors: Sequence[Tensor]) -> list[Tensor]:
+    names = [value.name for value in session.get_inputs()]
+    if len(names) != len(tensors):
+        raise OnnxError(f"onnx: the model has {len(names)} inputs ({', '.join(names)}), got {len(tensors)} tensors.")
+    results = session.run(None, {name: tensor.detach().numpy() for name, tensor in zip(names, tensors)})
+    return [Tensor.wrap(numpy.asarray(result)) for result in results]
+
+
+def difference(model: ModelProto, program: Callable[..., Any], samples: Sequence[Sequence[Tensor]]) -> float:
+    """The largest difference between the model and the program at these inputs.
+
+    Raises:
+        OnnxError: it is above the tolerance, or shapes differ.
+    """
+    onnx = onnx_package("onnx", "verify")
+    onnx.checker.check_model(model, full_check=True)
+    session = _session(model)
+    names = [output.name for output in model.graph.output]
+    largest = 0.0
+    for sample in samples:
+        for name, own, other in zip(names, program(*sample), _run(session, sample)):
+            ours, theirs = [numpy.asarray(tensor.detach().numpy(), numpy.float64) for tensor in (own, other)]
+            shapes = [list(tensor.shape) for tensor in sample]
+            if ours.shape != theirs.shape:
+                raise OnnxError(
+                    f"onnx.export: {name} has shape {list(ours.shape)} in the program but {list(theirs.shape)} on onnxruntime, for inputs of "
+                    f"shapes {shapes}. This is a mistake of the export: please report it, and export without dynamic axes."
+                )
+            if not ours.size:
+                continue
+            same = (ours == theirs) | (numpy.isnan(ours) & numpy.isnan(theirs))
+            with numpy.errstate(invalid="ignore"):
+                off = numpy.where(same, 0, numpy.abs(ours - theirs))
+            finite = numpy.abs(ours[numpy.isfinite(ours)])
+            error = float(numpy.nan_to_num(off.max(), nan=numpy.inf)) / max(
+                1.0, float(finite.max()) if finite.size else 1.0
+            )
+            largest = max(largest, error)
+            if error > TOLERANCE:
+                raise OnnxError(
+                    f"onnx.export: {name} differs from the program by {error:.2g} on onnxruntime, for inputs of shapes {shapes}; expected at "
+                    f"most {TOLERANCE}. This is a mistake of the export: please report it."
+                )
+    return largest

@@ -1,0 +1,226 @@
+"""Convolutions, pooling, padding and resampling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from dynograd.onnx.writers.calls import Call, writer
+
+__all__: list[str] = []
+
+
+def _sides(padding: Any) -> list[int]:
+    """Padding in front of each dim, then behind each."""
+    pairs = [side if isinstance(side, tuple) else (side, side) for side in padding]
+    return [front for front, _ in pairs] + [back for _, back in pairs]
+
+
+@writer("convolution")
+def convolution(call: Call) -> str:
+    names = [call.input(name) for name in ("input", "weight", "bias") if call.has(name)]
+    options = dict(
+        strides=call.static("stride"), pads=_sides(call.static("padding")), dilations=call.static("dilation")
+    )
+    return call.node("Conv", names, group=call.static("groups"), **options)
+
+
+@writer("convolution_input_gradient")
+def transposed_convolution(call: Call) -> str:
+    names = [call.input(name) for name in ("g", "weight", "bias") if call.has(name)]
+    strides, dilations, pads = call.static("stride"), call.static("dilation"), _sides(call.static("padding"))
+    rank = len(strides)
+    more = []
+    for axis in range(rank):
+        window = call.dims(axis - rank, "weight")
+        excess = {
+            size - ((own - 1) * strides[axis] - pads[axis] - pads[axis + rank] + dilations[axis] * (width - 1) + 1)
+            for size, own, width in zip(
+                [shape[axis - rank] for shape in call.result_shapes()], call.dims(axis - rank, "g"), window
+            )
+        }
+        if len(excess) > 1:
+            raise call.refused("whose output_padding depends on the sizes")
+        more += excess
+    options = dict(strides=strides, pads=pads, dilations=dilations, output_padding=more)
+    return call.node("ConvTranspose", names, group=call.static("groups"), **options)
+
+
+@writer("max_pool", "max_pool_values")
+def max_pool(call: Call) -> list[str]:
+    sizes, strides, padding, dilation, ceil = call.static("window")[:5]
+    return _largest(call, sizes, strides=strides, pads=_sides(padding), dilations=dilation, ceil_mode=int(ceil))
+
+
+def _largest(call: Call, sizes: tuple[int, ...], **options: Any) -> list[str]:
+    """The largest of each window, and its place in its image: ONNX counts that through all images."""
+    name, rank = call.input("input"), len(sizes)
+    alone = call.rank() == rank + 1
+    name = call.unsqueeze(name, 0) if alone else name
+    names = call.nodes_of("MaxPool", [name], call.count, kernel_shape=sizes, **options)
+    if call.count == 2:
+        area = 1
+        for axis in range(rank):
+            area *= call.fixed(axis - rank)
+        names[1] = call.node("Mod", [names[1], call.constant(area, numpy.int64)])
+    return [call.squeeze(name, 0) for name in names] if alone else names
+
+
+@writer("adaptive_max_pool")
+def adaptive_max_pool(call: Call) -> list[str]:
+    sizes = call.static("sizes")
+    lengths = [call.fixed(axis - len(sizes)) for axis in range(len(sizes))]
+    if any([length % size for length, size in zip(lengths, sizes)]):
+        return _largest_of_each(call, sizes, lengths)
+    windows = tuple([length // size for length, size in zip(lengths, sizes)])
+    return _largest(call, windows, strides=windows)
+
+
+def _largest_of_each(call: Call, sizes: tuple[int, ...], lengths: list[int]) -> list[str]:
+    """Windows of different sizes, one by one: elements are picked at their places in the image."""
+    rank = call.rank() - len(sizes)
+    places = numpy.arange(math.prod(lengths)).reshape(lengths)
+    flat = call.reshape(call.input("input"), [[*shape[:rank], math.prod(lengths)] for shape in call.shapes()])
+    values, indices = [], []
+    for cell in numpy.ndindex(*sizes):
+        window = tuple([_window(place, length, size) for place, length, size in zip(cell, lengths, sizes)])
+        own = call.constant(places[window].reshape(-1))
+        elements = call.node("Gather", [flat, own], axis=rank)
+        values.append(call.reduce("ReduceMax", elements, [rank], True))
+        indices.append(call.node("Gather", [own, call.node("ArgMax", [elements], axis=rank)], axis=0))
+    return [call.reshape(call.node("Concat", names, axis=rank), call.result_shapes()) for names in (values, indices)][
+        : call.count
+    ]
+
+
+def _window(place: int, length: int, count: int) -> slice:
+    """The elements of one of `count` windows that share a dim out among themselves."""
+    return slice(place * length // count, -(-(place + 1) * length // count))
+
+
+@writer("avg_pool")
+def avg_pool(call: Call) -> str:
+    sizes, strides, padding, ceil, counts_padding, divisor = call.static("window")
+    rank = call.rank()
+    name = call.input("input")
+    name = call.unsqueeze(name, 0) if rank == len(sizes) + 1 else name
+    counts = int(bool(counts_padding) or divisor is not None)
+    options = dict(kernel_shape=sizes, strides=strides or sizes, pads=_sides(padding), ceil_mode=int(ceil))
+    name = call.node("AveragePool", [name], count_include_pad=counts, **options)
+    if divisor is not None:
+        name = call.node("Mul", [name, call.number(numpy.prod(sizes) / divisor)])
+    return call.squeeze(name, 0) if rank == len(sizes) + 1 else name
+
+
+@writer("adaptive_avg_pool")
+def adaptive_avg_pool(call: Call) -> str:
+    sizes, rank = call.static("sizes"), call.rank()
+    name = call.input("input")
+    if set(sizes) == {1}:
+        return call.reduce("ReduceMean", name, list(range(rank - len(sizes), rank)), True)
+    for number, count in enumerate(sizes):
+        axis = rank - len(sizes) + number
+        length = call.fixed(axis)
+        shares = numpy.zeros((length, count))
+        for place in range(count):
+            window = _window(place, length, count)
+            shares[window, place] = 1 / (window.stop - window.start)
+        order = [*range(axis), *range(axis + 1, rank), axis]
+        product = call.node("MatMul", [call.transpose(name, order), call.number(shares)])
+        name = call.transpose(product, [*range(axis), rank - 1, *range(axis, rank - 1)])
+    return name
+
+
+def _pads(call: Call) -> str:
+    """Padding of each dim, front ones first, as the op's sides of the last dims."""
+    rank = call.rank()
+    rows = []
+    for sides in call.each("sides"):
+        none = [0] * (rank - len(sides))
+        rows.append([*none, *[front for front, _ in sides], *none, *[back for _, back in sides]])
+    return call.builder.numbers(rows)
+
+
+@writer("constant_pad_nd")
+def constant_pad(call: Call) -> str:
+    name = call.input("input")
+    is_truth = call.dtype == bool
+    if is_truth:
+        name = call.cast(name, numpy.int32)
+    value = call.constant(call.static("value"), numpy.int32 if is_truth else call.dtype)
+    name = call.node("Pad", [name, _pads(call), value])
+    return call.cast(name, bool) if is_truth else name
+
+
+@writer("mirrored_pad")
+def mirrored_pad(call: Call) -> str:
+    border = call.static("border")
+    mode = {"reflect": "reflect", "replicate": "edge", "edge": "edge", "circular": "wrap", "wrap": "wrap"}[border]
+    if mode == "wrap" and call.builder.opset < 19:
+        raise call.refused("around the border before opset 19")
+    return call.node("Pad", [call.input("input"), _pads(call)], mode=mode)
+
+
+@writer("resample")
+def resample(call: Call) -> str:
+    """One dim becomes longer or shorter, by weights where its size stays and by Resize where that is nearest or linear."""
+    rule, axis, rank = call.static("rule"), call.axis(), call.rank()
+    if rule not in ("nearest", "linear"):
+        return _by_weights(call, axis, rank)
+    corners = call.static("align_corners")
+    where = "asymmetric" if rule == "nearest" else "align_corners" if corners else "half_pixel"
+    sizes = call.builder.numbers(call.result_shapes())
+    options: dict[str, Any] = {"nearest_mode": "floor"} if rule == "nearest" else {}
+    return call.node(
+        "Resize", [call.input("input"), "", "", sizes], mode=rule, coordinate_transformation_mode=where, **options
+    )
+
+
+def _by_weights(call: Call, axis: int, rank: int) -> str:
+    """A product with the matrix that the op is."""
+    from dynograd.ops.image.interpolations import resample as op
+    from dynograd.tensor.tensor import Tensor
+
+    size = call.fixed(axis)
+    arguments = [call.static(name) for name in ("count", "rule", "align_corners", "scale")]
+    matrix = op(Tensor.wrap(numpy.eye(size, dtype=numpy.float32)), 1, *arguments).array
+    order = [*range(axis), *range(axis + 1, rank), axis]
+    product = call.node("MatMul", [call.transpose(call.input("input"), order), call.number(matrix)])
+    return call.transpose(product, [*range(axis), rank - 1, *range(axis, rank - 1)])
+
+
+@writer("columns_of_patches")
+def columns_of_patches(call: Call) -> str:
+    """A convolution whose filters pick one place of a window each."""
+    filters, options = _picking(call, call.fixed(1))
+    columns = call.node("Conv", [call.input("input"), filters], **options)
+    return call.reshape(columns, call.result_shapes())
+
+
+@writer("patches_of_columns")
+def patches_of_columns(call: Call) -> str:
+    """The transpose of that convolution."""
+    kernel, dilation, padding, stride = call.static("window")
+    (height, width), channels = call.static("sizes"), call.result_shapes()[0][1]
+    counts = [
+        (size + 2 * pad - step * (own - 1) - 1) // by + 1
+        for size, own, step, pad, by in zip((height, width), kernel, dilation, padding, stride)
+    ]
+    more = [
+        size - ((count - 1) * by - 2 * pad + step * (own - 1) + 1)
+        for size, count, own, step, pad, by in zip((height, width), counts, kernel, dilation, padding, stride)
+    ]
+    filters, options = _picking(call, channels)
+    windows = call.reshape(call.input("input"), [[*shape[:2], *counts] for shape in call.shapes()])
+    return call.node("ConvTranspose", [windows, filters], output_padding=more, **options)
+
+
+def _picking(call: Call, channels: int) -> tuple[str, dict[str, Any]]:
+    """Filters of a convolution, one for each channel and place of a window, and its options."""
+    kernel, dilation, padding, stride = call.static("window")
+    area = kernel[0] * kernel[1]
+    filters = numpy.tile(numpy.eye(area), (channels, 1)).reshape(channels * area, 1, *kernel)
+    options = dict(group=channels, strides=stride, pads=_sides(padding), dilations=dilation)
+    return call.number(filters), options

@@ -1,0 +1,216 @@
+"""Ops that change how elements lie: shapes, orders, parts, joins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.onnx.writers.calls import Call, writer
+
+__all__ = ["whole_index"]
+
+_END = 2**62  # a place behind any last one
+
+
+@writer("view")
+def view(call: Call) -> str:
+    return call.reshape(call.input("input"), call.result_shapes())
+
+
+@writer("expand")
+def expand(call: Call) -> str:
+    return call.node("Expand", [call.input("input"), call.builder.numbers(call.result_shapes())])
+
+
+@writer("clone", "to_device")
+def copied(call: Call) -> str:
+    """The same value: nothing writes into values of a graph."""
+    return call.input("input")
+
+
+@writer("to_copy")
+def to_copy(call: Call) -> str:
+    return call.cast(call.input("input"), call.dtype)
+
+
+@writer("ones_of")
+def ones_of(call: Call) -> str:
+    return call.node("Expand", [call.number(1), call.builder.numbers(call.result_shapes())])
+
+
+@writer("sum_to")
+def sum_to(call: Call) -> str:
+    rank, shape = call.rank(), call.result_shapes()[0]
+    own = call.shapes()[0]
+    more = rank - len(shape)
+    axes = [axis for axis in range(rank) if axis < more or (shape[axis - more] == 1 and own[axis] != 1)]
+    if not axes:
+        return call.input("input")
+    name = call.reduce("ReduceSum", call.input("input"), axes, True)
+    return call.squeeze(name, *range(more))
+
+
+@writer("permute")
+def permute(call: Call) -> str:
+    rank = call.rank()
+    return call.transpose(call.input("input"), [dim % rank for dim in call.static("dims")])
+
+
+@writer("cat")
+def cat(call: Call) -> str:
+    rank = len(call.result_shapes()[0])
+    return call.node("Concat", call.inputs("tensors"), axis=call.static("dim") % rank)
+
+
+@writer("stack")
+def stack(call: Call) -> str:
+    axis = call.static("dim") % len(call.result_shapes()[0])
+    return call.node("Concat", [call.unsqueeze(name, axis) for name in call.inputs("tensors")], axis=axis)
+
+
+@writer("split_with_sizes")
+def split_with_sizes(call: Call) -> list[str]:
+    sizes = call.builder.numbers(call.each("split_sizes"))
+    return call.nodes_of("Split", [call.input("input"), sizes], call.count, axis=call.axis())
+
+
+@writer("unbind")
+def unbind(call: Call) -> list[str]:
+    axis = call.axis()
+    name = call.input("input")
+    return [call.node("Gather", [name, call.constant(number, numpy.int64)], axis=axis) for number in range(call.count)]
+
+
+@writer("flip")
+def flip(call: Call) -> str:
+    return _reversed(call, call.axes("dims"))
+
+
+@writer("reversed_along")
+def reversed_along(call: Call) -> str:
+    return _reversed(call, [call.axis()])
+
+
+def _reversed(call: Call, axes: list[int]) -> str:
+    bounds = [call.ints(*[number] * len(axes)) for number in (-1, -_END)]
+    return call.node("Slice", [call.input("input"), *bounds, call.ints(*axes), call.ints(*[-1] * len(axes))])
+
+
+@writer("roll")
+def roll(call: Call) -> str:
+    name = call.input("input")
+    dims = call.axes("dims")
+    for number, axis in enumerate(dims):
+        sizes = call.dims(axis)
+        cuts = [size - shifts[number] % size for size, shifts in zip(sizes, call.each("shifts"))]
+        cut, axes = call.builder.number(cuts), call.ints(axis)
+        front = call.node("Slice", [name, call.ints(0), cut, axes])
+        back = call.node("Slice", [name, cut, call.ints(_END), axes])
+        name = call.node("Concat", [back, front], axis=axis)
+    return name
+
+
+@writer("repeat")
+def repeat(call: Call) -> str:
+    repeats = call.each("repeats")
+    name = call.unsqueeze(call.input("input"), *range(len(repeats[0]) - call.rank()))
+    return call.node("Tile", [name, call.builder.numbers(repeats)])
+
+
+@writer("repeat_interleave")
+def repeat_interleave(call: Call) -> str:
+    axis, times = call.axis(), call.static("repeats")
+    shapes = [[*shape[: axis + 1], times, *shape[axis + 1 :]] for shape in call.shapes()]
+    name = call.node("Expand", [call.unsqueeze(call.input("input"), axis + 1), call.builder.numbers(shapes)])
+    return call.reshape(name, call.result_shapes())
+
+
+@writer("tril", "triu")
+def triangle(call: Call) -> str:
+    name = call.input("input")
+    is_truth = call.dtype == bool
+    if is_truth:
+        name = call.cast(name, numpy.float32)
+    diagonal = call.builder.scalar(call.each("diagonal"))
+    name = call.node("Trilu", [name, diagonal], upper=int(call.op_name == "triu"))
+    return call.cast(name, bool) if is_truth else name
+
+
+@writer("diagonal")
+def diagonal(call: Call) -> str:
+    """The elements of each matrix, picked at their places in its rows one behind the other."""
+    rank = call.rank()
+    rows, columns = call.static("dim1") % rank, call.static("dim2") % rank
+    offset = call.static("offset")
+    height, width = call.fixed(rows), call.fixed(columns)
+    count = min(height - max(-offset, 0), width - max(offset, 0))
+    places = (numpy.arange(count) + max(-offset, 0)) * width + numpy.arange(count) + max(offset, 0)
+    others = [axis for axis in range(rank) if axis not in (rows, columns)]
+    name = call.transpose(call.input("input"), [*others, rows, columns])
+    shapes = [[*[shape[axis] for axis in others], height * width] for shape in call.shapes()]
+    return call.node("Gather", [call.reshape(name, shapes), call.constant(places)], axis=len(others))
+
+
+@writer("unfold")
+def unfold(call: Call) -> str:
+    axis = call.axis("dimension")
+    size, step, length = call.static("size"), call.static("step"), call.fixed(axis)
+    places = numpy.arange(0, length - size + 1, step)[:, None] + numpy.arange(size)
+    name = call.node("Gather", [call.input("input"), call.constant(places)], axis=axis)
+    rank = call.rank() + 1
+    return call.transpose(name, [*range(axis + 1), *range(axis + 2, rank), axis + 1])
+
+
+@writer("basic_index")
+def basic_index(call: Call) -> str:
+    """Slices first, then dims that an index takes away, then new ones."""
+    items = [whole_index(index, call.rank()) for index in call.each("index")]
+    name, axis, after = call.input("input"), 0, 0
+    gone: list[int] = []
+    new: list[int] = []
+    bounds: list[list[Any]] = []
+    for parts in zip(*items):
+        part = parts[0]
+        if part is None:
+            new.append(after)
+            after += 1
+            continue
+        if isinstance(part, slice):
+            after += 1
+            if part != slice(None):
+                bounds.append([axis, *_slice(parts, call.dims(axis))])
+        else:
+            sizes = call.dims(axis)
+            starts = list(parts) if len(set(parts)) == 1 else [place % size for place, size in zip(parts, sizes)]
+            stops = [_END if start == -1 else start + 1 for start in starts]
+            bounds.append([axis, starts, stops, [1] * len(parts)])
+            gone.append(axis)
+        axis += 1
+    if bounds:
+        columns = list(zip(*bounds))
+        begin, end, by = [call.builder.numbers(list(zip(*column))) for column in columns[1:]]
+        name = call.node("Slice", [name, begin, end, call.ints(*columns[0]), by])
+    return call.unsqueeze(call.squeeze(name, *gone), *new)
+
+
+def whole_index(index: tuple[Any, ...], rank: int) -> list[Any]:
+    """An index with a slice for each dim that it leaves out."""
+    items = list(index)
+    count = len([item for item in items if item is not None and item is not Ellipsis])
+    place = next((number for number, item in enumerate(items) if item is Ellipsis), len(items))
+    return [*items[:place], *[slice(None)] * (rank - count), *items[place + 1 :]]
+
+
+def _slice(parts: tuple[slice, ...], sizes: list[int]) -> list[list[int]]:
+    """Starts, stops and steps at each size."""
+    step = parts[0].step or 1
+    columns = [[getattr(part, name) for part in parts] for name in ("start", "stop")]
+    usual = (0, _END) if step > 0 else (-1, -_END)
+    for column, default in zip(columns, usual):
+        for place, (value, size) in enumerate(zip(column, sizes)):
+            if value is None:
+                column[place] = default
+            elif len(set(column)) > 1 and value < 0:
+                column[place] = value + size
+    return [*columns, [step] * len(parts)]

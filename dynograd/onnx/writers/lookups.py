@@ -1,0 +1,159 @@
+"""Rows and elements picked by indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import ndarray
+from dynograd.onnx.writers.calls import Call, writer
+from dynograd.onnx.writers.layouts import whole_index
+
+__all__: list[str] = []
+
+
+@writer("embedding")
+def embedding(call: Call) -> str:
+    return call.node("Gather", [call.input("weight"), call.input("indices")], axis=0)
+
+
+@writer("gather")
+def gather(call: Call) -> str:
+    return call.node("GatherElements", [call.input("input"), call.input("index")], axis=call.axis())
+
+
+@writer("scatter")
+def scatter(call: Call) -> str:
+    return _scattered(call)
+
+
+@writer("scatter_add")
+def scatter_add(call: Call) -> str:
+    return _scattered(call, reduction="add")
+
+
+def _scattered(call: Call, **options: Any) -> str:
+    if call.shapes("index") != call.shapes("src"):
+        raise call.refused("of more values than indices")
+    names = [call.input(name) for name in ("input", "index", "src")]
+    return call.node("ScatterElements", names, axis=call.axis(), **options)
+
+
+@writer("one_hot")
+def one_hot(call: Call) -> str:
+    count = call.static("num_classes")
+    if count < 0:
+        raise call.refused("without num_classes, which then depends on values,")
+    values = call.constant([0, 1], numpy.int64)
+    return call.node("OneHot", [call.input("input"), call.constant(count, numpy.int64), values], axis=-1)
+
+
+@writer("embedding_backward")
+def rows_by_index(call: Call) -> str:
+    """A table whose rows are sums of rows; those of `padding_idx` stay 0."""
+    g, indices, padding = call.input("g"), call.input("indices"), call.static("padding_idx")
+    last = call.rank("indices")
+    if padding is not None:
+        kept = call.node("Not", [call.node("Equal", [indices, call.constant(padding, call.dtype_of("indices"))])])
+        g = call.node("Mul", [g, call.unsqueeze(call.cast(kept, call.dtype), last)])
+    zeros = call.node("Expand", [call.number(0), call.builder.numbers(call.result_shapes())])
+    return call.node("ScatterND", [zeros, call.unsqueeze(indices, last), g], reduction="add")
+
+
+@writer("index")
+def index(call: Call) -> str:
+    """Elements at index arrays: the dims that have these come first, and where they stand together go back to their place."""
+    axes, name = _indexed(call), call.input("input")
+    if len(axes) == 1:
+        return call.node("Gather", [name, call.inputs("indices")[0]], axis=axes[0])
+    rank = call.rank()
+    others = [axis for axis in range(rank) if axis not in axes]
+    ahead = [*axes, *others]
+    name = call.transpose(name, ahead) if ahead != list(range(rank)) else name
+    return _to_place(
+        call, call.node("GatherND", [name, _places(call)]), axes, len(_shapes_of_places(call)[0]), rank - len(axes)
+    )
+
+
+@writer("index_put_at")
+def index_put_at(call: Call) -> str:
+    """A copy with values at index arrays."""
+    axes, name, rank = _indexed(call), call.input("input"), call.rank()
+    others = [axis for axis in range(rank) if axis not in axes]
+    ahead = [*axes, *others]
+    places = _shapes_of_places(call)
+    start = axes[0] if _are_together(axes) else 0
+    shapes = [[shape[axis] for axis in others] for shape in call.shapes()]
+    wide = [[*own[:start], *place, *own[start:]] for own, place in zip(shapes, places)]
+    values = call.input("values") if call.has("values") else call.number(0)
+    values = call.node("Expand", [values, call.builder.numbers(wide)])
+    middle = range(start, start + len(places[0]))
+    values = call.transpose(values, [*middle, *[axis for axis in range(len(wide[0])) if axis not in middle]])
+    options = {"reduction": "add"} if call.static("accumulate") else {}
+    name = call.node("ScatterND", [call.transpose(name, ahead), _places(call), values], **options)
+    return call.transpose(name, [ahead.index(axis) for axis in range(rank)])
+
+
+def _indexed(call: Call) -> list[int]:
+    """The dims that have an index array."""
+    if any(
+        [
+            index.dtype.kind == "b" if isinstance(index, ndarray) else index.dtype.numpy.kind == "b"
+            for index in call.arguments["indices"]
+        ]
+    ):
+        raise call.refused("by a mask, which picks as many as it has true elements,")
+    return [axis for axis, entry in enumerate(call.static("template")) if type(entry) is int]
+
+
+def _are_together(axes: list[int]) -> bool:
+    return axes == list(range(axes[0], axes[0] + len(axes)))
+
+
+def _shapes_of_places(call: Call) -> list[tuple[int, ...]]:
+    """The shape that index arrays have together, at each size."""
+    return [numpy.broadcast_shapes(*[tuple(index.shape) for index in indices]) for indices in call.each("indices")]
+
+
+def _places(call: Call) -> str:
+    """Index arrays beside each other in a new last dim."""
+    shapes = _shapes_of_places(call)
+    names, template = call.inputs("indices"), call.static("template")
+    arrays = [names[entry] for entry in template if type(entry) is int]
+    wide = [
+        call.unsqueeze(call.node("Expand", [name, call.builder.numbers(shapes)]), len(shapes[0])) for name in arrays
+    ]
+    return call.node("Concat", wide, axis=len(shapes[0]))
+
+
+def _to_place(call: Call, name: str, axes: list[int], count: int, others: int) -> str:
+    """The `count` dims of index arrays, which stand first, where the dims were that had these."""
+    if not _are_together(axes) or not axes[0]:
+        return name
+    rest = list(range(count, count + others))
+    return call.transpose(name, [*rest[: axes[0]], *range(count), *rest[axes[0] :]])
+
+
+@writer("basic_put")
+def basic_put(call: Call) -> str:
+    """A copy with a value at a basic index: at the places along the dims that are not taken whole, for all of the others."""
+    rank = call.rank()
+    indices = [whole_index(index, rank) for index in call.each("index")]
+    if None in indices[0]:
+        raise call.refused("at an index with new dims")
+    own = [axis for axis, entry in enumerate(indices[0]) if entry != slice(None)]
+    ahead = [*own, *[axis for axis in range(rank) if axis not in own]]
+    if not own:
+        return call.node("Expand", [call.input("value"), call.builder.numbers(call.shapes())])
+    places = [numpy.atleast_1d(numpy.arange(call.fixed(axis))[indices[0][axis]]) for axis in own]
+    if any([index[axis] != indices[0][axis] for index in indices for axis in own]):
+        raise call.refused("at an index that depends on the sizes")
+    counts = dict(zip(own, [len(picked) for picked in places]))
+    gone = [axis for axis in own if not isinstance(indices[0][axis], slice)]
+    wide = [[counts.get(axis, size) for axis, size in enumerate(shape) if axis not in gone] for shape in call.shapes()]
+    value = call.in_result_type("value") if call.has("value") else call.number(0)
+    value = call.unsqueeze(call.node("Expand", [value, call.builder.numbers(wide)]), *gone)
+    grid = numpy.stack(numpy.meshgrid(*places, indexing="ij"), -1)
+    names = [call.transpose(call.input("input"), ahead), call.constant(grid), call.transpose(value, ahead)]
+    return call.transpose(call.node("ScatterND", names), [ahead.index(axis) for axis in range(rank)])

@@ -1,0 +1,114 @@
+"""Functions that leave as ONNX: (function, shapes of its inputs of normal numbers, dynamic axes by (input, axis))."""
+
+import dynograd as torch
+
+F = torch.nn.functional
+scan = torch._higher_order_ops.scan
+
+
+def written_in_place(x):
+    y = x * 2
+    y += 1
+    y[:, 0] = 0
+    y[:, 1:3] = x[:, :2]
+    y[:, -1].add_(1)
+    return y
+
+
+def written_into_a_copy(x):
+    y = torch.zeros(2, 3).clone()
+    y[:, 0] = x[:, 0]
+    y[1] += 2
+    return y
+
+
+def written_into_the_input(x):
+    return x.relu_() + 1
+
+
+def put_at_indices(x):
+    y = torch.index_put(x, (torch.tensor([[0], [1]]), torch.tensor([0, 2])), torch.tensor(7.0))
+    return torch.index_put(
+        y, (torch.tensor([0, 1, 1]), torch.tensor([1, 1, 1])), torch.tensor([1.0, 2.0, 3.0]), accumulate=True
+    )
+
+
+class Gate(torch.nn.Module):
+    """One of two layers, by the input; both take the input from around them, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = x * 2
+        return torch.cond(x.sum() > 0, lambda z: self.a(z) + y, lambda z: self.b(z) - x, (x + 1,)) * 3
+
+
+def branches_in_branches(x):
+    return torch.cond(
+        x.sum() > 0,
+        lambda z: torch.cond(z.max() > 1, lambda u: (u + x, u), lambda u: (u - x, u * 2), (z,)),
+        lambda z: (z * 3, x),
+        (x,),
+    )
+
+
+def halved(x):
+    """Halves the input until it is small."""
+    count, y = torch.while_loop(
+        lambda count, y: y.abs().sum() > 1, lambda count, y: (count + 1, y / 2), (torch.tensor(0), x)
+    )
+    return y, count
+
+
+def by_newton(x):
+    """Square roots by a loop whose body takes the input from around it, and which follows a branch."""
+    target = torch.cond(x.sum() > 0, lambda u: u.abs() + 1, lambda u: u.abs() + 2, (x,))
+    steps = lambda k, y: (k + 1, (y + target / y) / 2)  # noqa: E731
+    return torch.while_loop(lambda k, y: k < 8, steps, (torch.tensor(0), torch.ones_like(target)))[1]
+
+
+def recurrence(x, reverse=False):
+    """A recurrence over the time of (B, T, D), with outputs at each step."""
+    decay = torch.sigmoid(x.mean((0, 1)))
+    step = lambda h, row: ((h * decay + row).tanh(), h.sum(-1))  # noqa: E731
+    h, sums = scan(step, torch.zeros_like(x[:, 0]), x, dim=1, reverse=reverse)
+    return h, sums
+
+
+BATCH = ((0, 0),)
+FUNCTIONS = {
+    "writes in place": (written_in_place, [(3, 4)], BATCH),
+    "writes into a copy": (written_into_a_copy, [(2, 3)], ()),
+    "writes into the input": (written_into_the_input, [(2, 3)], BATCH),
+    "index_put": (put_at_indices, [(3, 4)], BATCH),
+    "one index array": (lambda x: x[:, torch.tensor([2, 0, 0])], [(3, 4)], BATCH),
+    "an index array of two dims": (lambda x: x[:, torch.tensor([[2, 0], [1, -1]])], [(3, 4)], BATCH),
+    "two index arrays": (lambda x: x[torch.tensor([0, 1, -1]), torch.tensor([2, 0, 3])], [(3, 4)], BATCH),
+    "two index arrays behind a dim": (lambda x: x[:, torch.tensor([0, 1, -1]), torch.tensor([[2], [0]])], [(3, 4, 5)], BATCH),
+    "two index arrays apart": (lambda x: x[torch.tensor([0, 1]), :, torch.tensor([2, 3])], [(3, 4, 5)], BATCH),
+    "unfold of images": (lambda x: F.unfold(x, (2, 3), padding=1, stride=2), [(2, 3, 5, 6)], BATCH),
+    "fold of columns": (lambda x: F.fold(x, (5, 7), (2, 3), stride=(2, 2)), [(2, 18, 6)], BATCH),
+    "adaptive max pool of uneven windows": (lambda x: F.adaptive_max_pool2d(x, (2, 3), return_indices=True), [(2, 3, 5, 7)], BATCH),
+    "bits": (lambda x: (x > 0) & ~(x > 1) ^ (x < -1), [(3, 4)], BATCH),
+    "shifts of integers": (lambda x: ((x * 9).int() << 2) + ((x * 99).int() >> 3), [(3, 4)], BATCH),
+    "divisions of integers": (lambda x: ((x * 9).int() // 4, (x * 9).int() % 4, torch.fmod((x * 9).int(), 4)), [(3, 4)], BATCH),
+    "atan2": (torch.atan2, [(3, 4), (3, 4)], ((0, 0), (1, 0))),
+    "copysign": (torch.copysign, [(3, 4), (3, 4)], ((0, 0), (1, 0))),
+    "hypot": (torch.hypot, [(3, 4), (3, 4)], ((0, 0), (1, 0))),
+    "small logarithms": (lambda x: torch.log1p(x * 1e-4) * 1e4, [(3, 4)], BATCH),
+    "small exponentials": (lambda x: torch.expm1(x * 1e-4) * 1e4, [(3, 4)], BATCH),
+    "a batch's own statistics": (lambda x: F.batch_norm(x, None, None, training=True), [(6, 4)], BATCH),
+    "two lines of attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), [(2, 2, 3, 8)], ((0, 0), (0, 2))),
+    "cond": (Gate().eval(), [(3, 4)], BATCH),
+    "cond in cond": (branches_in_branches, [(3, 4)], BATCH),
+    "while_loop": (halved, [(3, 4)], BATCH),
+    "while_loop after cond": (by_newton, [(3, 4)], BATCH),
+    "scan": (recurrence, [(2, 5, 4)], ((0, 0), (0, 1))),
+    "scan in reverse": (lambda x: recurrence(x, True), [(2, 5, 4)], ((0, 0), (0, 1))),
+    "map": (lambda x: torch._higher_order_ops.map(lambda row, y: row.cumsum(0) @ y, x, x[0].T), [(2, 5, 4)], ((0, 0),)),
+    "cond in the condition of a loop": (lambda x: torch.while_loop(
+        lambda y: torch.cond(y.sum() > 4, lambda z: z.max() > 1, lambda z: z.max() > 2, (y,)), lambda y: (y / 2,), (x,))[0], [(3, 4)], BATCH),
+    "bounds of integers": (lambda x: ((x * 9).long().clamp(min=2), (x * 9).int().clamp(max=2), x.clamp(max=0.5)), [(3, 4)], BATCH),
+}  # fmt: skip

@@ -1,0 +1,308 @@
+"""What an exported model is called, what it holds, what is refused, and how it is saved."""
+
+import io
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+import dynograd as torch
+from dynograd import nn
+from dynograd.nn.layers.rnn import _ops
+from dynograd.onnx import OnnxError
+from dynograd.onnx.__main__ import main
+from dynograd.onnx.patterns import pattern_of
+from tests.onnx.modules import LanguageModel, WithLengths, convnet, tokens
+
+onnx = pytest.importorskip("onnx", reason="needs the extra onnx")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+
+X = torch.randn(3, 4)
+
+
+def linear():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+
+
+def kinds(program):
+    return [node.op_type for node in program.model_proto.graph.node]
+
+
+def test_weights_keep_their_names_and_shared_ones_are_written_once():
+    program = torch.onnx.export(LanguageModel().eval(), (tokens(2, 5),))
+    names = [tensor.name for tensor in program.model_proto.graph.initializer]
+    assert "blocks.1.mlp.0.weight" in names and "embedding.weight" in names and "head.weight" not in names
+
+
+def test_nodes_say_the_line_and_the_module():
+    node = torch.onnx.export(linear(), X).model_proto.graph.node[0]
+    assert node.output[0] == "0/Gemm_0" and "test_export.py" in node.doc_string
+    assert {entry.key: entry.value for entry in node.metadata_props}["module"] == "0"
+
+
+def test_names_of_inputs_and_outputs_are_those_asked_for_or_those_of_the_program():
+    def both(left, right):
+        return {"sum": left + right, "product": left * right}
+
+    graph = torch.onnx.export(both, (X, X)).model_proto.graph
+    assert [value.name for value in graph.input] == ["left", "right"]
+    assert [value.name for value in graph.output] == ["output_0", "output_1"]
+    graph = torch.onnx.export(
+        both, (X,), kwargs={"right": X}, input_names=["a", "b"], output_names=["c", "d"]
+    ).model_proto.graph
+    assert [value.name for value in (*graph.input, *graph.output)] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("opset", range(17, 24))
+def test_each_opset_gives_the_same(opset):
+    x = torch.randn(2, 3, 12, 12)
+    program = torch.onnx.export(convnet().eval(), (x,), opset_version=opset, dynamic_axes={"input": [0]}, verify=True)
+    assert program.model_proto.opset_import[0].version == opset
+    assert (
+        torch.onnx.export(
+            LanguageModel().eval(), (tokens(2, 5),), opset_version=opset, dynamic_axes={"tokens": [0, 1]}
+        ).verify()
+        < 1e-4
+    )
+
+
+DYNAMIC = [
+    {"dynamic_axes": {"input": {0: "batch"}}},
+    {"dynamic_axes": {"input": {0: "batch"}, "output": {0: "batch"}}},
+    {"dynamic_shapes": {"input": {0: "batch"}}},
+    {"dynamic_shapes": ({0: "batch"},)},
+    {"dynamic_shapes": {"input": ("batch", None)}},
+]
+
+
+@pytest.mark.parametrize("options", DYNAMIC)
+def test_both_forms_of_dynamic_axes(options):
+    graph = torch.onnx.export(linear(), (X,), verify=True, **options).model_proto.graph
+    assert [dim.dim_param or dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim] == ["batch", 4]
+    assert [dim.dim_param or dim.dim_value for dim in graph.output[0].type.tensor_type.shape.dim] == ["batch", 2]
+
+
+LAYERS = {"lstm_layer": (4, 2), "gru_layer": (3, 1), "rnn_layer": (1, 1)}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recurrent_layer_with_lengths_has_sequence_lens(name, reverse):
+    gates, states = LAYERS[name]
+    weights = [torch.randn(gates * 6, *size) for size in ((4,), (6,), (), ())]
+    layer = _ops[name]
+
+    def program(x, start, lengths):
+        return layer(x, *[start] * states, *weights, lengths, reverse=reverse)
+
+    program_of = torch.onnx.export(program, (torch.randn(5, 3, 4), torch.randn(3, 6), torch.tensor([5, 2, 3])))
+    assert program_of.verify() < 1e-4
+    node = next(node for node in program_of.model_proto.graph.node if node.op_type in ("LSTM", "GRU", "RNN"))
+    assert node.input[4]
+
+
+def test_packing_by_lengths_gives_sequence_lens():
+    model = WithLengths(nn.LSTM(4, 6, batch_first=True)).eval()
+    program = torch.onnx.export(model, (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])))
+    node = next(node for node in program.model_proto.graph.node if node.op_type == "LSTM")
+    assert node.input[4]
+    assert program.verify() < 1e-4
+    x, lengths = torch.randn(3, 5, 4), torch.tensor([1, 5, 4])
+    torch.testing.assert_close(program(x, lengths)[0], model(x, lengths), rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_are_packed_and_padded_lose_what_is_behind_their_ends():
+    def program(x, lengths):
+        rows = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(rows, batch_first=True, padding_value=-1.0)[0]
+
+    assert torch.onnx.export(program, (torch.randn(5, 3, 4), torch.tensor([2, 5, 1]))).verify() < 1e-4
+
+
+class OfPacked(nn.Module):
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.layer = way, nn.LSTM(4, 6, batch_first=True, proj_size=3 * (way == "proj_size"))
+
+    def forward(self, x, lengths):
+        rows = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        if self.way == "data":
+            return rows.batch_sizes
+        total = 9 if self.way == "total_length" else None
+        return nn.utils.rnn.pad_packed_sequence(self.layer(rows)[0], batch_first=True, total_length=total)[0]
+
+
+@pytest.mark.parametrize(
+    ("way", "longest", "words"),
+    [
+        ("data", 5, "batch_sizes of a PackedSequence.*pad_packed_sequence"),
+        ("proj_size", 5, "proj_size.*Leave"),
+        ("total_length", 5, "9 steps.*padded to 5.*total_length"),
+        ("short", 4, "4 steps.*padded to 5.*longest row"),
+    ],
+)
+def test_packed_rows_that_are_refused(way, longest, words):
+    with pytest.raises(OnnxError, match=words):
+        torch.onnx.export(OfPacked(way).eval(), (torch.randn(2, 5, 4), torch.tensor([3, longest])))
+
+
+def test_a_layer_is_one_node_and_attention_over_nothing_gives_zero():
+    assert kinds(torch.onnx.export(nn.LSTM(4, 6).eval(), (torch.randn(5, 2, 4),))).count("LSTM") == 1
+    mask = torch.tensor([[True, False], [False, False]])
+    attention = nn.functional.scaled_dot_product_attention
+    q = torch.randn(1, 2, 2, 8)
+    assert torch.onnx.export(lambda q, mask: attention(q, q, q, attn_mask=mask), (q, mask)).verify() < 1e-4
+
+
+def read(x):
+    return x + 1 if x.sum() > 0 else x
+
+
+def item(x):
+    return x * x.max().item()
+
+
+def picked(x):
+    return x[x > 0]
+
+
+def looped(x):
+    total = x[0]
+    for row in range(1, x.shape[0]):
+        total = total + x[row]
+    return total
+
+
+def drawn(x):
+    return nn.functional.dropout(x, 0.5, True)
+
+
+REFUSED = {
+    "reads a truth": (read, {}, "reads values.*__bool__.*test_export.py:.* in read.*dynograd.where"),
+    "reads a number": (item, {}, "reads values.*item.*test_export.py"),
+    "shape of values": (picked, {}, "depends on values.*test_export.py.*dynograd.where"),
+    "a loop over a dynamic axis": (
+        looped,
+        {"dynamic_axes": {"x": [0]}},
+        "how many ops looped calls depends on the sizes.*leave that axis out",
+    ),
+    "draws": (drawn, {}, "draws random numbers.*eval"),
+    "no form": (torch.linalg.eigvalsh, {"args": (torch.eye(3),)}, "linalg_eigh.*no form in ONNX.*docs/support.md"),
+    "training": (nn.Sequential(nn.Linear(4, 2), nn.Dropout()), {}, "training mode.*model.eval"),
+    "opset": (linear(), {"opset_version": 16}, "17 to 23, got 16"),
+    "both forms": (linear(), {"dynamic_axes": {"input": [0]}, "dynamic_shapes": {"input": {0: "n"}}}, "got both"),
+    "unknown input": (linear(), {"dynamic_axes": {"y": [0]}}, "'y', but the inputs are input"),
+    "no such axis": (linear(), {"dynamic_axes": {"input": [2]}}, "has 2 dims.*no axis 2"),
+    "one name for two sizes": (linear(), {"dynamic_axes": {"input": {0: "n", 1: "n"}}}, "'n' has size 3.*and 4"),
+    "too many names": (linear(), {"input_names": ["a", "b"]}, "expected 1 input_names.*got 2"),
+    "names that are alike": (lambda x: (x + 1, x + 2), {"output_names": ["y", "y"]}, "must differ"),
+    "no tensor": (linear(), {"args": (2,)}, "expected a tensor among the arguments.*got none"),
+    "other results": (lambda x: "text", {}, "gives str.*Return tensors"),
+    "ragged": (linear(), {"args": (torch.ragged_tensor([[1.0], [2.0, 3.0]]),)}, "ragged.*offsets"),
+    "translations": (linear(), {"custom_opsets": {"a": 1}}, "custom_opsets is not here"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_says_who_where_and_the_way_out(name):
+    model, options, words = REFUSED[name]
+    options = dict(options)
+    with pytest.raises(OnnxError, match=f"(?s)onnx.export: .*{words}"):
+        torch.onnx.export(model, options.pop("args", (X,)), **options)
+
+
+def test_an_unknown_argument_is_an_error_and_an_idle_one_is_not():
+    torch.onnx.export(linear(), X, verbose=False, do_constant_folding=True)
+    with pytest.raises(TypeError, match="'input_name'"):
+        torch.onnx.export(linear(), X, input_name=["x"])
+
+
+def test_reading_is_as_before_after_a_refusal():
+    with pytest.raises(OnnxError):
+        torch.onnx.export(read, X)
+    assert torch.Tensor.item.__name__ == "item" and bool(torch.tensor(True))
+
+
+def test_verify_finds_a_model_that_differs():
+    program = torch.onnx.export(linear(), X)
+    bias = next(tensor for tensor in program.model_proto.graph.initializer if tensor.name == "2.bias")
+    bias.raw_data = numpy.full(2, 3, numpy.float32).tobytes()
+    with pytest.raises(OnnxError, match="output differs from the program by"):
+        program.verify()
+
+
+def test_a_program_is_saved_to_a_path_a_file_and_beside_its_weights(tmp_path):
+    model = linear()
+    path, file = tmp_path / "model.onnx", io.BytesIO()
+    program = torch.onnx.export(model, X, path)
+    program.save(file)
+    assert path.read_bytes() == file.getvalue()
+    large = nn.Linear(64, 64).eval()
+    apart = tmp_path / "apart.onnx"
+    x = torch.randn(2, 64)
+    torch.onnx.export(large, x, apart, external_data=True)
+    assert (tmp_path / "apart.onnx.data").stat().st_size >= 64 * 64 * 4 > apart.stat().st_size
+    session = onnxruntime.InferenceSession(str(apart))
+    assert numpy.allclose(session.run(None, {"input": x.numpy()})[0], large(x).detach().numpy(), atol=1e-5)
+    with pytest.raises(ValueError, match="BytesIO has no path"):
+        program.save(io.BytesIO(), external_data=True)
+    assert torch.allclose(program(X)[0], model(X), atol=1e-6)
+
+
+def test_show_lists_a_model(tmp_path, capsys):
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(linear(), X, path, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    assert main(["show", str(path)]) == 0
+    text = capsys.readouterr().out
+    for words in (
+        "opset ai.onnx 21",
+        "2 Gemm",
+        "x: float[batch, 4]",
+        "0.weight: float[8, 4]",
+        "= Relu(0/Gemm_0)   # test_export.py:",
+    ):
+        assert words in text
+    path.write_bytes(b"no model")
+    assert main(["show", str(path)]) == 1
+    assert "no ONNX model" in capsys.readouterr().out
+
+
+PATTERNS = {
+    "filled": lambda n: numpy.full((n, 2), 3.0, numpy.float32),
+    "range": lambda n: numpy.arange(1, 2 * n, 2),
+    "range of numbers": lambda n: numpy.arange(n, dtype=numpy.float32),
+    "band of truths": lambda n: numpy.tri(n, n, dtype=bool),
+    "its opposite": lambda n: ~numpy.tri(n, n + 1, 1, dtype=bool),
+    "minus infinity above": lambda n: numpy.where(
+        numpy.tri(n, n, dtype=bool), numpy.float32(0), numpy.float32(-numpy.inf)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_tensors_that_a_program_makes_are_so_at_any_size(name):
+    def program(x):
+        return (
+            torch.tensor(PATTERNS[name](x.shape[0])) | (x[:1, :1] > 9)
+            if "tru" in name or "opp" in name
+            else x.sum() * torch.tensor(PATTERNS[name](x.shape[0]))
+        )
+
+    assert torch.onnx.export(program, (torch.rand(3, 3),), dynamic_axes={"x": {0: "n", 1: "n"}}).verify() < 1e-4
+
+
+def test_other_arrays_have_no_pattern():
+    assert pattern_of([numpy.arange(n) ** 2 for n in (3, 5, 8)]) is None
+    with pytest.raises(OnnxError, match="neither filled, nor a range"):
+        torch.onnx.export(
+            lambda x: x + torch.tensor([float(n * n) for n in range(x.shape[0])]),
+            (torch.rand(3),),
+            dynamic_axes={"x": [0]},
+        )
+
+
+def test_without_the_extra_the_error_says_what_to_install():
+    program = "import sys; sys.modules['onnx'] = None; import dynograd as d; d.onnx.export(d.nn.ReLU(), d.ones(2))"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "pip install 'dynograd[onnx]'" in result.stderr
