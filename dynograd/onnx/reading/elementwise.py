@@ -1,0 +1,188 @@
+"""Operators on each element."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import dynograd
+from dynograd.nn import functional
+from dynograd.onnx.reading.registry import DIRECT, operator
+from dynograd.onnx.reading.values import cast, dtype_of, number
+
+DIRECT |= {
+    name: f"dynograd.{name.lower()}"
+    for name in (
+        "Abs Acos Acosh Add And Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Greater Less Log MatMul Mul Neg "
+        "Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Sqrt Sub Tan Tanh Xor Where Det"
+    ).split()
+}
+DIRECT |= {name: f"dynograd.logical_{name.lower()}" for name in ("And", "Or", "Xor", "Not")}
+DIRECT |= {f"Bitwise{name}": f"dynograd.bitwise_{name.lower()}" for name in ("And", "Or", "Xor", "Not")}
+DIRECT |= {"GreaterOrEqual": "dynograd.ge", "LessOrEqual": "dynograd.le", "IsNaN": "dynograd.isnan"}
+DIRECT |= {"Softplus": "dynograd.nn.functional.softplus", "Softsign": "dynograd.nn.functional.softsign"}
+DIRECT |= {"HardSwish": "dynograd.nn.functional.hardswish", "Mish": "dynograd.nn.functional.mish"}
+DIRECT.pop("Pow")
+DIRECT.pop("Where")
+
+
+@operator("Pow")
+def power(x: Any, exponent: Any) -> Any:
+    if x.dtype.is_floating_point or not exponent.dtype.is_floating_point:
+        return dynograd.pow(x, exponent).to(x.dtype)
+    return dynograd.pow(x.double(), exponent).to(x.dtype)
+
+
+@operator("Where")
+def where(condition: Any, x: Any, y: Any) -> Any:
+    return dynograd.where(condition, x, y)
+
+
+@operator("Equal")
+def equal(x: Any, y: Any) -> Any:
+    if not isinstance(x, dynograd.Tensor):  # strings
+        return dynograd.tensor((x == y).astype(bool))
+    return dynograd.eq(x, y)
+
+
+@operator("Div")
+def divide(x: Any, y: Any) -> Any:
+    if x.dtype.is_floating_point:
+        return x / y
+    return dynograd.div(x, y, rounding_mode="trunc")
+
+
+@operator("Mod")
+def modulo(x: Any, y: Any, *, fmod: int = 0) -> Any:
+    return dynograd.fmod(x, y) if fmod else dynograd.remainder(x, y)
+
+
+@operator("BitShift")
+def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
+    return dynograd.bitwise_left_shift(x, y) if direction == "LEFT" else dynograd.bitwise_right_shift(x, y)
+
+
+@operator("Max")
+def maximum(*xs: Any) -> Any:
+    return reduce(dynograd.maximum, xs)
+
+
+@operator("Min")
+def minimum(*xs: Any) -> Any:
+    return reduce(dynograd.minimum, xs)
+
+
+@operator("Sum")
+def sum_of(*xs: Any) -> Any:
+    return reduce(dynograd.add, xs)
+
+
+@operator("Mean")
+def mean_of(*xs: Any) -> Any:
+    return reduce(dynograd.add, xs) / len(xs)
+
+
+@operator("Clip", since=11)
+def clip(x: Any, low: Any = None, high: Any = None) -> Any:
+    x = x if low is None else dynograd.maximum(x, low)
+    return x if high is None else dynograd.minimum(x, high)
+
+
+@operator("Clip", since=6)
+def clip_by_numbers(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
+    return x if min is None and max is None else dynograd.clamp(x, min, max)
+
+
+@operator("Cast")
+def cast_to(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    return cast(x, dtype_of(to), bool(saturate))
+
+
+@operator("CastLike")
+def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+    return cast(x, like.dtype, bool(saturate))
+
+
+@operator("BitCast")
+def bit_cast(x: Any, *, to: int) -> Any:
+    return x.view(dtype_of(to))
+
+
+@operator("IsInf")
+def is_inf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+    result = dynograd.isinf(x)
+    if not detect_negative:
+        result = result & (x > 0)
+    return result if detect_positive else result & (x < 0)
+
+
+@operator("Identity")
+def identity(x: Any) -> Any:
+    return x
+
+
+@operator("Elu")
+def elu(x: Any, *, alpha: float = 1.0) -> Any:
+    return functional.elu(x, alpha)
+
+
+@operator("Celu")
+def celu(x: Any, *, alpha: float = 1.0) -> Any:
+    return functional.celu(x, alpha)
+
+
+@operator("Selu")
+def selu(x: Any, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Any:
+    return gamma * functional.elu(x, alpha)
+
+
+@operator("LeakyRelu")
+def leaky_relu(x: Any, *, alpha: float = 0.01) -> Any:
+    return functional.leaky_relu(x, alpha)
+
+
+@operator("PRelu")
+def prelu(x: Any, slope: Any) -> Any:
+    return dynograd.where(x < 0, x * slope, x)
+
+
+@operator("ThresholdedRelu")
+def thresholded_relu(x: Any, *, alpha: float = 1.0) -> Any:
+    return dynograd.where(x > alpha, x, dynograd.zeros_like(x))
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
+    return dynograd.clamp(alpha * x + beta, 0, 1)
+
+
+@operator("Gelu")
+def gelu(x: Any, *, approximate: str = "none") -> Any:
+    return functional.gelu(x, approximate=approximate)
+
+
+@operator("Swish")
+def swish(x: Any, *, alpha: float = 1.0) -> Any:
+    return x * dynograd.sigmoid(alpha * x)
+
+
+@operator("Shrink")
+def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
+    zero = dynograd.zeros_like(x)
+    return dynograd.where(x < -lambd, x + bias, dynograd.where(x > lambd, x - bias, zero)).to(x.dtype)
+
+
+@operator("Dropout", since=12, outputs=0)
+def dropout(x: Any, ratio: Any = None, training: Any = None, *, seed: int = 0, n_outputs: int = 1) -> Any:
+    rate = 0.5 if ratio is None else float(number(ratio))
+    if training is not None and number(training) and rate > 0:
+        mask = dynograd.rand_like(x) >= rate
+        y = x * mask / (1 - rate)
+    else:
+        y, mask = x, dynograd.ones_like(x, dtype=dynograd.bool)
+    return y if n_outputs == 1 else (y, mask)
+
+
+@operator("Dropout", since=7, outputs=0)
+def dropout_in_inference(x: Any, *, ratio: float = 0.5, n_outputs: int = 1) -> Any:
+    return x if n_outputs == 1 else (x, dynograd.ones_like(x, dtype=dynograd.bool))

@@ -1,0 +1,203 @@
+"""Shapes, views, joins, padding, and tensors that are made of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import dynograd
+from dynograd.nn import functional
+from dynograd.onnx.reading.registry import operator
+from dynograd.onnx.reading.values import dtype_of, ints, number, tensor_of
+
+
+@operator("Reshape")
+def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
+    sizes = ints(shape)
+    if not allowzero:
+        sizes = [x.shape[dim] if size == 0 else size for dim, size in enumerate(sizes)]
+    return x.reshape(sizes)
+
+
+@operator("Flatten")
+def flatten(x: Any, *, axis: int = 1) -> Any:
+    axis = axis + x.ndim if axis < 0 else axis
+    rows = 1
+    for size in x.shape[:axis]:
+        rows *= size
+    return x.reshape(rows, x.numel() // rows if rows else 0)
+
+
+@operator("Transpose")
+def transpose(x: Any, *, perm: Any = None) -> Any:
+    return x.permute(perm or list(range(x.ndim))[::-1])
+
+
+@operator("Squeeze", since=13)
+def squeeze(x: Any, axes: Any = None) -> Any:
+    return x.squeeze() if axes is None else x.squeeze(tuple(ints(axes)))
+
+
+@operator("Squeeze")
+def squeeze_1(x: Any, *, axes: Any = None) -> Any:
+    return squeeze(x, axes)
+
+
+@operator("Unsqueeze", since=13)
+def unsqueeze(x: Any, axes: Any) -> Any:
+    axes = ints(axes)
+    for axis in sorted(axis % (x.ndim + len(axes)) for axis in axes):
+        x = x.reshape(*x.shape[:axis], 1, *x.shape[axis:])
+    return x
+
+
+@operator("Unsqueeze")
+def unsqueeze_1(x: Any, *, axes: Any) -> Any:
+    return unsqueeze(x, axes)
+
+
+@operator("Concat")
+def concat(*xs: Any, axis: int) -> Any:
+    if not isinstance(xs[0], dynograd.Tensor):
+        return numpy.concatenate(xs, axis)
+    return dynograd.cat(xs, axis)
+
+
+@operator("Split", since=13, outputs=0)
+def split(x: Any, sizes: Any = None, *, axis: int = 0, num_outputs: int = 0, n_outputs: int) -> Any:
+    if sizes is None:
+        size = -(-x.shape[axis] // n_outputs)
+        parts = [size] * (n_outputs - 1)
+        sizes = [*parts, x.shape[axis] - sum(parts)]
+    parts = dynograd.split(x, ints(sizes), axis)
+    return parts if n_outputs > 1 else parts[0]
+
+
+@operator("Split", outputs=0)
+def split_1(x: Any, *, split: Any = None, axis: int = 0, n_outputs: int) -> Any:
+    return _split(x, split, axis=axis, n_outputs=n_outputs)
+
+
+_split = split
+
+
+@operator("Slice", since=10)
+def slice_of(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    starts, ends = ints(starts), ints(ends)
+    axes = list(range(len(starts))) if axes is None else ints(axes)
+    for axis, start, end, step in zip(axes, starts, ends, [1] * len(starts) if steps is None else ints(steps)):
+        low, high, step = slice(start, end, step).indices(x.shape[axis])
+        if step < 0:
+            x = dynograd.index_select(x, axis, dynograd.tensor(list(range(low, high, step)), dtype=dynograd.int64))
+        else:
+            x = x[(slice(None),) * (axis % x.ndim) + (slice(low, max(low, high), step),)]
+    return x
+
+
+@operator("Slice")
+def slice_1(x: Any, *, starts: Any, ends: Any, axes: Any = None) -> Any:
+    return slice_of(x, starts, ends, axes)
+
+
+@operator("Shape")
+def shape_of(x: Any, *, start: int = 0, end: int | None = None) -> Any:
+    return dynograd.tensor(list(x.shape)[start:end], dtype=dynograd.int64)
+
+
+@operator("Size")
+def size_of(x: Any) -> Any:
+    return dynograd.tensor(int(numpy.prod(x.shape)), dtype=dynograd.int64)
+
+
+@operator("Expand")
+def expand(x: Any, shape: Any) -> Any:
+    return x.expand(numpy.broadcast_shapes(tuple(x.shape), tuple(ints(shape))))
+
+
+@operator("Tile")
+def tile(x: Any, repeats: Any) -> Any:
+    return x.repeat(ints(repeats))
+
+
+@operator("Pad", since=11)
+def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
+    pads = ints(pads)
+    axes = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in ints(axes)]
+    half = len(pads) // 2
+    for axis, before, behind in zip(axes, pads[:half], pads[half:]):
+        size = x.shape[axis]
+        if mode == "constant":
+            amounts = [0, 0] * (x.ndim - 1 - axis) + [before, behind]
+            x = functional.pad(x, amounts, value=0 if value is None else number(value))
+        else:
+            modes = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+            places = numpy.arange(size)[max(-before, 0) : size - max(-behind, 0)]
+            places = numpy.pad(places, (max(before, 0), max(behind, 0)), mode=modes[mode])  # type: ignore[call-overload]
+            x = dynograd.index_select(x, axis, tensor_of(places))
+    return x
+
+
+@operator("Pad")
+def pad_1(x: Any, *, pads: Any, mode: str = "constant", value: float = 0.0) -> Any:
+    return pad(x, pads, [value], mode=mode)
+
+
+@operator("CenterCropPad")
+def center_crop_pad(x: Any, shape: Any, *, axes: Any = None) -> Any:
+    for axis, size in zip(range(x.ndim) if axes is None else axes, ints(shape)):
+        extra = size - x.shape[axis]
+        if extra < 0:
+            x = x.narrow(axis, -extra // 2, size)
+        else:
+            x = pad(x, [extra // 2, extra - extra // 2], axes=[axis])
+    return x
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
+    value = dynograd.zeros(1) if value is None else value
+    return value.reshape([]).expand(ints(shape))
+
+
+@operator("Range")
+def range_of(start: Any, limit: Any, delta: Any) -> Any:
+    return tensor_of(numpy.arange(number(start), number(limit), number(delta))).to(start.dtype)
+
+
+@operator("EyeLike")
+def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
+    return tensor_of(numpy.eye(*x.shape, k=k)).to(x.dtype if dtype is None else dtype_of(dtype))
+
+
+@operator("Trilu")
+def triangle(x: Any, k: Any = None, *, upper: int = 1) -> Any:
+    diagonal = 0 if k is None else int(number(k))
+    return dynograd.triu(x, diagonal) if upper else dynograd.tril(x, diagonal)
+
+
+@operator("DepthToSpace")
+def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    n, c, h, w = x.shape
+    b = blocksize
+    if mode == "DCR":
+        y = x.reshape(n, b, b, c // (b * b), h, w).permute(0, 3, 4, 1, 5, 2)
+    else:
+        y = x.reshape(n, c // (b * b), b, b, h, w).permute(0, 1, 4, 2, 5, 3)
+    return y.reshape(n, c // (b * b), h * b, w * b)
+
+
+@operator("SpaceToDepth")
+def space_to_depth(x: Any, *, blocksize: int) -> Any:
+    n, c, h, w = x.shape
+    b = blocksize
+    return x.reshape(n, c, h // b, b, w // b, b).permute(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
+
+
+@operator("ReverseSequence")
+def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
+    x = x.movedim((batch_axis, time_axis), (0, 1))
+    time = dynograd.arange(x.shape[1])[None]
+    lengths = lengths[:, None]
+    places = dynograd.where(time < lengths, lengths - 1 - time, time)
+    return x[dynograd.arange(x.shape[0])[:, None], places].movedim((0, 1), (batch_axis, time_axis))

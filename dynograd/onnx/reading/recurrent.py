@@ -1,0 +1,139 @@
+"""Recurrent layers, step by step, as ONNX defines them: gates, peepholes, lengths, directions, clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dynograd
+from dynograd.errors import CheckpointError
+from dynograd.onnx.reading.registry import operator
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Sigmoid": dynograd.sigmoid,
+    "Tanh": dynograd.tanh,
+    "Relu": dynograd.relu,
+    "Softsign": dynograd.nn.functional.softsign,
+    "Softplus": dynograd.nn.functional.softplus,
+}
+
+
+def _functions(names: Any, usual: list[str], directions: int) -> list[list[Callable[..., Any]]]:
+    names = names or usual * directions
+    for name in names:
+        if name not in _FUNCTIONS:
+            raise CheckpointError(
+                f"onnx.load: a recurrent layer has the activation {name!r}. Expected one of {', '.join(_FUNCTIONS)}; "
+                "export the model with one of these."
+            )
+    width = len(usual)
+    return [[_FUNCTIONS[name] for name in names[i * width : (i + 1) * width]] for i in range(directions)]
+
+
+def _run(x: Any, lengths: Any, states: list, direction: str, layout: int, step: Callable[..., list]) -> tuple:
+    """Runs `step(direction's number, x at a time, states)` over time in each direction: (outputs, last states)."""
+    x = x.transpose(0, 1) if layout else x
+    states = [state.transpose(0, 1) if layout else state for state in states]
+    ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+    outputs, lasts = [], []
+    for number, reverse in enumerate(ways):
+        now = [state[number] for state in states]
+        steps = []
+        times = range(x.shape[0])
+        for time in reversed(times) if reverse else times:
+            new = step(number, x[time], now)
+            if lengths is None:
+                now, out = new, new[0]
+            else:
+                inside = (lengths > time)[:, None]
+                now = [dynograd.where(inside, after, before) for after, before in zip(new, now)]
+                out = dynograd.where(inside, new[0], dynograd.zeros_like(new[0]))
+            steps.append(out)
+        outputs.append(dynograd.stack(steps[::-1] if reverse else steps))
+        lasts.append(now)
+    y = dynograd.stack(outputs, 1)
+    finals = [dynograd.stack(state) for state in zip(*lasts)]
+    if layout:
+        return (y.permute(2, 0, 1, 3), *(state.transpose(0, 1) for state in finals))
+    return (y, *finals)
+
+
+def _start(state: Any, x: Any, directions: int, size: int, layout: int) -> Any:
+    if state is not None:
+        return state
+    batch = x.shape[0 if layout else 1]
+    return dynograd.zeros((batch, directions, size) if layout else (directions, batch, size), dtype=x.dtype)
+
+
+def _clipped(x: Any, clip: float | None) -> Any:
+    return x if clip is None else dynograd.clamp(x, -clip, clip)
+
+
+def _biases(b: Any, number: int, gates: int, size: int) -> tuple:
+    return (0, 0) if b is None else (b[number][: gates * size], b[number][gates * size :])
+
+
+@operator("RNN", outputs=2)
+def rnn(
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, activations: Any = None,
+    activation_alpha: Any = None, activation_beta: Any = None, clip: float | None = None,
+    direction: str = "forward", hidden_size: int = 0, layout: int = 0,
+) -> tuple:  # fmt: skip
+    directions, size = r.shape[0], r.shape[-1]
+    functions = _functions(activations, ["Tanh"], directions)
+
+    def step(number: int, now: Any, states: list) -> list:
+        wb, rb = _biases(b, number, 1, size)
+        return [functions[number][0](_clipped(now @ w[number].T + wb + states[0] @ r[number].T + rb, clip))]
+
+    return _run(x, lengths, [_start(h, x, directions, size, layout)], direction, layout, step)
+
+
+@operator("GRU", outputs=2)
+def gru(
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, activations: Any = None,
+    activation_alpha: Any = None, activation_beta: Any = None, clip: float | None = None,
+    direction: str = "forward", hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
+) -> tuple:  # fmt: skip
+    directions, size = r.shape[0], r.shape[-1]
+    functions = _functions(activations, ["Sigmoid", "Tanh"], directions)
+
+    def step(number: int, now: Any, states: list) -> list:
+        gate, new = functions[number]
+        wb, rb = _biases(b, number, 3, size)
+        inputs, hidden, before = now @ w[number].T + wb, states[0], 2 * size
+        recurrent = hidden @ r[number][:before].T + (rb if b is None else rb[:before])
+        update, reset = gate(_clipped(inputs[:, :before] + recurrent, clip)).split(size, -1)
+        weight, bias = r[number][before:].T, (0 if b is None else rb[before:])
+        if linear_before_reset:
+            candidate = reset * (hidden @ weight + bias)
+        else:
+            candidate = (reset * hidden) @ weight + bias
+        candidate = new(_clipped(inputs[:, before:] + candidate, clip))
+        return [(1 - update) * candidate + update * hidden]
+
+    return _run(x, lengths, [_start(h, x, directions, size, layout)], direction, layout, step)
+
+
+@operator("LSTM", outputs=3)
+def lstm(
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, c: Any = None, p: Any = None, *,
+    activations: Any = None, activation_alpha: Any = None, activation_beta: Any = None, clip: float | None = None,
+    direction: str = "forward", hidden_size: int = 0, input_forget: int = 0, layout: int = 0,
+) -> tuple:  # fmt: skip
+    directions, size = r.shape[0], r.shape[-1]
+    functions = _functions(activations, ["Sigmoid", "Tanh", "Tanh"], directions)
+
+    def step(number: int, now: Any, states: list) -> list:
+        gate, new, out = functions[number]
+        hidden, cell = states
+        wb, rb = _biases(b, number, 4, size)
+        i, o, f, candidate = (now @ w[number].T + wb + hidden @ r[number].T + rb).split(size, -1)
+        pi, po, pf = (0, 0, 0) if p is None else p[number].split(size)
+        i = gate(_clipped(i + pi * cell, clip))
+        f = 1 - i if input_forget else gate(_clipped(f + pf * cell, clip))
+        cell = f * cell + i * new(_clipped(candidate, clip))
+        return [gate(_clipped(o + po * cell, clip)) * out(cell), cell]
+
+    starts = [_start(h, x, directions, size, layout), _start(c, x, directions, size, layout)]
+    return _run(x, lengths, starts, direction, layout, step)

@@ -1,0 +1,230 @@
+"""The code of a model: one line of Python for each node of the graph."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import keyword
+import math
+import re
+from typing import Any
+
+import numpy
+
+from dynograd.errors import CheckpointError
+from dynograd.onnx.files import array_of
+from dynograd.onnx.reading import FAMILIES
+from dynograd.onnx.reading.registry import DIRECT, Operator, operator_at
+
+__all__ = ["CodeWriter", "is_known"]
+
+FAMILY_NAMES = {family.__name__.rpartition(".")[2]: family for family in FAMILIES}
+_TAKEN = {*keyword.kwlist, *dir(builtins), *FAMILY_NAMES, "self", "dynograd"}
+_STATISTICS = {  # inputs that training leaves as they are
+    "BatchNormalization": (3, 4),
+    "QuantizeLinear": (1, 2),
+    "DequantizeLinear": (1, 2),
+    "Resize": (1, 2),
+    "QLinearConv": (1, 4, 6),
+    "QLinearMatMul": (1, 4, 6),
+}
+
+
+def domain_of(node: Any) -> str:
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def is_known(node: Any, version: int) -> bool:
+    """Whether there is a line of Python for the node."""
+    domain = domain_of(node)
+    return node.op_type in ("Constant",) or (not domain and node.op_type in DIRECT) or operator_at(
+        domain, node.op_type, version
+    ) is not None  # fmt: skip
+
+
+class CodeWriter:
+    """Writes `forward` of a graph; `tensors` collects what the model holds: name -> (array, whether it is trained)."""
+
+    def __init__(self, model: Any) -> None:
+        self.opsets = {"" if row.domain == "ai.onnx" else row.domain: row.version for row in model.opset_import}
+        self.tensors: dict[str, tuple[numpy.ndarray, bool]] = {}
+        self.families: set[str] = set()
+        self._used: set[str] = set(_TAKEN)
+        self._fixed: set[str] = set()
+
+    def write(self, graph: Any) -> str:
+        """The text of `forward`, with the imports that it needs."""
+        held = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+        self.inputs = [value for value in graph.input if value.name not in held]
+        names: dict[str, str] = {}
+        arguments = "".join(f", {self._new(value.name, names)}" for value in self.inputs)
+        body = self._body(graph, names, "    ")
+        imports = "import dynograd\n"
+        if self.families:
+            imports += f"from dynograd.onnx.reading import {', '.join(sorted(self.families))}\n"
+        return f"{imports}\n\ndef forward(self{arguments}):\n" + "".join(f"{line}\n" for line in body)
+
+    def _new(self, name: str, names: dict[str, str]) -> str:
+        """A Python name for the value, of its own in the whole model."""
+        stem = re.sub(r"\W", "_", name, flags=re.ASCII)
+        stem = stem if stem and not stem[0].isdigit() else f"v{stem}"
+        word, count = stem, 2
+        while word in self._used:
+            word, count = f"{stem}_{count}", count + 1
+        self._used.add(word)
+        names[name] = word
+        return word
+
+    def _hold(self, name: str, array: numpy.ndarray, trained: bool) -> str:
+        """The expression of a tensor that the module holds under this name."""
+        key, count = name, 2
+        while key in self.tensors or any(other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in self.tensors):
+            key, count = f"{name.replace('.', '_')}_{count}", count + 1
+        self.tensors[key] = (array, trained)
+        if all(part.isidentifier() and not keyword.iskeyword(part) for part in key.split(".")):
+            return f"self.{key}"
+        return f"self.held({key!r})"
+
+    def _body(self, graph: Any, outer: dict[str, str], indent: str) -> list[str]:
+        names = dict(outer)
+        if graph.sparse_initializer:
+            raise CheckpointError(
+                f"onnx.load: graph {graph.name!r} has sparse initialisers. Expected dense ones; write them dense."
+            )
+        for node in graph.node:
+            self._fixed.update(node.input[i] for i in _STATISTICS.get(node.op_type, ()) if i < len(node.input))
+        for tensor in graph.initializer:
+            array = array_of(tensor)
+            trained = array.dtype.name in ("float16", "bfloat16", "float32", "float64") and tensor.name not in self._fixed
+            names[tensor.name] = self._hold(tensor.name or "weight", array, trained)
+        lines: list[str] = []
+        for node in graph.node:
+            lines += [indent + line for line in self._node(node, names)]
+        results = [self._value(value.name, names, f"the output of graph {graph.name!r}") for value in graph.output]
+        lines.append(f"{indent}return {', '.join(results) or 'None'}")
+        return lines
+
+    def _value(self, name: str, names: dict[str, str], who: str) -> str:
+        if name and name not in names:
+            raise CheckpointError(
+                f"onnx.load: {who} reads {name!r}, which is no input or initialiser and which no node before it makes "
+                "(nodes are missing, out of order or in a circle). Mend the program that wrote the model."
+            )
+        return names[name] if name else "None"
+
+    def _node(self, node: Any, names: dict[str, str]) -> list[str]:
+        who = f"node {node.name or node.op_type!r} ({node.op_type})"
+        if node.op_type == "Constant" and not domain_of(node):
+            names[node.output[0]] = self._constant(node, who)
+            return []
+        inputs = [self._value(name, names, who) for name in node.input]
+        while inputs and inputs[-1] == "None":
+            inputs.pop()
+        domain, entry = domain_of(node), None
+        attributes = {attribute.name: attribute for attribute in node.attribute}
+        version = self.opsets.get(domain, 0)
+        if not domain and node.op_type in DIRECT:
+            text, texts, functions = DIRECT[node.op_type], [], []
+            if attributes:
+                raise self._unexpected(who, sorted(attributes), [])
+        else:
+            entry = operator_at(domain, node.op_type, version)
+            if entry is None:
+                raise self._unknown(node, who, version)
+            family = entry.function.__module__.rpartition(".")[2]
+            self.families.add(family)
+            text = f"{family}.{entry.function.__name__}"
+            texts, functions = self._attributes(entry, attributes, node, names, who)
+        arguments = ", ".join(inputs + texts)
+        targets = [self._new(name, names) if name else "_" for name in node.output]
+        if entry is not None and entry.outputs > 1:
+            targets += ["_"] * (entry.outputs - len(targets))
+        return [*functions, f"{', '.join(targets)} = {text}({arguments})"]
+
+    def _unknown(self, node: Any, who: str, version: int) -> CheckpointError:
+        return CheckpointError(
+            f"onnx.load: {who} is an operator of {node.domain or 'ai.onnx'}, opset {version}, that has no function here. "
+            f"Write one and enter it with @dynograd.onnx.operator({node.op_type!r}, domain={node.domain!r}), or export "
+            "the model with plain operators."
+        )
+
+    def _unexpected(self, who: str, given: list, expected: list) -> CheckpointError:
+        return CheckpointError(
+            f"onnx.load: {who} has the attributes {', '.join(given)}. Expected {', '.join(expected) or 'none'}; convert "
+            "the model to a newer opset (onnx.version_converter)."
+        )
+
+    def _attributes(self, entry: Operator, attributes: dict, node: Any, names: dict[str, str], who: str) -> tuple:
+        parameters = inspect.signature(entry.function).parameters.values()
+        known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters) and not set(attributes) <= set(known):
+            raise self._unexpected(who, sorted(attributes), [name for name in known if name != "n_outputs"])
+        missing = [
+            p.name
+            for p in parameters
+            if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in attributes and p.name != "n_outputs"
+        ]
+        if missing:
+            raise CheckpointError(
+                f"onnx.load: {who} lacks the attribute {', '.join(missing)}. Mend the program that wrote the model."
+            )
+        texts, functions = [], []
+        for name, attribute in attributes.items():
+            value, lines = self._attribute(attribute, node, names, who)
+            texts.append(f"{name}={value}")
+            functions += lines
+        if not entry.outputs and ("n_outputs" in known):
+            texts.append(f"n_outputs={len(node.output)}")
+        return texts, functions
+
+    def _attribute(self, attribute: Any, node: Any, names: dict[str, str], who: str) -> tuple[str, list[str]]:
+        import onnx
+
+        kind = attribute.type
+        if kind == onnx.AttributeProto.GRAPH:
+            inner = dict(names)
+            function = self._new(attribute.name, {})
+            arguments = ", ".join(self._new(value.name, inner) for value in attribute.g.input)
+            return function, [f"def {function}({arguments}):", *self._body(attribute.g, inner, "    ")]
+        if kind == onnx.AttributeProto.TENSOR:
+            return self._hold(f"{node.output[0]}_{attribute.name}", array_of(attribute.t), False), []
+        if kind == onnx.AttributeProto.TYPE_PROTO:
+            return "None", []
+        if kind in (onnx.AttributeProto.FLOAT, onnx.AttributeProto.FLOATS, onnx.AttributeProto.INT,
+                    onnx.AttributeProto.INTS, onnx.AttributeProto.STRING, onnx.AttributeProto.STRINGS):  # fmt: skip
+            return _literal(onnx.helper.get_attribute_value(attribute)), []
+        raise CheckpointError(
+            f"onnx.load: {who} has the attribute {attribute.name} of a kind that is not read (number {kind})."
+        )
+
+    def _constant(self, node: Any, who: str) -> str:
+        import onnx
+
+        if len(node.attribute) != 1 or not node.output:
+            raise CheckpointError(f"onnx.load: {who} has {len(node.attribute)} values. Expected one.")
+        attribute = node.attribute[0]
+        value: Any = onnx.helper.get_attribute_value(attribute)
+        if attribute.name == "value":
+            array = array_of(value)
+        elif attribute.name in ("value_float", "value_floats"):
+            array = numpy.array(value, numpy.float32)
+        elif attribute.name in ("value_int", "value_ints"):
+            array = numpy.array(value, numpy.int64)
+        elif attribute.name in ("value_string", "value_strings"):
+            texts = [text.decode() for text in (value if attribute.name == "value_strings" else [value])]
+            array = numpy.array(texts if attribute.name == "value_strings" else texts[0], object)
+        else:
+            raise CheckpointError(f"onnx.load: {who} has a {attribute.name}. Expected a dense value.")
+        return self._hold(node.output[0], array, False)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bytes):
+        return repr(value.decode())
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return f"float({str(value)!r})"
+        return repr(float(str(numpy.float32(value))))
+    if isinstance(value, int):
+        return repr(value)
+    return f"[{', '.join(_literal(item) for item in value)}]"
