@@ -84,7 +84,7 @@ def _fetch(onnx: Any, tensor: Any, folder: Path | None) -> None:
         length = int(entries.get("length", size - offset))
     except ValueError:
         offset, length = -1, -1
-    if not (0 <= offset and 0 <= length and offset + length <= size):
+    if not (offset >= 0 and length >= 0 and offset + length <= size):
         raise CheckpointError(
             f"onnx.load: tensor {tensor.name!r} names bytes {entries.get('offset', 0)} and {entries.get('length')} more "
             f"of {place!r}, which has {size}. The file is cut off or not the model's; copy it anew."
@@ -99,6 +99,9 @@ def _fetch(onnx: Any, tensor: Any, folder: Path | None) -> None:
 def check(model: Any) -> None:
     """ONNX's own checker, where the model is small enough for it."""
     onnx = _onnx()
+    for value in (*model.graph.input, *model.graph.output):
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.SetInParent()  # any shape, for which the checker has no word
     try:
         if model.ByteSize() < _LARGEST:
             onnx.checker.check_model(model)

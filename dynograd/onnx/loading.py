@@ -31,8 +31,8 @@ class OnnxModule(nn.Module):
     def __init__(self, writer: CodeWriter, code: str, title: str) -> None:
         super().__init__()
         self.code = code
-        self.input_names = [value.name for value in writer.inputs]
-        self._sizes = [_sizes_of(value) for value in writer.inputs]
+        self.input_names = [name for name, _ in writer.inputs]
+        self._sizes = [sizes for _, sizes in writer.inputs]
         self._texts: dict[str, numpy.ndarray] = {}
         for name, (array, trained) in writer.tensors.items():
             self._enter(name, tensor_of(array), trained)
@@ -82,13 +82,6 @@ class OnnxModule(nn.Module):
         return self._forward(*inputs)
 
 
-def _sizes_of(value: Any) -> list[int | None] | None:
-    """The sizes that an input declares, None for one that may differ; None where it declares no tensor's shape."""
-    if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
-        return None
-    return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
-
-
 def load(model: Any) -> OnnxModule:
     """A module that computes what an ONNX model computes, made of calls of dynograd, so that it can be trained, changed and stepped through.
 
@@ -118,6 +111,7 @@ def load(model: Any) -> OnnxModule:
 def _opened(proto: Any) -> Any:
     """The model with its own functions, and operators that only have a body of other operators, put in place."""
     import onnx.inliner
+    import onnx.shape_inference
 
     opsets = {"" if row.domain == "ai.onnx" else row.domain: row.version for row in proto.opset_import}
     own = {(function.domain, function.name) for function in proto.functions}
@@ -134,15 +128,24 @@ def _opened(proto: Any) -> Any:
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
         if bodies:
+            proto = onnx.shape_inference.infer_shapes(proto)
             proto = onnx.inliner.inline_selected_functions(proto, sorted(bodies), inline_schema_functions=True)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+    except (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise CheckpointError(f"onnx.load: the functions of the model cannot be put in place ({error}).") from None
     return proto
 
 
 def _nodes(graph: Any) -> list:
-    """The nodes of a graph and of those within it."""
+    """The nodes of a graph and of those within it, whose names are text."""
     nodes = []
+    words = [graph.name, *(value.name for part in (graph.input, graph.output, graph.initializer) for value in part)]
+    for node in graph.node:
+        words += [node.name, node.op_type, node.domain, *node.input, *node.output, *(part.name for part in node.attribute)]
+    for word in words:
+        if not isinstance(word, str):  # protobuf gives bytes that are no UTF-8 as bytes
+            raise CheckpointError(
+                f"onnx.load: {word!r} is a name in the model. Expected UTF-8; the file is damaged, export it anew."
+            )
     for node in graph.node:
         nodes.append(node)
         for attribute in node.attribute:

@@ -55,9 +55,10 @@ class CodeWriter:
     def write(self, graph: Any) -> str:
         """The text of `forward`, with the imports that it needs."""
         held = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
-        self.inputs = [value for value in graph.input if value.name not in held]
+        inputs = [value for value in graph.input if value.name not in held]
+        self.inputs = [(value.name, _sizes_of(value)) for value in inputs]
         names: dict[str, str] = {}
-        arguments = "".join(f", {self._new(value.name, names)}" for value in self.inputs)
+        arguments = "".join(f", {self._new(value.name, names)}" for value in inputs)
         body = self._body(graph, names, "    ")
         imports = "import dynograd\n"
         if self.families:
@@ -78,10 +79,12 @@ class CodeWriter:
     def _hold(self, name: str, array: numpy.ndarray, trained: bool) -> str:
         """The expression of a tensor that the module holds under this name."""
         key, count = name, 2
-        while key in self.tensors or any(other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in self.tensors):
+        while key in self.tensors or any(
+            other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in self.tensors
+        ):
             key, count = f"{name.replace('.', '_')}_{count}", count + 1
         self.tensors[key] = (array, trained)
-        if all(part.isidentifier() and not keyword.iskeyword(part) for part in key.split(".")):
+        if array.dtype.kind not in "OSU" and all(part.isidentifier() and not keyword.iskeyword(part) for part in key.split(".")):
             return f"self.{key}"
         return f"self.held({key!r})"
 
@@ -95,7 +98,9 @@ class CodeWriter:
             self._fixed.update(node.input[i] for i in _STATISTICS.get(node.op_type, ()) if i < len(node.input))
         for tensor in graph.initializer:
             array = array_of(tensor)
-            trained = array.dtype.name in ("float16", "bfloat16", "float32", "float64") and tensor.name not in self._fixed
+            trained = (
+                array.dtype.name in ("float16", "bfloat16", "float32", "float64") and tensor.name not in self._fixed
+            )
             names[tensor.name] = self._hold(tensor.name or "weight", array, trained)
         lines: list[str] = []
         for node in graph.node:
@@ -216,6 +221,13 @@ class CodeWriter:
         else:
             raise CheckpointError(f"onnx.load: {who} has a {attribute.name}. Expected a dense value.")
         return self._hold(node.output[0], array, False)
+
+
+def _sizes_of(value: Any) -> list[int | None] | None:
+    """The sizes that an input declares, None for one that may differ; None where it declares no tensor's shape."""
+    if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+        return None
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
 
 
 def _literal(value: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy
 
 import dynograd
-from dynograd.onnx.reading.values import tensor_of
+from dynograd.onnx.reading.values import dtype_of, tensor_of
 
 LEFT_OUT = Path(__file__).with_name("left_out.txt")
 
@@ -25,6 +25,11 @@ def cases():
 def _inward(value):
     if isinstance(value, list):
         return [_inward(item) for item in value]
+    if hasattr(value, "data_type"):  # a TensorProto, of a dtype that NumPy has not
+        from onnx import numpy_helper
+
+        dtype_of(value.data_type)
+        value = numpy_helper.to_array(value)
     return None if value is None else tensor_of(numpy.asarray(value))
 
 
@@ -37,6 +42,10 @@ def _compare(actual, expected, case):
     if expected is None:
         assert actual is None, "not None"
         return
+    if hasattr(expected, "data_type"):
+        from onnx import numpy_helper
+
+        expected = numpy_helper.to_array(expected)
     expected = numpy.asarray(expected)
     if not isinstance(actual, numpy.ndarray):
         actual = actual.detach().numpy()

@@ -1,5 +1,33 @@
-"""How ONNX models are read: a family of operators per file, the table of them, and the writer of a model's code."""
+"""How ONNX models are read: a family of operators per file, and the table of them."""
 
-from dynograd.onnx.reading import control, elementwise, gathers, layouts, norms, products, quantised, recurrent, reductions
+from dynograd.onnx.reading import (
+    control,
+    elementwise,
+    forests,
+    gathers,
+    layouts,
+    losses,
+    ml,
+    norms,
+    products,
+    quantised,
+    recurrent,
+    reductions,
+    resizing,
+)
 
-FAMILIES = (control, elementwise, gathers, layouts, norms, products, quantised, recurrent, reductions)
+FAMILIES = (
+    control,
+    elementwise,
+    forests,
+    gathers,
+    layouts,
+    losses,
+    ml,
+    norms,
+    products,
+    quantised,
+    recurrent,
+    reductions,
+    resizing,
+)

@@ -136,7 +136,9 @@ def non_max_suppression(
             for box in numpy.argsort(-values, kind="stable"):
                 if len(kept) == limit or (least is not None and values[box] <= number(least)):
                     break
-                sides = numpy.minimum(high[batch, kept], high[batch, box]) - numpy.maximum(low[batch, kept], low[batch, box])
+                sides = numpy.minimum(high[batch, kept], high[batch, box]) - numpy.maximum(
+                    low[batch, kept], low[batch, box]
+                )
                 common = numpy.prod(numpy.maximum(sides, 0), -1)
                 areas = numpy.prod(high[batch] - low[batch], -1)
                 if not (common > threshold * (areas[kept] + areas[box] - common)).any():

@@ -30,9 +30,7 @@ def instance_norm(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5) -> An
 
 
 @operator("GroupNormalization", since=21)
-def group_norm(
-    x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
-) -> Any:
+def group_norm(x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
     return functional.group_norm(x, num_groups, scale, bias, epsilon)
 
 
@@ -79,9 +77,7 @@ def mean_variance_norm(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
 
 
 @operator("GridSample")
-def grid_sample(
-    x: Any, grid: Any, *, mode: str = "linear", padding_mode: str = "zeros", align_corners: int = 0
-) -> Any:
+def grid_sample(x: Any, grid: Any, *, mode: str = "linear", padding_mode: str = "zeros", align_corners: int = 0) -> Any:
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
     return functional.grid_sample(x, grid, mode, padding_mode, bool(align_corners))
 

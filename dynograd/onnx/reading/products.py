@@ -124,7 +124,9 @@ def max_pool(
     numbers = numpy.arange(x.numel()).reshape(x.shape)
     if storage_order:
         spatial = numpy.arange(x[0, 0].numel()).reshape(x.shape[:1:-1]).T
-        numbers = numpy.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * spatial.ndim) * spatial.size + spatial
+        numbers = (
+            numpy.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * spatial.ndim) * spatial.size + spatial
+        )
     places = _windows(tensor_of(numbers), kernel_shape, strides, dilations, pads, ceil_mode, -1)
     best = dynograd.argmax(windows, -1, keepdim=True)
     return dynograd.gather(windows, -1, best).squeeze(-1), dynograd.gather(places, -1, best).squeeze(-1)

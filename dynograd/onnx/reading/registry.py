@@ -20,7 +20,9 @@ class Operator(NamedTuple):
 
 
 OPERATORS: dict[tuple[str, str], list[Operator]] = {}
-DIRECT: dict[str, str] = {}  # operators without attributes that are a function of dynograd: the text before the parenthesis
+DIRECT: dict[
+    str, str
+] = {}  # operators without attributes that are a function of dynograd: the text before the parenthesis
 
 
 def operator(name: str, since: int = 1, domain: str = "", outputs: int = 1) -> Callable[[Any], Any]:

@@ -1,0 +1,233 @@
+"""`dynograd.onnx.load`: modules that compute, train and print as code; files that lie are refused."""
+
+import copy
+import random
+
+import numpy
+import pytest
+
+import dynograd
+import dynograd.onnx
+from dynograd.errors import CheckpointError, ShapeError
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+FLOAT = TensorProto.FLOAT
+
+
+def _tensor(name, values, dtype=numpy.float32):
+    return numpy_helper.from_array(numpy.array(values, dtype), name)
+
+
+def _model(nodes, inputs, outputs, initializers=(), opset=21, **options):
+    values = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in inputs.items()]
+    results = [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
+    graph = helper.make_graph(nodes, "small", values, results, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10, **options)
+
+
+def _perceptron():
+    generator = numpy.random.default_rng(0)
+    weights = [
+        _tensor("hidden.weight", generator.normal(size=(8, 4))),
+        _tensor("hidden.bias", numpy.zeros(8)),
+        _tensor("onnx::MatMul_7", generator.normal(size=(8, 2))),
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "hidden.weight", "hidden.bias"], ["/hidden/Gemm_output_0"], transB=1),
+        helper.make_node("Relu", ["/hidden/Gemm_output_0"], ["h"]),
+        helper.make_node("MatMul", ["h", "onnx::MatMul_7"], ["y"]),
+    ]
+    return _model(nodes, {"x": ["batch", 4]}, ["y"], weights)
+
+
+def test_it_computes_what_onnxruntime_computes():
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model = _perceptron()
+    session = runtime.InferenceSession(model.SerializeToString())
+    module = dynograd.onnx.load(model)
+    for rows in (1, 3, 7):
+        x = numpy.random.default_rng(rows).normal(size=(rows, 4)).astype(numpy.float32)
+        expected = session.run(None, {"x": x})[0]
+        numpy.testing.assert_allclose(module(dynograd.from_numpy(x)).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_it_prints_as_code():
+    assert dynograd.onnx.load(_perceptron()).code == (
+        "import dynograd\n"
+        "from dynograd.onnx.reading import products\n"
+        "\n\n"
+        "def forward(self, x):\n"
+        "    v_hidden_Gemm_output_0 = products.gemm(x, self.hidden.weight, self.hidden.bias, transB=1)\n"
+        "    h = dynograd.relu(v_hidden_Gemm_output_0)\n"
+        "    y = dynograd.matmul(h, self.held('onnx::MatMul_7'))\n"
+        "    return y\n"
+    )
+
+
+def test_initialisers_keep_their_names_and_train():
+    module = dynograd.onnx.load(_perceptron())
+    assert list(dict(module.named_parameters())) == ["onnx::MatMul_7", "hidden.weight", "hidden.bias"]
+    optimizer = dynograd.optim.Adam(module.parameters(), lr=0.05)
+    x, y = dynograd.ones(4, 4), dynograd.ones(4, 2)
+    losses = []
+    for _ in range(40):
+        loss = ((module(x) - y) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 20
+
+
+def test_running_statistics_are_buffers():
+    weights = [_tensor(name, numpy.ones(3)) for name in ("scale", "bias", "mean", "var")]
+    node = helper.make_node("BatchNormalization", ["x", "scale", "bias", "mean", "var"], ["y"])
+    module = dynograd.onnx.load(_model([node], {"x": [2, 3, 4]}, ["y"], weights))
+    assert sorted(dict(module.named_parameters())) == ["bias", "scale"]
+    assert sorted(dict(module.named_buffers())) == ["mean", "var"]
+
+
+def test_branches_are_functions_in_the_code():
+    branches = {
+        f"{word}_branch": helper.make_graph(
+            [helper.make_node(kind, ["x"], ["out"])], word, [], [helper.make_tensor_value_info("out", FLOAT, None)]
+        )
+        for word, kind in (("then", "Relu"), ("else", "Neg"))
+    }
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Constant", [], ["zero"], value_float=0.0),
+        helper.make_node("Greater", ["total", "zero"], ["positive"]),
+        helper.make_node("If", ["positive"], ["y"], **branches),
+    ]
+    module = dynograd.onnx.load(_model(nodes, {"x": [2]}, ["y"]))
+    assert "    def then_branch():\n        out = dynograd.relu(x)\n        return out\n" in module.code
+    assert module(dynograd.tensor([3.0, -1.0])).tolist() == [3, 0]
+    assert module(dynograd.tensor([-3.0, 1.0])).tolist() == [3, -1]
+
+
+def test_a_function_of_the_model_is_put_in_place():
+    double = helper.make_function(
+        "mine", "Double", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 21)]
+    )
+    model = _model([helper.make_node("Double", ["x"], ["y"], domain="mine")], {"x": [2]}, ["y"], functions=[double])
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    assert dynograd.onnx.load(model)(dynograd.tensor([1.0, 2.0])).tolist() == [2, 4]
+
+
+def _save_outside(folder, location, **entries):
+    tensor = _tensor("w", numpy.ones((2, 2)))
+    (folder / "w.bin").write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    model = _model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [1, 2]}, ["y"], [tensor])
+    path = folder / "inner" / "model.onnx"
+    path.parent.mkdir()
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_data_beside_the_model_are_read(tmp_path):
+    path = _save_outside(tmp_path, "w.bin")
+    (tmp_path / "w.bin").rename(path.parent / "w.bin")
+    assert dynograd.onnx.load(path)(dynograd.ones(1, 2)).tolist() == [[2, 2]]
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "", "absent.bin"])
+def test_data_outside_the_folder_are_refused(tmp_path, location):
+    with pytest.raises(CheckpointError, match="Expected a file below the model's folder"):
+        dynograd.onnx.load(_save_outside(tmp_path, location))
+
+
+@pytest.mark.parametrize("entries", [{"offset": "9"}, {"length": "99"}, {"offset": "-1"}, {"length": "x"}])
+def test_data_that_are_cut_off_are_refused(tmp_path, entries):
+    path = _save_outside(tmp_path, "w.bin", **entries)
+    (tmp_path / "w.bin").rename(path.parent / "w.bin")
+    with pytest.raises(CheckpointError, match=r"do not fit its shape|cut off"):
+        dynograd.onnx.load(path)
+
+
+def _relu(name="x", **options):
+    return helper.make_node("Relu", [name], ["y"], **options)
+
+
+LIES = [  # (a model, words of the message)
+    (b"PK\3\4 no model", "no ONNX model"),
+    (b"", "has no graph"),
+    (_model([helper.make_node("Odd", ["x"], ["y"])], {"x": [1]}, ["y"]), r"\(Odd\).*ai.onnx, opset 21.*@dynograd.onnx.operator"),
+    (_model([_relu("z")], {"x": [1]}, ["y"]), "reads 'z'.*circle"),
+    (_model([_relu("y")], {"x": [1]}, ["y"]), "reads 'y'"),
+    (_model([_relu()], {"x": [1]}, ["z"]), "reads 'z'"),
+    (_model([_relu(alpha=1.0)], {"x": [1]}, ["y"]), "attributes alpha. Expected none"),
+    (_model([helper.make_node("Elu", ["x"], ["y"], beta=1.0)], {"x": [1]}, ["y"]), "attributes beta. Expected alpha"),
+    (_model([helper.make_node("Concat", ["x"], ["y"])], {"x": [1]}, ["y"]), "lacks the attribute axis"),
+    (_model([helper.make_node("Constant", [], ["y"])], {"x": [1]}, ["y"]), "has 0 values"),
+    (_model([_relu()], {"x": [1]}, ["y"], [TensorProto(name="w", dims=[5], data_type=1, raw_data=b"1234")]), "do not fit its shape"),
+    (_model([_relu()], {"x": [1]}, ["y"], [TensorProto(name="w", dims=[2], data_type=20, raw_data=b"12")]), "FLOAT8E5M2FNUZ have no dynograd dtype|have no"),
+    (_model([helper.make_node("Relu", ["x", "x"], ["y"])], {"x": [1]}, ["y"]), "onnx.checker refuses"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "words"), LIES)
+def test_models_that_lie_are_refused(model, words):
+    with pytest.raises(CheckpointError, match=words):
+        dynograd.onnx.load(model)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match=r"the model is a int. Expected a path, bytes or an onnx.ModelProto"):
+        dynograd.onnx.load(3)
+
+
+def test_inputs_are_checked():
+    module = dynograd.onnx.load(_perceptron())
+    with pytest.raises(TypeError, match="2 inputs are given. Expected 1: x"):
+        module(dynograd.ones(1, 4), dynograd.ones(1, 4))
+    with pytest.raises(ShapeError, match=r"input x has shape \(1, 5\). Expected \(any, 4\)"):
+        module(dynograd.ones(1, 5))
+
+
+def test_an_operator_of_ones_own_can_be_entered():
+    from dynograd.onnx.reading import elementwise
+
+    dynograd.onnx.operator("Twice", domain="mine")(elementwise.identity)
+    model = _model([helper.make_node("Twice", ["x"], ["y"], domain="mine")], {"x": [2]}, ["y"])
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    assert dynograd.onnx.load(model)(dynograd.ones(2)).tolist() == [1, 1]
+
+
+def mutate(count, seed=0):
+    """Loads `count` damaged copies of a model; returns how many were refused."""
+    generator = random.Random(seed)
+    source, refused = _perceptron().SerializeToString(), 0
+    for _ in range(count):
+        data = bytearray(source)
+        for _ in range(generator.randint(1, 6)):
+            place = generator.randrange(len(data))
+            what = generator.randrange(3)
+            if what == 0:
+                data[place] = generator.randrange(256)
+            elif what == 1:
+                del data[place : place + generator.randint(1, 8)]
+            else:
+                data[place:place] = generator.randbytes(generator.randint(1, 8))
+        try:
+            dynograd.onnx.load(bytes(data))
+        except CheckpointError:
+            refused += 1
+    return refused
+
+
+def test_damaged_files_are_refused_with_the_same_error():
+    assert 150 < mutate(300) <= 300
+
+
+def test_the_model_given_stays_as_it_is():
+    model = _perceptron()
+    before = copy.deepcopy(model)
+    dynograd.onnx.load(model)
+    assert model == before
