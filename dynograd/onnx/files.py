@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dynograd.errors import CheckpointError
+from dynograd.onnx.reading.values import dtype_of
 
 __all__ = ["array_of", "model_of"]
 
@@ -114,6 +115,8 @@ def check(model: Any) -> None:
 def array_of(tensor: Any) -> Any:
     """The NumPy array of a TensorProto."""
     onnx = _onnx()
+    if tensor.data_type != onnx.TensorProto.STRING:
+        dtype_of(tensor.data_type)
     try:
         array = onnx.numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError, OverflowError, IndexError, UnicodeDecodeError, MemoryError) as error:

@@ -59,8 +59,8 @@ def test_it_prints_as_code():
         "from dynograd.onnx.reading import products\n"
         "\n\n"
         "def forward(self, x):\n"
-        "    v_hidden_Gemm_output_0 = products.gemm(x, self.hidden.weight, self.hidden.bias, transB=1)\n"
-        "    h = dynograd.relu(v_hidden_Gemm_output_0)\n"
+        "    _hidden_Gemm_output_0 = products.gemm(x, self.hidden.weight, self.hidden.bias, transB=1)\n"
+        "    h = dynograd.relu(_hidden_Gemm_output_0)\n"
         "    y = dynograd.matmul(h, self.held('onnx::MatMul_7'))\n"
         "    return y\n"
     )
@@ -103,7 +103,7 @@ def test_branches_are_functions_in_the_code():
         helper.make_node("If", ["positive"], ["y"], **branches),
     ]
     module = dynograd.onnx.load(_model(nodes, {"x": [2]}, ["y"]))
-    assert "    def then_branch():\n        out = dynograd.relu(x)\n        return out\n" in module.code
+    assert "    def else_branch():\n        out = dynograd.neg(x)\n        return out\n" in module.code
     assert module(dynograd.tensor([3.0, -1.0])).tolist() == [3, 0]
     assert module(dynograd.tensor([-3.0, 1.0])).tolist() == [3, -1]
 
@@ -167,7 +167,7 @@ LIES = [  # (a model, words of the message)
     (_model([helper.make_node("Concat", ["x"], ["y"])], {"x": [1]}, ["y"]), "lacks the attribute axis"),
     (_model([helper.make_node("Constant", [], ["y"])], {"x": [1]}, ["y"]), "has 0 values"),
     (_model([_relu()], {"x": [1]}, ["y"], [TensorProto(name="w", dims=[5], data_type=1, raw_data=b"1234")]), "do not fit its shape"),
-    (_model([_relu()], {"x": [1]}, ["y"], [TensorProto(name="w", dims=[2], data_type=20, raw_data=b"12")]), "FLOAT8E5M2FNUZ have no dynograd dtype|have no"),
+    (_model([_relu()], {"x": [1]}, ["y"], [TensorProto(name="w", dims=[2], data_type=20, raw_data=b"12")]), "have no dynograd dtype"),
     (_model([helper.make_node("Relu", ["x", "x"], ["y"])], {"x": [1]}, ["y"]), "onnx.checker refuses"),
 ]  # fmt: skip
 

@@ -70,8 +70,8 @@ def split(x: Any, sizes: Any = None, *, axis: int = 0, num_outputs: int = 0, n_o
         size = -(-x.shape[axis] // n_outputs)
         parts = [size] * (n_outputs - 1)
         sizes = [*parts, x.shape[axis] - sum(parts)]
-    parts = dynograd.split(x, ints(sizes), axis)
-    return parts if n_outputs > 1 else parts[0]
+    pieces = dynograd.split(x, ints(sizes), axis)
+    return pieces if n_outputs > 1 else pieces[0]
 
 
 @operator("Split", outputs=0)

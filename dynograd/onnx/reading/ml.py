@@ -125,6 +125,9 @@ def label_encoder(
     default_float: float = 0.0, default_int64: int = -1, default_string: str = "_Unused", default_tensor: Any = None,
 ) -> Any:  # fmt: skip
     keys = next(_flat(part) for part in (keys_floats, keys_int64s, keys_strings, keys_tensor) if part is not None)
+    values: Any
+    default: Any
+    dtype: Any
     if values_strings is not None or isinstance(values_tensor, numpy.ndarray):
         values, default, dtype = values_strings if values_tensor is None else values_tensor, default_string, object
     elif values_tensor is not None:

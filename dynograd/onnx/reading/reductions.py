@@ -28,6 +28,9 @@ def _product(x: Any, axes: list[int], keep: bool) -> Any:
 
 def _extreme(name: str) -> Callable[..., Any]:
     def extreme(x: Any, axes: list[int], keep: bool) -> Any:
+        if x.dtype == dynograd.bool:
+            whole = extreme(x.to(dynograd.uint8), axes, keep)
+            return whole == 1 if name == "amax" else whole != 0
         if 0 in [x.shape[axis] for axis in axes]:
             shape = [1 if axis in axes or axis - x.ndim in axes else size for axis, size in enumerate(x.shape)]
             info = dynograd.finfo(x.dtype) if x.dtype.is_floating_point else dynograd.iinfo(x.dtype)
@@ -35,8 +38,6 @@ def _extreme(name: str) -> Callable[..., Any]:
             lowest = -infinite if x.dtype.is_floating_point else info.min
             y = dynograd.full(shape, lowest if name == "amax" else infinite, dtype=x.dtype)
             return y if keep else y.squeeze(tuple(axes))
-        if x.dtype == dynograd.bool:
-            return extreme(x.to(dynograd.uint8), axes, keep).bool()
         return getattr(dynograd, name)(x, axes, keepdim=keep)
 
     return extreme
