@@ -140,7 +140,14 @@ def _nodes(graph: Any) -> list:
     nodes = []
     words = [graph.name, *(value.name for part in (graph.input, graph.output, graph.initializer) for value in part)]
     for node in graph.node:
-        words += [node.name, node.op_type, node.domain, *node.input, *node.output, *(part.name for part in node.attribute)]
+        words += [
+            node.name,
+            node.op_type,
+            node.domain,
+            *node.input,
+            *node.output,
+            *(part.name for part in node.attribute),
+        ]
     for word in words:
         if not isinstance(word, str):  # protobuf gives bytes that are no UTF-8 as bytes
             raise CheckpointError(

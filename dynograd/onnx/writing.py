@@ -84,7 +84,9 @@ class CodeWriter:
         ):
             key, count = f"{name.replace('.', '_')}_{count}", count + 1
         self.tensors[key] = (array, trained)
-        if array.dtype.kind not in "OSU" and all(part.isidentifier() and not keyword.iskeyword(part) for part in key.split(".")):
+        if array.dtype.kind not in "OSU" and all(
+            part.isidentifier() and not keyword.iskeyword(part) for part in key.split(".")
+        ):
             return f"self.{key}"
         return f"self.held({key!r})"
 

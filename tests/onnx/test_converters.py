@@ -42,7 +42,14 @@ def test_torch():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     torch.manual_seed(0)
     nn = torch.nn
-    layers = [nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 5)]
+    layers = [
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64, 5),
+    ]
     cases = [
         (nn.Sequential(*layers).eval(), torch.randn(2, 3, 8, 8)),
         (nn.LSTM(6, 7, bidirectional=True).eval(), torch.randn(4, 2, 6)),
