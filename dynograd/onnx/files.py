@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from dynograd.errors import CheckpointError
+import numpy
+
+from dynograd.errors import OnnxError
 from dynograd.onnx.reading.values import dtype_of
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TensorProto
 
 __all__ = ["array_of", "model_of"]
 
 _LARGEST = 2**31 - 2**20  # bytes that protobuf writes into one message, with some room
 
 
-def _onnx() -> Any:
+def _onnx() -> ModuleType:
     try:
         import onnx
     except ImportError:
@@ -22,7 +28,7 @@ def _onnx() -> Any:
     return onnx
 
 
-def model_of(source: Any) -> Any:
+def model_of(source: Any) -> ModelProto:
     """The checked ModelProto of a path, bytes or a ModelProto; its external data are read into it."""
     onnx = _onnx()
     folder = None
@@ -39,7 +45,7 @@ def model_of(source: Any) -> Any:
         try:
             model.ParseFromString(source)
         except (DecodeError, RuntimeError, ValueError) as error:
-            raise CheckpointError(
+            raise OnnxError(
                 f"onnx.load: the {len(source)} bytes are no ONNX model ({error}). Expected a ModelProto as onnx.save "
                 "writes it; the file is damaged or of another format."
             ) from None
@@ -48,7 +54,7 @@ def model_of(source: Any) -> Any:
             f"onnx.load: the model is a {type(source).__name__}. Expected a path, bytes or an onnx.ModelProto."
         )
     if not model.HasField("graph") or not model.opset_import:
-        raise CheckpointError(
+        raise OnnxError(
             "onnx.load: the model has no graph or names no opset. Expected a ModelProto as onnx.save writes it; the "
             "file is damaged, empty or of another format."
         )
@@ -68,13 +74,13 @@ def _fetch(onnx: Any, tensor: Any, folder: Path | None) -> None:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     place = entries.get("location", "")
     if folder is None:
-        raise CheckpointError(
+        raise OnnxError(
             f"onnx.load: tensor {tensor.name!r} stands in the file {place!r}, and the model came without a folder. "
             "Give the path of the model's file."
         )
     path = (folder / place).resolve()
     if not place or not path.is_relative_to(folder) or not path.is_file():
-        raise CheckpointError(
+        raise OnnxError(
             f"onnx.load: tensor {tensor.name!r} names the file {place!r}. Expected a file below the model's folder, "
             f"{folder}; files elsewhere are not read. Put the data beside the model (onnx.save_model with "
             "save_as_external_data=True)."
@@ -86,7 +92,7 @@ def _fetch(onnx: Any, tensor: Any, folder: Path | None) -> None:
     except ValueError:
         offset, length = -1, -1
     if not (offset >= 0 and length >= 0 and offset + length <= size):
-        raise CheckpointError(
+        raise OnnxError(
             f"onnx.load: tensor {tensor.name!r} names bytes {entries.get('offset', 0)} and {entries.get('length')} more "
             f"of {place!r}, which has {size}. The file is cut off or not the model's; copy it anew."
         )
@@ -107,12 +113,12 @@ def check(model: Any) -> None:
         if model.ByteSize() < _LARGEST:
             onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
-        raise CheckpointError(
+        raise OnnxError(
             f"onnx.load: onnx.checker refuses the model: {str(error).strip()} Mend the program that wrote it."
         ) from None
 
 
-def array_of(tensor: Any) -> Any:
+def array_of(tensor: TensorProto) -> numpy.ndarray:
     """The NumPy array of a TensorProto."""
     onnx = _onnx()
     if tensor.data_type != onnx.TensorProto.STRING:
@@ -124,7 +130,7 @@ def array_of(tensor: Any) -> Any:
     else:
         reason = f"it has {array.size} elements"
     if array is None or list(array.shape) != list(tensor.dims):
-        raise CheckpointError(
+        raise OnnxError(
             f"onnx.load: the data of tensor {tensor.name!r} do not fit its shape {list(tensor.dims)}: {reason}. The "
             "file is damaged; export the model anew."
         )

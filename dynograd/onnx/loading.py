@@ -9,10 +9,13 @@ import numpy
 
 from dynograd import nn
 from dynograd.base.generated_sources import run_source
-from dynograd.errors import CheckpointError, ShapeError
+from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.errors import OnnxError, ShapeError
 from dynograd.onnx import files
-from dynograd.onnx.reading.values import tensor_of
-from dynograd.onnx.writing import CodeWriter, domain_of, is_known
+from dynograd.onnx.inlining import inlined
+from dynograd.onnx.reading.values import value_of
+from dynograd.onnx.writing import CodeWriter
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["OnnxModule", "load"]
 
@@ -25,7 +28,27 @@ class OnnxModule(nn.Module):
     """An ONNX model as a module: `load` makes it.
 
     Float initialisers are parameters, under their names in the model; other tensors are buffers, except strings, which are arrays of
-    objects. `code` is the text of `forward`.
+    objects. `code` is the text of `forward`, `input_names` are the names of its arguments in the model.
+
+    Args:
+        writer: has written the code.
+        code: the text of `forward`.
+        title: what tracebacks and debuggers call the text.
+
+    >>> from onnx import TensorProto, helper
+    >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+    >>> graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", [x], [y])
+    >>> module = dynograd.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    >>> print(module.code)
+    import dynograd
+    <BLANKLINE>
+    <BLANKLINE>
+    def forward(self, x):
+        y = dynograd.relu(x)
+        return y
+    <BLANKLINE>
+    >>> module(tensor([1.0, -1.0]))
+    tensor([1., 0.])
     """
 
     def __init__(self, writer: CodeWriter, code: str, title: str) -> None:
@@ -35,8 +58,8 @@ class OnnxModule(nn.Module):
         self._sizes = [sizes for _, sizes in writer.inputs]
         self._texts: dict[str, numpy.ndarray] = {}
         for name, (array, trained) in writer.tensors.items():
-            self._enter(name, tensor_of(array), trained)
-        forward = run_source(code, title, {"__name__": "dynograd.onnx.model"})["forward"]
+            self._enter(name, value_of(array), trained)
+        forward = run_source(code, title, {"__name__": "dynograd.onnx.model", **writer.functions})["forward"]
         self._forward = types.MethodType(forward, self)
 
     def _enter(self, name: str, value: Any, trained: bool) -> None:
@@ -53,8 +76,14 @@ class OnnxModule(nn.Module):
         else:
             place.register_buffer(last, value)
 
-    def held(self, name: str) -> Any:
-        """The tensor of this name, which is no Python name."""
+    def initializer(self, name: str) -> Tensor | numpy.ndarray:
+        """The tensor of this name.
+
+        Args:
+            name: of an initialiser, also one that is no Python name ("onnx::MatMul_7").
+        Returns:
+            The parameter or buffer, or the array of strings.
+        """
         if name in self._texts:
             return self._texts[name]
         *groups, last = name.split(".")
@@ -63,7 +92,14 @@ class OnnxModule(nn.Module):
             place = place._modules[group]
         return place._parameters[last] if last in place._parameters else place._buffers[last]
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any) -> object:
+        """What the model computes.
+
+        Args:
+            *inputs: in the order of `input_names`.
+        Returns:
+            The model's output, a tuple where there are several.
+        """
         if len(inputs) != len(self.input_names):
             raise TypeError(
                 f"OnnxModule: {len(inputs)} inputs are given. Expected {len(self.input_names)}: "
@@ -74,9 +110,9 @@ class OnnxModule(nn.Module):
             if sizes is None or shape is None:
                 continue
             if len(sizes) != len(shape) or any(size not in (None, length) for size, length in zip(sizes, shape)):
-                wanted = ", ".join("any" if size is None else str(size) for size in sizes)
+                expected = ", ".join("any" if size is None else str(size) for size in sizes)
                 raise ShapeError(
-                    f"OnnxModule: input {name} has shape {tuple(shape)}. Expected ({wanted}), as the model declares; "
+                    f"OnnxModule: input {name} has shape {tuple(shape)}. Expected ({expected}), as the model declares; "
                     "reshape it, or export the model with dynamic axes."
                 )
         return self._forward(*inputs)
@@ -90,72 +126,39 @@ def load(model: Any) -> OnnxModule:
     Returns:
         An `OnnxModule` with the model's initialisers as parameters and buffers; `module.code` is its `forward`.
     Raises:
-        CheckpointError: the file is damaged, names data outside its folder, or has an operator or type that is not known here.
+        OnnxError: the file is damaged, names data outside its folder, or has an operator or type that is not known here.
         ImportError: the extra `onnx` is not installed.
 
     >>> dynograd.onnx.load(b"no model")
     Traceback (most recent call last):
-    dynograd.errors.CheckpointError: onnx.load: the 8 bytes are no ONNX model ...
+    dynograd.errors.OnnxError: onnx.load: the 8 bytes are no ONNX model ...
     """
     proto = files.model_of(model)
-    proto = _opened(proto)
+    _check_names(proto.graph)
+    proto = inlined(proto)
     try:
         writer = CodeWriter(proto)
         code = writer.write(proto.graph)
     except (UnicodeDecodeError, RecursionError) as error:
-        raise CheckpointError(f"onnx.load: the model is damaged ({error}). Export it anew.") from None
+        raise OnnxError(f"onnx.load: the model is damaged ({error}). Export it anew.") from None
     files.check(proto)
     return OnnxModule(writer, code, f"onnx model {proto.graph.name}")
 
 
-def _opened(proto: Any) -> Any:
-    """The model with its own functions, and operators that only have a body of other operators, put in place."""
-    import onnx.inliner
-    import onnx.shape_inference
-
-    opsets = {"" if row.domain == "ai.onnx" else row.domain: row.version for row in proto.opset_import}
-    own = {(function.domain, function.name) for function in proto.functions}
-    bodies: set[tuple[str, str]] = set()
-    for node in _nodes(proto.graph):
-        domain = domain_of(node)
-        if (node.domain, node.op_type) in own or is_known(node, opsets.get(domain, 0)):
-            continue
-        if onnx.defs.has(node.op_type, domain):
-            schema = onnx.defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
-            if schema.has_function or schema.has_context_dependent_function:
-                bodies.add((node.domain, node.op_type))
-    try:
-        if proto.functions:
-            proto = onnx.inliner.inline_local_functions(proto)
-        if bodies:
-            proto = onnx.shape_inference.infer_shapes(proto)
-            proto = onnx.inliner.inline_selected_functions(proto, sorted(bodies), inline_schema_functions=True)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise CheckpointError(f"onnx.load: the functions of the model cannot be put in place ({error}).") from None
-    return proto
-
-
-def _nodes(graph: Any) -> list:
-    """The nodes of a graph and of those within it, whose names are text."""
-    nodes = []
+def _check_names(graph: Any) -> None:
+    """Refuses names that are no text: protobuf gives bytes that are no UTF-8 as bytes."""
     words = [graph.name, *(value.name for part in (graph.input, graph.output, graph.initializer) for value in part)]
     for node in graph.node:
-        words += [
-            node.name,
-            node.op_type,
-            node.domain,
-            *node.input,
-            *node.output,
-            *(part.name for part in node.attribute),
-        ]
+        words += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        for attribute in node.attribute:
+            words.append(attribute.name)
+            if attribute.HasField("g"):
+                _check_names(attribute.g)
     for word in words:
-        if not isinstance(word, str):  # protobuf gives bytes that are no UTF-8 as bytes
-            raise CheckpointError(
+        if not isinstance(word, str):
+            raise OnnxError(
                 f"onnx.load: {word!r} is a name in the model. Expected UTF-8; the file is damaged, export it anew."
             )
-    for node in graph.node:
-        nodes.append(node)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                nodes += _nodes(attribute.g)
-    return nodes
+
+
+_show_plainly(globals())

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy
 
-from dynograd.errors import CheckpointError
+from dynograd.errors import OnnxError
+from dynograd.nn.module import Module
 from dynograd.onnx.files import array_of
 from dynograd.onnx.reading import FAMILIES
 from dynograd.onnx.reading.registry import DIRECT, Operator, operator_at
@@ -20,6 +21,7 @@ __all__ = ["CodeWriter", "is_known"]
 
 FAMILY_NAMES = {family.__name__.rpartition(".")[2]: family for family in FAMILIES}
 _TAKEN = {*keyword.kwlist, *dir(builtins), *FAMILY_NAMES, "self", "dynograd"}
+_ATTRIBUTES = {*dir(Module()), "code", "initializer", "input_names"}  # which no tensor of the model can be
 _STATISTICS = {  # inputs that training leaves as they are
     "BatchNormalization": (3, 4),
     "QuantizeLinear": (1, 2),
@@ -49,13 +51,15 @@ class CodeWriter:
         self.opsets = {"" if row.domain == "ai.onnx" else row.domain: row.version for row in model.opset_import}
         self.tensors: dict[str, tuple[numpy.ndarray, bool]] = {}
         self.families: set[str] = set()
+        self.functions: dict[str, Any] = {}  # those that programs have entered, by their names in the code
+        self._groups: set[str] = set()  # of the names in `tensors`: those of the modules that they are in
         self._used: set[str] = set(_TAKEN)
         self._fixed: set[str] = set()
 
     def write(self, graph: Any) -> str:
         """The text of `forward`, with the imports that it needs."""
-        held = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
-        inputs = [value for value in graph.input if value.name not in held]
+        initialised = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+        inputs = [value for value in graph.input if value.name not in initialised]
         self.inputs = [(value.name, _sizes_of(value)) for value in inputs]
         names: dict[str, str] = {}
         arguments = "".join(f", {self._new(value.name, names)}" for value in inputs)
@@ -63,6 +67,8 @@ class CodeWriter:
         imports = "import dynograd\n"
         if self.families:
             imports += f"from dynograd.onnx.reading import {', '.join(sorted(self.families))}\n"
+        for word, function in self.functions.items():
+            imports += f"# {word} is {function.__module__}.{function.__qualname__}\n"
         return f"{imports}\n\ndef forward(self{arguments}):\n" + "".join(f"{line}\n" for line in body)
 
     def _new(self, name: str, names: dict[str, str]) -> str:
@@ -79,21 +85,26 @@ class CodeWriter:
     def _hold(self, name: str, array: numpy.ndarray, trained: bool) -> str:
         """The expression of a tensor that the module holds under this name."""
         key, count = name, 2
-        while key in self.tensors or any(
-            other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in self.tensors
-        ):
+        while self._is_taken(key):
             key, count = f"{name.replace('.', '_')}_{count}", count + 1
         self.tensors[key] = (array, trained)
+        self._groups.update(_groups_of(key))
         if array.dtype.kind not in "OSU" and all(
             part.isidentifier() and not keyword.iskeyword(part) for part in key.split(".")
         ):
             return f"self.{key}"
-        return f"self.held({key!r})"
+        return f"self.initializer({key!r})"
+
+    def _is_taken(self, key: str) -> bool:
+        """Whether a module cannot hold a tensor under this name: another is there, or the module has such an attribute."""
+        if any(not part or part in _ATTRIBUTES for part in key.split(".")) or key in self._groups:
+            return True
+        return key in self.tensors or any(group in self.tensors for group in _groups_of(key))
 
     def _body(self, graph: Any, outer: dict[str, str], indent: str) -> list[str]:
         names = dict(outer)
         if graph.sparse_initializer:
-            raise CheckpointError(
+            raise OnnxError(
                 f"onnx.load: graph {graph.name!r} has sparse initialisers. Expected dense ones; write them dense."
             )
         for node in graph.node:
@@ -113,7 +124,7 @@ class CodeWriter:
 
     def _value(self, name: str, names: dict[str, str], who: str) -> str:
         if name and name not in names:
-            raise CheckpointError(
+            raise OnnxError(
                 f"onnx.load: {who} reads {name!r}, which is no input or initialiser and which no node before it makes "
                 "(nodes are missing, out of order or in a circle). Mend the program that wrote the model."
             )
@@ -138,9 +149,7 @@ class CodeWriter:
             entry = operator_at(domain, node.op_type, version)
             if entry is None:
                 raise self._unknown(node, who, version)
-            family = entry.function.__module__.rpartition(".")[2]
-            self.families.add(family)
-            text = f"{family}.{entry.function.__name__}"
+            text = self._function(entry)
             texts, functions = self._attributes(entry, attributes, node, names, who)
         arguments = ", ".join(inputs + texts)
         targets = [self._new(name, names) if name else "_" for name in node.output]
@@ -148,16 +157,29 @@ class CodeWriter:
             targets += ["_"] * (entry.outputs - len(targets))
         return [*functions, f"{', '.join(targets)} = {text}({arguments})"]
 
-    def _unknown(self, node: Any, who: str, version: int) -> CheckpointError:
-        return CheckpointError(
+    def _function(self, entry: Operator) -> str:
+        """The expression of an operator's function."""
+        package, _, family = entry.function.__module__.rpartition(".")
+        if package == "dynograd.onnx.reading":
+            self.families.add(family)
+            return f"{family}.{entry.function.__name__}"
+        for word, function in self.functions.items():
+            if function is entry.function:
+                return word
+        word = self._new(entry.function.__name__, {})
+        self.functions[word] = entry.function
+        return word
+
+    def _unknown(self, node: Any, who: str, version: int) -> OnnxError:
+        return OnnxError(
             f"onnx.load: {who} is an operator of {node.domain or 'ai.onnx'}, opset {version}, that has no function here. "
             f"Write one and enter it with @dynograd.onnx.operator({node.op_type!r}, domain={node.domain!r}), or export "
             "the model with plain operators."
         )
 
-    def _unexpected(self, who: str, given: list, expected: list) -> CheckpointError:
-        return CheckpointError(
-            f"onnx.load: {who} has the attributes {', '.join(given)}. Expected {', '.join(expected) or 'none'}; convert "
+    def _unexpected(self, who: str, attributes: list, expected: list) -> OnnxError:
+        return OnnxError(
+            f"onnx.load: {who} has the attributes {', '.join(attributes)}. Expected {', '.join(expected) or 'none'}; convert "
             "the model to a newer opset (onnx.version_converter)."
         )
 
@@ -172,11 +194,13 @@ class CodeWriter:
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in attributes and p.name != "n_outputs"
         ]
         if missing:
-            raise CheckpointError(
+            raise OnnxError(
                 f"onnx.load: {who} lacks the attribute {', '.join(missing)}. Mend the program that wrote the model."
             )
         texts, functions = [], []
         for name, attribute in attributes.items():
+            if not name.isidentifier() or keyword.iskeyword(name):
+                raise self._unexpected(who, [repr(name)], known)
             value, lines = self._attribute(attribute, node, names, who)
             texts.append(f"{name}={value}")
             functions += lines
@@ -200,7 +224,7 @@ class CodeWriter:
         if kind in (onnx.AttributeProto.FLOAT, onnx.AttributeProto.FLOATS, onnx.AttributeProto.INT,
                     onnx.AttributeProto.INTS, onnx.AttributeProto.STRING, onnx.AttributeProto.STRINGS):  # fmt: skip
             return _literal(onnx.helper.get_attribute_value(attribute)), []
-        raise CheckpointError(
+        raise OnnxError(
             f"onnx.load: {who} has the attribute {attribute.name} of a kind that is not read (number {kind})."
         )
 
@@ -208,7 +232,7 @@ class CodeWriter:
         import onnx
 
         if len(node.attribute) != 1 or not node.output:
-            raise CheckpointError(f"onnx.load: {who} has {len(node.attribute)} values. Expected one.")
+            raise OnnxError(f"onnx.load: {who} has {len(node.attribute)} values. Expected one.")
         attribute = node.attribute[0]
         value: Any = onnx.helper.get_attribute_value(attribute)
         if attribute.name == "value":
@@ -221,8 +245,13 @@ class CodeWriter:
             texts = [text.decode() for text in (value if attribute.name == "value_strings" else [value])]
             array = numpy.array(texts if attribute.name == "value_strings" else texts[0], object)
         else:
-            raise CheckpointError(f"onnx.load: {who} has a {attribute.name}. Expected a dense value.")
+            raise OnnxError(f"onnx.load: {who} has a {attribute.name}. Expected a dense value.")
         return self._hold(node.output[0], array, False)
+
+
+def _groups_of(key: str) -> list[str]:
+    parts = key.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _sizes_of(value: Any) -> list[int | None] | None:

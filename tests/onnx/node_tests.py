@@ -1,5 +1,6 @@
 """ONNX's own node tests, run on what `dynograd.onnx.load` makes of their models; `python -m tests.onnx.node_tests` writes the list of failures."""
 
+import re
 import sys
 import warnings
 from collections import Counter
@@ -8,8 +9,15 @@ from pathlib import Path
 import numpy
 
 import dynograd
-from dynograd.onnx.reading.values import dtype_of, tensor_of
+from dynograd.onnx.reading.values import dtype_of, value_of
 
+# Words of the name of a case whose values differ, or of the error -> the line of the list.
+REASONS = {
+    "bernoulli|training_dropout": "draws random numbers, and ONNX does not say how",
+    "attention_4d_causal_fp16": "two of 192 numbers differ by 2 units in the last place of float16, in which NumPy's products are summed",
+    r"tensors of type (\w+) have no dynograd dtype": r"dynograd has no dtype for \1",
+    r"\(ImageDecoder\) is an operator": "dynograd does not decode pictures",
+}
 LEFT_OUT = Path(__file__).with_name("left_out.txt")
 
 
@@ -30,7 +38,7 @@ def _inward(value):
 
         dtype_of(value.data_type)
         value = numpy_helper.to_array(value)
-    return None if value is None else tensor_of(numpy.asarray(value))
+    return None if value is None else value_of(numpy.asarray(value))
 
 
 def _compare(actual, expected, case):
@@ -54,9 +62,12 @@ def _compare(actual, expected, case):
         assert (actual == expected.astype(object)).all(), "other strings"
         return
     assert actual.dtype == expected.dtype, f"dtype {actual.dtype}, expected {expected.dtype}"
+    rtol = case.rtol
+    if expected.dtype.name == "bfloat16":
+        rtol = max(rtol, 2**-6)  # as ONNX's own runner does
     if expected.dtype.kind not in "biuc":
         actual, expected = actual.astype(numpy.float64), expected.astype(numpy.float64)
-    numpy.testing.assert_allclose(actual, expected, rtol=case.rtol, atol=max(case.atol, 1e-6))
+    numpy.testing.assert_allclose(actual, expected, rtol=rtol, atol=max(case.atol, 1e-6))
 
 
 def run(case):
@@ -84,8 +95,10 @@ def reason(case):
             warnings.simplefilter("ignore")
             run(case)
     except Exception as error:
-        lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-        return f"{type(error).__name__}: {' '.join(lines)[:150]}"
+        for words, text in REASONS.items():
+            if re.search(words, case.name if isinstance(error, AssertionError) else str(error)):
+                return re.search(words, str(error)).expand(text) if "\\" in text else text
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
     return None
 
 

@@ -1,5 +1,6 @@
 """`dynograd.onnx.load`: modules that compute, train and print as code; files that lie are refused."""
 
+import contextlib
 import copy
 import random
 
@@ -8,7 +9,7 @@ import pytest
 
 import dynograd
 import dynograd.onnx
-from dynograd.errors import CheckpointError, ShapeError
+from dynograd.errors import OnnxError, ShapeError
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -61,7 +62,7 @@ def test_it_prints_as_code():
         "def forward(self, x):\n"
         "    _hidden_Gemm_output_0 = products.gemm(x, self.hidden.weight, self.hidden.bias, transB=1)\n"
         "    h = dynograd.relu(_hidden_Gemm_output_0)\n"
-        "    y = dynograd.matmul(h, self.held('onnx::MatMul_7'))\n"
+        "    y = dynograd.matmul(h, self.initializer('onnx::MatMul_7'))\n"
         "    return y\n"
     )
 
@@ -139,7 +140,7 @@ def test_data_beside_the_model_are_read(tmp_path):
 
 @pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "", "absent.bin"])
 def test_data_outside_the_folder_are_refused(tmp_path, location):
-    with pytest.raises(CheckpointError, match="Expected a file below the model's folder"):
+    with pytest.raises(OnnxError, match="Expected a file below the model's folder"):
         dynograd.onnx.load(_save_outside(tmp_path, location))
 
 
@@ -147,7 +148,7 @@ def test_data_outside_the_folder_are_refused(tmp_path, location):
 def test_data_that_are_cut_off_are_refused(tmp_path, entries):
     path = _save_outside(tmp_path, "w.bin", **entries)
     (tmp_path / "w.bin").rename(path.parent / "w.bin")
-    with pytest.raises(CheckpointError, match=r"do not fit its shape|cut off"):
+    with pytest.raises(OnnxError, match=r"do not fit its shape|cut off"):
         dynograd.onnx.load(path)
 
 
@@ -174,7 +175,7 @@ LIES = [  # (a model, words of the message)
 
 @pytest.mark.parametrize(("model", "words"), LIES)
 def test_models_that_lie_are_refused(model, words):
-    with pytest.raises(CheckpointError, match=words):
+    with pytest.raises(OnnxError, match=words):
         dynograd.onnx.load(model)
 
 
@@ -192,12 +193,45 @@ def test_inputs_are_checked():
 
 
 def test_an_operator_of_ones_own_can_be_entered():
-    from dynograd.onnx.reading import elementwise
+    @dynograd.onnx.operator("Scaled", domain="mine")
+    def scaled(x, *, factor=1.0):
+        return factor * x
 
-    dynograd.onnx.operator("Twice", domain="mine")(elementwise.identity)
-    model = _model([helper.make_node("Twice", ["x"], ["y"], domain="mine")], {"x": [2]}, ["y"])
+    nodes = [helper.make_node("Scaled", ["x"], ["h"], domain="mine", factor=2.0)]
+    nodes.append(helper.make_node("Scaled", ["h"], ["y"], domain="mine"))
+    model = _model(nodes, {"x": [2]}, ["y"])
     model.opset_import.append(helper.make_opsetid("mine", 1))
-    assert dynograd.onnx.load(model)(dynograd.ones(2)).tolist() == [1, 1]
+    module = dynograd.onnx.load(model)
+    assert module(dynograd.ones(2)).tolist() == [2, 2]
+    assert (
+        "# scaled is tests.onnx.test_load.test_an_operator_of_ones_own_can_be_entered.<locals>.scaled\n" in module.code
+    )
+    assert "    h = scaled(x, factor=2.0)\n    y = scaled(h)\n" in module.code
+
+
+@pytest.mark.parametrize("name", ["forward", "code", "training", "a..b", "a.weight", "a", "", "a.parameters", "class"])
+def test_a_tensor_may_have_any_name(name):
+    weights = [_tensor("a.weight.data", [1.0, 2.0])] + [_tensor(name, [3.0, 4.0])] * (name != "")
+    nodes = [helper.make_node("Add", ["x", name or "a.weight.data"], ["y"])]
+    module = dynograd.onnx.load(_model(nodes, {"x": [2]}, ["y"], weights))
+    assert module(dynograd.zeros(2)).tolist() == ([3, 4] if name else [1, 2])
+
+
+def test_names_in_a_model_are_no_code(monkeypatch):
+    monkeypatch.setattr(dynograd, "ran", [], raising=False)
+    code = "__import__('dynograd').ran.append(1)"
+    for node in (
+        helper.make_node("ConvInteger", ["x", "x"], ["y"], **{f"group=1, dilations={code}, strides": [1]}),
+        helper.make_node("Relu", ["x"], ["y"], name=f"x\n{code}"),
+        helper.make_node("Relu", ["x"], [f"y\n{code}"]),
+        helper.make_node("Upsample", ["x"], ["y"], mode=f"'+{code}+'"),
+        helper.make_node(f"Relu(x)\n    {code}", ["x"], ["y"]),
+    ):
+        model = _model([node], {"x": [1, 1, 1]}, [node.output[0]])
+        model.graph.name = f"small>\n{code}"
+        with contextlib.suppress(OnnxError):
+            dynograd.onnx.load(model)(dynograd.ones(1, 1, 1))
+        assert not dynograd.ran
 
 
 def mutate(count, seed=0):
@@ -217,7 +251,7 @@ def mutate(count, seed=0):
                 data[place:place] = generator.randbytes(generator.randint(1, 8))
         try:
             dynograd.onnx.load(bytes(data))
-        except CheckpointError:
+        except OnnxError:
             refused += 1
     return refused
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import dynograd
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import ints, number
+from dynograd.onnx.reading.values import Results, dynograd, ints, number
+from dynograd.tensor.tensor import Tensor
 
 
 def _results(values: Any) -> tuple:
     return values if isinstance(values, tuple) else (values,)
 
 
-def _alone(values: list, n_outputs: int) -> Any:
+def _alone(values: list, n_outputs: int) -> Results:
     return values[0] if n_outputs == 1 else tuple(values)
 
 
 @operator("If", outputs=0)
-def branch(condition: Any, *, then_branch: Callable[..., Any], else_branch: Callable[..., Any], n_outputs: int) -> Any:
+def branch(
+    condition: Tensor, *, then_branch: Callable[..., Any], else_branch: Callable[..., Any], n_outputs: int
+) -> Results:
     return then_branch() if number(condition) else else_branch()
 
 
 @operator("Loop", outputs=0)
-def loop(limit: Any, condition: Any, *states: Any, body: Callable[..., Any], n_outputs: int) -> Any:
+def loop(limit: Tensor, condition: Tensor, *states: Tensor, body: Callable[..., Any], n_outputs: int) -> Results:
     turns, go_on = 0, condition is None or bool(number(condition))
     values, scans = list(states), [[] for _ in range(n_outputs - len(states))]
     while go_on and (limit is None or turns < number(limit)):
@@ -40,10 +42,10 @@ def loop(limit: Any, condition: Any, *states: Any, body: Callable[..., Any], n_o
 
 @operator("Scan", since=9, outputs=0)
 def scan(
-    *inputs: Any, body: Callable[..., Any], num_scan_inputs: int, scan_input_axes: Any = None,
+    *inputs: Tensor, body: Callable[..., Any], num_scan_inputs: int, scan_input_axes: Any = None,
     scan_input_directions: Any = None, scan_output_axes: Any = None, scan_output_directions: Any = None,
     n_outputs: int,
-) -> Any:  # fmt: skip
+) -> Results:  # fmt: skip
     count = len(inputs) - num_scan_inputs
     values, sources = list(inputs[:count]), []
     for place, source in enumerate(inputs[count:]):
@@ -69,36 +71,36 @@ def sequence_empty(*, dtype: int = 1) -> list:
 
 
 @operator("SequenceConstruct")
-def sequence_construct(*xs: Any) -> list:
+def sequence_construct(*xs: Tensor) -> list:
     return list(xs)
 
 
 @operator("SequenceInsert")
-def sequence_insert(xs: list, x: Any, position: Any = None) -> list:
+def sequence_insert(xs: list, x: Tensor, position: Tensor | None = None) -> list:
     xs = list(xs)
     xs.insert(len(xs) if position is None else int(number(position)), x)
     return xs
 
 
 @operator("SequenceErase")
-def sequence_erase(xs: list, position: Any = None) -> list:
+def sequence_erase(xs: list, position: Tensor | None = None) -> list:
     xs = list(xs)
     xs.pop(-1 if position is None else int(number(position)))
     return xs
 
 
 @operator("SequenceAt")
-def sequence_at(xs: list, position: Any) -> Any:
+def sequence_at(xs: list, position: Tensor) -> Tensor:
     return xs[int(number(position))]
 
 
 @operator("SequenceLength")
-def sequence_length(xs: list) -> Any:
+def sequence_length(xs: list) -> Tensor:
     return dynograd.tensor(len(xs), dtype=dynograd.int64)
 
 
 @operator("SplitToSequence")
-def split_to_sequence(x: Any, split: Any = None, *, axis: int = 0, keepdims: int = 1) -> list:
+def split_to_sequence(x: Tensor, split: Tensor | None = None, *, axis: int = 0, keepdims: int = 1) -> list:
     if split is None:
         return [part if keepdims else part.squeeze(axis) for part in dynograd.split(x, 1, axis)]
     sizes = ints(split)
@@ -106,20 +108,20 @@ def split_to_sequence(x: Any, split: Any = None, *, axis: int = 0, keepdims: int
 
 
 @operator("ConcatFromSequence")
-def concat_from_sequence(xs: list, *, axis: int, new_axis: int = 0) -> Any:
+def concat_from_sequence(xs: list, *, axis: int, new_axis: int = 0) -> Tensor:
     return dynograd.stack(xs, axis) if new_axis else dynograd.cat(xs, axis)
 
 
 @operator("Optional")
-def optional(x: Any = None, *, type: Any = None) -> Any:
+def optional(x: Tensor | None = None, *, type: Any = None) -> Tensor | None:
     return x
 
 
 @operator("OptionalHasElement")
-def optional_has_element(x: Any = None) -> Any:
+def optional_has_element(x: Tensor | None = None) -> Tensor:
     return dynograd.tensor(x is not None)
 
 
 @operator("OptionalGetElement")
-def optional_get_element(x: Any) -> Any:
+def optional_get_element(x: Tensor) -> Tensor:
     return x

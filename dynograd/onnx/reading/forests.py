@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy
 
-import dynograd
-from dynograd.errors import CheckpointError
+from dynograd.errors import OnnxError
 from dynograd.onnx.reading.ml import ML, _decided, _transformed
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import tensor_of
+from dynograd.onnx.reading.values import dynograd, tensor_of
+from dynograd.tensor.tensor import Tensor
 
 _COMPARISONS = {
     "BRANCH_LEQ": numpy.less_equal,
@@ -39,7 +39,7 @@ def _leaves(x: Any, nodes: dict[str, Any]) -> tuple[numpy.ndarray, dict]:
     names = numpy.array(modes)
     unknown = {str(name) for name in names} - set(_COMPARISONS) - {"LEAF"}
     if unknown:
-        raise CheckpointError(f"onnx.load: nodes of a tree are of the kinds {unknown}, which are not known here.")
+        raise OnnxError(f"onnx.load: nodes of a tree are of the kinds {unknown}, which are not known here.")
     roots = [number[tree, ids[trees.index(tree)]] for tree in dict.fromkeys(trees)]
     rows = x.detach().float().numpy()
     now = numpy.tile(roots, (len(rows), 1))
@@ -51,10 +51,10 @@ def _leaves(x: Any, nodes: dict[str, Any]) -> tuple[numpy.ndarray, dict]:
         for name, compare in _COMPARISONS.items():
             goes |= (names[now] == name) & compare(data, values[now])
         now = numpy.where(goes, yes[now], no[now])
-    raise CheckpointError("onnx.load: a tree leads in a circle. Its file is damaged; export the model anew.")
+    raise OnnxError("onnx.load: a tree leads in a circle. Its file is damaged; export the model anew.")
 
 
-def _scores(x: Any, nodes: dict, trees: Any, ids: Any, targets: Any, weights: Any, count: int, kind: str) -> Any:
+def _scores(x: Tensor, nodes: dict, trees: Any, ids: Any, targets: Any, weights: Any, count: int, kind: str) -> Tensor:
     leaves, number = _leaves(x, nodes)
     table = numpy.zeros((len(number), count), numpy.float64)
     for tree, node, target, weight in zip(trees, ids, targets, weights):
@@ -66,11 +66,12 @@ def _scores(x: Any, nodes: dict, trees: Any, ids: Any, targets: Any, weights: An
 
 @operator("TreeEnsembleRegressor", domain=ML)
 def tree_regressor(
-    x: Any, *, n_targets: int = 1, target_ids: Any, target_nodeids: Any, target_treeids: Any, target_weights: Any,
+    x: Tensor, *, n_targets: int = 1, target_ids: Any, target_nodeids: Any, target_treeids: Any, target_weights: Any,
     nodes_featureids: Any, nodes_falsenodeids: Any, nodes_modes: Any, nodes_nodeids: Any, nodes_treeids: Any,
-    nodes_truenodeids: Any, nodes_values: Any, nodes_hitrates: Any = None, nodes_missing_value_tracks_true: Any = None,
-    base_values: Any = None, aggregate_function: str = "SUM", post_transform: str = "NONE",
-) -> Any:  # fmt: skip
+    nodes_truenodeids: Any, nodes_values: Any, nodes_hitrates: Any = None,
+    nodes_missing_value_tracks_true: Any = None, base_values: Any = None, aggregate_function: str = "SUM",
+    post_transform: str = "NONE",
+) -> Tensor:  # fmt: skip
     nodes = {name: value for name, value in locals().items() if name.startswith("nodes_")}
     scores = _scores(
         x, nodes, target_treeids, target_nodeids, target_ids, target_weights, n_targets, aggregate_function
@@ -80,7 +81,7 @@ def tree_regressor(
 
 @operator("TreeEnsembleClassifier", domain=ML, outputs=2)
 def tree_classifier(
-    x: Any, *, class_ids: Any, class_nodeids: Any, class_treeids: Any, class_weights: Any, nodes_featureids: Any,
+    x: Tensor, *, class_ids: Any, class_nodeids: Any, class_treeids: Any, class_weights: Any, nodes_featureids: Any,
     nodes_falsenodeids: Any, nodes_modes: Any, nodes_nodeids: Any, nodes_treeids: Any, nodes_truenodeids: Any,
     nodes_values: Any, nodes_hitrates: Any = None, nodes_missing_value_tracks_true: Any = None,
     classlabels_int64s: Any = None, classlabels_strings: Any = None, base_values: Any = None,

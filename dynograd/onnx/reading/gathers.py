@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy
 
-import dynograd
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import ints, number, numbers
+from dynograd.onnx.reading.values import dynograd, ints, number, numbers
+from dynograd.tensor.tensor import Tensor
 
 
-def _from_zero(indices: Any, size: int) -> Any:
+def _from_zero(indices: Tensor, size: int) -> Tensor:
     """Indices that count from the end count from the start."""
     indices = indices.to(dynograd.int64)
     return dynograd.where(indices < 0, indices + size, indices)
 
 
 @operator("Gather")
-def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    if not isinstance(x, dynograd.Tensor):
+def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    if not isinstance(x, Tensor):
         return numpy.take(x, indices.numpy(), axis)
     axis %= x.ndim
     y = dynograd.index_select(x, axis, _from_zero(indices, x.shape[axis]).reshape(-1))
@@ -27,7 +27,7 @@ def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
 
 
 @operator("GatherElements")
-def gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
+def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     return dynograd.gather(x, axis, _from_zero(indices, x.shape[axis]))
 
 
@@ -40,28 +40,26 @@ def _places(x: Any, indices: Any, batch: int = 0) -> tuple:
 
 
 @operator("GatherND")
-def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
+def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     return x[_places(x, indices, batch_dims)]
 
 
-_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
-
-
 @operator("ScatterElements")
-def scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none") -> Any:
+def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none") -> Tensor:
     indices = _from_zero(indices, x.shape[axis])
     if reduction == "none":
         return dynograd.scatter(x, axis, indices, updates)
-    return dynograd.scatter_reduce(x, axis, indices, updates, _REDUCTIONS[reduction])
+    word = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}[reduction]
+    return dynograd.scatter_reduce(x, axis, indices, updates, word)
 
 
 @operator("Scatter")
-def scatter(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> Any:
+def scatter(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0) -> Tensor:
     return scatter_elements(x, indices, updates, axis=axis)
 
 
 @operator("ScatterND")
-def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
+def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     depth = indices.shape[-1]
     rows = [int(size) for size in x.shape[:depth]]
     flat = dynograd.zeros(indices.shape[:-1], dtype=dynograd.int64)
@@ -74,18 +72,20 @@ def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -
 
 
 @operator("TensorScatter")
-def tensor_scatter(past: Any, update: Any, starts: Any = None, *, axis: int = -2, mode: str = "linear") -> Any:
+def tensor_scatter(
+    past: Tensor, update: Tensor, starts: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
+) -> Tensor:
     axis %= past.ndim
-    starts = [0] * past.shape[0] if starts is None else ints(starts)
+    first = [0] * past.shape[0] if starts is None else ints(starts)
     rows = []
-    for row, new, start in zip(past, update, starts):
+    for row, new, start in zip(past, update, first):
         places = (start + dynograd.arange(new.shape[axis - 1])) % row.shape[axis - 1]
         rows.append(row.index_copy(axis - 1, places, new))
     return dynograd.stack(rows)
 
 
 @operator("OneHot")
-def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
+def one_hot(indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
     size = int(number(depth))
     hot = (indices.to(dynograd.int64) % size)[..., None] == dynograd.arange(size)
     inside = (indices >= -size) & (indices < size)
@@ -93,7 +93,7 @@ def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
 
 
 @operator("Compress")
-def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
+def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor:
     if axis is None:
         x, axis = x.reshape(-1), 0
     chosen = [place for place, value in enumerate(numbers(condition)) if value]
@@ -101,12 +101,12 @@ def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
 
 
 @operator("NonZero")
-def non_zero(x: Any) -> Any:
+def non_zero(x: Tensor) -> Tensor:
     return dynograd.nonzero(x).T
 
 
 @operator("Unique", outputs=4)
-def unique(x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
+def unique(x: Tensor, *, axis: int | None = None, sorted: int = 1) -> tuple[Tensor, ...]:
     y, first, inverse, counts = numpy.unique(
         x.detach().numpy(), return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
@@ -120,8 +120,14 @@ def unique(x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
 
 @operator("NonMaxSuppression")
 def non_max_suppression(
-    boxes: Any, scores: Any, most: Any = None, overlap: Any = None, least: Any = None, *, center_point_box: int = 0
-) -> Any:
+    boxes: Tensor,
+    scores: Tensor,
+    most: Tensor | None = None,
+    overlap: Tensor | None = None,
+    least: Tensor | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Tensor:
     limit = 0 if most is None else int(number(most))
     threshold = 0.0 if overlap is None else number(overlap)
     corners = boxes.detach().double().numpy()

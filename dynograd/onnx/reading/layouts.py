@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy
 
-import dynograd
 from dynograd.nn import functional
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import dtype_of, ints, number, tensor_of
+from dynograd.onnx.reading.values import Numbers, Results, dtype_of, dynograd, ints, number, tensor_of
+from dynograd.tensor.tensor import Tensor
 
 
 @operator("Reshape")
-def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
+def reshape(x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Tensor:
     sizes = ints(shape)
     if not allowzero:
         sizes = [x.shape[dim] if size == 0 else size for dim, size in enumerate(sizes)]
@@ -21,7 +21,7 @@ def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
 
 
 @operator("Flatten")
-def flatten(x: Any, *, axis: int = 1) -> Any:
+def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
     axis = axis + x.ndim if axis < 0 else axis
     rows = 1
     for size in x.shape[:axis]:
@@ -30,42 +30,42 @@ def flatten(x: Any, *, axis: int = 1) -> Any:
 
 
 @operator("Transpose")
-def transpose(x: Any, *, perm: Any = None) -> Any:
+def transpose(x: Tensor, *, perm: Any = None) -> Tensor:
     return x.permute(perm or list(range(x.ndim))[::-1])
 
 
 @operator("Squeeze", since=13)
-def squeeze(x: Any, axes: Any = None) -> Any:
+def squeeze(x: Tensor, axes: Numbers | None = None) -> Tensor:
     return x.squeeze() if axes is None else x.squeeze(tuple(ints(axes)))
 
 
 @operator("Squeeze")
-def squeeze_1(x: Any, *, axes: Any = None) -> Any:
+def squeeze_1(x: Tensor, *, axes: Any = None) -> Tensor:
     return squeeze(x, axes)
 
 
 @operator("Unsqueeze", since=13)
-def unsqueeze(x: Any, axes: Any) -> Any:
-    axes = ints(axes)
-    for axis in sorted(axis % (x.ndim + len(axes)) for axis in axes):
+def unsqueeze(x: Tensor, axes: Numbers) -> Tensor:
+    dims = ints(axes)
+    for axis in sorted(axis % (x.ndim + len(dims)) for axis in dims):
         x = x.reshape(*x.shape[:axis], 1, *x.shape[axis:])
     return x
 
 
 @operator("Unsqueeze")
-def unsqueeze_1(x: Any, *, axes: Any) -> Any:
+def unsqueeze_1(x: Tensor, *, axes: Any) -> Tensor:
     return unsqueeze(x, axes)
 
 
 @operator("Concat")
-def concat(*xs: Any, axis: int) -> Any:
-    if not isinstance(xs[0], dynograd.Tensor):
+def concat(*xs: Tensor, axis: int) -> Tensor:
+    if not isinstance(xs[0], Tensor):
         return numpy.concatenate(xs, axis)
     return dynograd.cat(xs, axis)
 
 
 @operator("Split", since=13, outputs=0)
-def split(x: Any, sizes: Any = None, *, axis: int = 0, num_outputs: int = 0, n_outputs: int) -> Any:
+def split(x: Tensor, sizes: Numbers | None = None, *, axis: int = 0, num_outputs: int = 0, n_outputs: int) -> Results:
     if sizes is None:
         size = -(-x.shape[axis] // n_outputs)
         parts = [size] * (n_outputs - 1)
@@ -75,7 +75,7 @@ def split(x: Any, sizes: Any = None, *, axis: int = 0, num_outputs: int = 0, n_o
 
 
 @operator("Split", outputs=0)
-def split_1(x: Any, *, split: Any = None, axis: int = 0, n_outputs: int) -> Any:
+def split_1(x: Tensor, *, split: Any = None, axis: int = 0, n_outputs: int) -> Results:
     return _split(x, split, axis=axis, n_outputs=n_outputs)
 
 
@@ -83,10 +83,12 @@ _split = split
 
 
 @operator("Slice", since=10)
-def slice_of(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
-    starts, ends = ints(starts), ints(ends)
-    axes = list(range(len(starts))) if axes is None else ints(axes)
-    for axis, start, end, step in zip(axes, starts, ends, [1] * len(starts) if steps is None else ints(steps)):
+def slice_of(
+    x: Tensor, starts: Numbers, ends: Numbers, axes: Numbers | None = None, steps: Numbers | None = None
+) -> Tensor:
+    count = len(ints(starts))
+    dims, strides = range(count) if axes is None else ints(axes), [1] * count if steps is None else ints(steps)
+    for axis, start, end, step in zip(dims, ints(starts), ints(ends), strides):
         low, high, step = slice(start, end, step).indices(x.shape[axis])
         if step < 0:
             x = dynograd.index_select(x, axis, dynograd.tensor(list(range(low, high, step)), dtype=dynograd.int64))
@@ -96,55 +98,57 @@ def slice_of(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None
 
 
 @operator("Slice")
-def slice_1(x: Any, *, starts: Any, ends: Any, axes: Any = None) -> Any:
+def slice_1(x: Tensor, *, starts: Any, ends: Any, axes: Any = None) -> Tensor:
     return slice_of(x, starts, ends, axes)
 
 
 @operator("Shape")
-def shape_of(x: Any, *, start: int = 0, end: int | None = None) -> Any:
+def shape_of(x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
     return dynograd.tensor(list(x.shape)[start:end], dtype=dynograd.int64)
 
 
 @operator("Size")
-def size_of(x: Any) -> Any:
+def size_of(x: Tensor) -> Tensor:
     return dynograd.tensor(int(numpy.prod(x.shape)), dtype=dynograd.int64)
 
 
 @operator("Expand")
-def expand(x: Any, shape: Any) -> Any:
+def expand(x: Tensor, shape: Tensor) -> Tensor:
     return x.expand(numpy.broadcast_shapes(tuple(x.shape), tuple(ints(shape))))
 
 
 @operator("Tile")
-def tile(x: Any, repeats: Any) -> Any:
+def tile(x: Tensor, repeats: Tensor) -> Tensor:
     return x.repeat(ints(repeats))
 
 
 @operator("Pad", since=11)
-def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
-    pads = ints(pads)
-    axes = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in ints(axes)]
-    half = len(pads) // 2
-    for axis, before, behind in zip(axes, pads[:half], pads[half:]):
+def pad(
+    x: Tensor, pads: Numbers, value: Numbers | None = None, axes: Numbers | None = None, *, mode: Any = "constant"
+) -> Tensor:
+    amounts = ints(pads)
+    dims = range(x.ndim) if axes is None else [axis % x.ndim for axis in ints(axes)]
+    half = len(amounts) // 2
+    for axis, before, behind in zip(dims, amounts[:half], amounts[half:]):
         size = x.shape[axis]
         if mode == "constant":
-            amounts = [0, 0] * (x.ndim - 1 - axis) + [before, behind]
-            x = functional.pad(x, amounts, value=0 if value is None else number(value))
+            x = functional.pad(
+                x, [0, 0] * (x.ndim - 1 - axis) + [before, behind], value=0 if value is None else number(value)
+            )
         else:
-            modes = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
             places = numpy.arange(size)[max(-before, 0) : size - max(-behind, 0)]
-            places = numpy.pad(places, (max(before, 0), max(behind, 0)), mode=modes[mode])  # type: ignore[call-overload]
+            places = numpy.pad(places, (max(before, 0), max(behind, 0)), mode=mode)
             x = dynograd.index_select(x, axis, tensor_of(places))
     return x
 
 
 @operator("Pad")
-def pad_1(x: Any, *, pads: Any, mode: str = "constant", value: float = 0.0) -> Any:
+def pad_1(x: Tensor, *, pads: Any, mode: str = "constant", value: float = 0.0) -> Tensor:
     return pad(x, pads, [value], mode=mode)
 
 
 @operator("CenterCropPad")
-def center_crop_pad(x: Any, shape: Any, *, axes: Any = None) -> Any:
+def center_crop_pad(x: Tensor, shape: Tensor, *, axes: Any = None) -> Tensor:
     for axis, size in zip(range(x.ndim) if axes is None else axes, ints(shape)):
         extra = size - x.shape[axis]
         if extra < 0:
@@ -155,29 +159,29 @@ def center_crop_pad(x: Any, shape: Any, *, axes: Any = None) -> Any:
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
+def constant_of_shape(shape: Tensor, *, value: Any = None) -> Tensor:
     value = dynograd.zeros(1) if value is None else value
     return value.reshape([]).expand(ints(shape))
 
 
 @operator("Range")
-def range_of(start: Any, limit: Any, delta: Any) -> Any:
+def range_of(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     return tensor_of(numpy.arange(number(start), number(limit), number(delta))).to(start.dtype)
 
 
 @operator("EyeLike")
-def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
+def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
     return tensor_of(numpy.eye(*x.shape, k=k)).to(x.dtype if dtype is None else dtype_of(dtype))
 
 
 @operator("Trilu")
-def triangle(x: Any, k: Any = None, *, upper: int = 1) -> Any:
+def triangle(x: Tensor, k: Tensor | None = None, *, upper: int = 1) -> Tensor:
     diagonal = 0 if k is None else int(number(k))
     return dynograd.triu(x, diagonal) if upper else dynograd.tril(x, diagonal)
 
 
 @operator("DepthToSpace")
-def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     n, c, h, w = x.shape
     b = blocksize
     if mode == "DCR":
@@ -188,7 +192,7 @@ def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 
 @operator("SpaceToDepth")
-def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     n, c, h, w = x.shape
     b = blocksize
     if mode == "CRD":
@@ -198,7 +202,7 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 
 @operator("ReverseSequence")
-def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
+def reverse_sequence(x: Tensor, lengths: Tensor, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
     x = x.movedim((batch_axis, time_axis), (0, 1))
     time = dynograd.arange(x.shape[1])[None]
     lengths = lengths[:, None]

@@ -6,27 +6,27 @@ from typing import Any
 
 import numpy
 
-import dynograd
-from dynograd.errors import CheckpointError
+from dynograd.errors import OnnxError
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import tensor_of
+from dynograd.onnx.reading.values import dynograd, tensor_of
+from dynograd.tensor.tensor import Tensor
 
 ML = "ai.onnx.ml"
 
 
-def _transformed(scores: Any, post_transform: str) -> Any:
+def _transformed(scores: Tensor, post_transform: str) -> Tensor:
     if post_transform == "LOGISTIC":
         return dynograd.sigmoid(scores)
     if post_transform == "SOFTMAX":
         return dynograd.softmax(scores, -1)
     if post_transform != "NONE":
-        raise CheckpointError(
+        raise OnnxError(
             f"onnx.load: post_transform {post_transform} is not known here. Expected NONE, LOGISTIC or SOFTMAX."
         )
     return scores
 
 
-def _labels(places: Any, ints: Any, strings: Any) -> Any:
+def _labels(places: Any, ints: Any, strings: Any) -> Tensor:
     if strings:
         return numpy.array([text.decode() if isinstance(text, bytes) else text for text in strings], object)[
             places.numpy()
@@ -47,8 +47,8 @@ def _decided(scores: Any, ints: Any, strings: Any, post_transform: str) -> tuple
 
 @operator("LinearRegressor", domain=ML)
 def linear_regressor(
-    x: Any, *, coefficients: Any, intercepts: Any = None, post_transform: str = "NONE", targets: int = 1
-) -> Any:
+    x: Tensor, *, coefficients: Any, intercepts: Any = None, post_transform: str = "NONE", targets: int = 1
+) -> Tensor:
     w = dynograd.tensor(coefficients).reshape(targets, -1)
     y = x.float() @ w.T
     return _transformed(y if not intercepts else y + dynograd.tensor(intercepts), post_transform)
@@ -56,8 +56,8 @@ def linear_regressor(
 
 @operator("LinearClassifier", domain=ML, outputs=2)
 def linear_classifier(
-    x: Any, *, coefficients: Any, intercepts: Any = None, classlabels_ints: Any = None, classlabels_strings: Any = None,
-    multi_class: int = 0, post_transform: str = "NONE",
+    x: Tensor, *, coefficients: Any, intercepts: Any = None, classlabels_ints: Any = None,
+    classlabels_strings: Any = None, multi_class: int = 0, post_transform: str = "NONE",
 ) -> tuple:  # fmt: skip
     width = x.shape[1]
     scores = x.float() @ dynograd.tensor(coefficients).reshape(-1, width).T
@@ -66,12 +66,12 @@ def linear_classifier(
 
 
 @operator("Scaler", domain=ML)
-def scaler(x: Any, *, offset: Any, scale: Any) -> Any:
+def scaler(x: Tensor, *, offset: Any, scale: Any) -> Tensor:
     return (x.float() - dynograd.tensor(offset)) * dynograd.tensor(scale)
 
 
 @operator("Normalizer", domain=ML)
-def normalizer(x: Any, *, norm: str = "MAX") -> Any:
+def normalizer(x: Tensor, *, norm: str = "MAX") -> Tensor:
     x = x.float()
     if norm == "MAX":
         length = dynograd.amax(abs(x), -1, keepdim=True)
@@ -81,15 +81,15 @@ def normalizer(x: Any, *, norm: str = "MAX") -> Any:
 
 
 @operator("Binarizer", domain=ML)
-def binarizer(x: Any, *, threshold: float = 0.0) -> Any:
+def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
     return (x > threshold).to(x.dtype)
 
 
 @operator("Imputer", domain=ML)
 def imputer(
-    x: Any, *, imputed_value_floats: Any = None, imputed_value_int64s: Any = None,
+    x: Tensor, *, imputed_value_floats: Any = None, imputed_value_int64s: Any = None,
     replaced_value_float: float = 0.0, replaced_value_int64: int = 0,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     if not x.dtype.is_floating_point:
         return dynograd.where(x == replaced_value_int64, dynograd.tensor(imputed_value_int64s), x)
     missing = dynograd.isnan(x) if replaced_value_float != replaced_value_float else x == replaced_value_float
@@ -97,18 +97,18 @@ def imputer(
 
 
 @operator("ArrayFeatureExtractor", domain=ML)
-def array_feature_extractor(x: Any, places: Any) -> Any:
+def array_feature_extractor(x: Tensor, places: Tensor) -> Tensor:
     if isinstance(x, numpy.ndarray):
         return x[..., places.numpy().reshape(-1)]
     return dynograd.index_select(x.reshape(1, -1) if x.ndim == 1 else x, -1, places.reshape(-1))
 
 
 @operator("FeatureVectorizer", domain=ML)
-def feature_vectorizer(*xs: Any, inputdimensions: Any = None) -> Any:
+def feature_vectorizer(*xs: Tensor, inputdimensions: Any = None) -> Tensor:
     return dynograd.cat([x.float() for x in xs], 1)
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     return value.decode() if isinstance(value, bytes) else value
 
 
@@ -120,10 +120,10 @@ def _flat(values: Any) -> list:
 
 @operator("LabelEncoder", domain=ML, since=2)
 def label_encoder(
-    x: Any, *, keys_floats: Any = None, keys_int64s: Any = None, keys_strings: Any = None, keys_tensor: Any = None,
+    x: Tensor, *, keys_floats: Any = None, keys_int64s: Any = None, keys_strings: Any = None, keys_tensor: Any = None,
     values_floats: Any = None, values_int64s: Any = None, values_strings: Any = None, values_tensor: Any = None,
     default_float: float = 0.0, default_int64: int = -1, default_string: str = "_Unused", default_tensor: Any = None,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     keys = next(_flat(part) for part in (keys_floats, keys_int64s, keys_strings, keys_tensor) if part is not None)
     values: Any
     default: Any
@@ -146,17 +146,17 @@ def label_encoder(
 
 
 @operator("OneHotEncoder", domain=ML)
-def one_hot_encoder(x: Any, *, cats_int64s: Any = None, cats_strings: Any = None, zeros: int = 1) -> Any:
+def one_hot_encoder(x: Tensor, *, cats_int64s: Any = None, cats_strings: Any = None, zeros: int = 1) -> Tensor:
     classes = _flat(cats_int64s if cats_strings is None else cats_strings)
     words = _flat(x.reshape(-1))
     unknown = [word for word in words if word not in classes]
     if unknown and not zeros:
-        raise CheckpointError(f"OneHotEncoder: {unknown[0]!r} is none of its {len(classes)} classes.")
+        raise OnnxError(f"OneHotEncoder: {unknown[0]!r} is none of its {len(classes)} classes.")
     rows = numpy.array([[float(word == label) for label in classes] for word in words], numpy.float32)
     return tensor_of(rows.reshape(*x.shape, len(classes)))
 
 
 @operator("ZipMap", domain=ML)
-def zip_map(x: Any, *, classlabels_int64s: Any = None, classlabels_strings: Any = None) -> list:
+def zip_map(x: Tensor, *, classlabels_int64s: Any = None, classlabels_strings: Any = None) -> list:
     labels = _flat(classlabels_int64s if classlabels_strings is None else classlabels_strings)
     return [dict(zip(labels, row)) for row in x.tolist()]

@@ -6,16 +6,23 @@ from typing import Any
 
 import numpy
 
-import dynograd
 from dynograd.nn import functional
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import ints, same_pads, tensor_of
+from dynograd.onnx.reading.values import Results, dynograd, ints, same_pads, tensor_of
+from dynograd.tensor.tensor import Tensor
 
 
 @operator("Gemm")
 def gemm(
-    a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
-) -> Any:
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
     y = (a.T if transA else a) @ (b.T if transB else b)
     y = y if alpha == 1 else y * alpha
     if c is None:
@@ -24,11 +31,11 @@ def gemm(
 
 
 @operator("Einsum")
-def einsum(*xs: Any, equation: str) -> Any:
+def einsum(*xs: Tensor, equation: str) -> Tensor:
     return dynograd.einsum(equation.replace(" ", ""), *xs)
 
 
-def _padded(x: Any, pads: Any, value: float = 0.0) -> Any:
+def _padded(x: Tensor, pads: Any, value: float = 0.0) -> Tensor:
     """`x` with ONNX's pads (before, then behind) around its last dims."""
     if not any(pads):
         return x
@@ -39,9 +46,9 @@ def _padded(x: Any, pads: Any, value: float = 0.0) -> Any:
 
 @operator("Conv")
 def conv(
-    x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
+    x: Tensor, w: Tensor, b: Tensor | None = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
     kernel_shape: Any = None, pads: Any = None, strides: Any = None,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     dims = w.ndim - 2
     strides, dilations = strides or [1] * dims, dilations or [1] * dims
     if auto_pad != "NOTSET":
@@ -55,10 +62,10 @@ def conv(
 
 @operator("ConvTranspose")
 def conv_transpose(
-    x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
+    x: Tensor, w: Tensor, b: Tensor | None = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
     kernel_shape: Any = None, output_padding: Any = None, output_shape: Any = None, pads: Any = None,
     strides: Any = None,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     dims = w.ndim - 2
     strides, dilations = strides or [1] * dims, dilations or [1] * dims
     extra = output_padding or [0] * dims
@@ -71,7 +78,7 @@ def conv_transpose(
         totals = [size - out for size, out in zip(sizes, output_shape[-dims:])]
         small = [total // 2 for total in totals]
         large = [total - part for total, part in zip(totals, small)]
-        pads = large + small if auto_pad == "SAME_LOWER" else small + large
+        pads = small + large if auto_pad == "SAME_UPPER" else large + small
     pads = pads or [0] * (2 * dims)
     crops = [-amount for amount in pads]
     crops[dims:] = [crop + more for crop, more in zip(crops[dims:], extra)]
@@ -79,8 +86,10 @@ def conv_transpose(
     return y if b is None else y + b.reshape(-1, *[1] * dims)
 
 
-def _windows(x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, ceil: int, value: float) -> Any:
-    """(N, C, out..., k): the elements under each window; `value` stands for those outside."""
+def _windows(
+    x: Tensor, kernel: Any, strides: Any, dilations: Any, pads: Any, ceil: int, value: float, beyond: float
+) -> Tensor:
+    """(N, C, out..., k): the elements under each window; `value` stands for the pads, `beyond` for what lies behind them."""
     dims = len(kernel)
     outs, more = [], []
     for axis, (size, width, stride, dilation) in enumerate(zip(x.shape[2:], kernel, strides, dilations)):
@@ -91,7 +100,9 @@ def _windows(x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, ceil:
             out -= 1
         outs.append(out)
         more.append(max((out - 1) * stride + dilation * (width - 1) + 1 - size - before, 0))
-    x = _padded(x, [*pads[:dims], *more], value)
+    inside = [min(pad, amount) for pad, amount in zip(pads[dims:], more)]
+    x = _padded(x, [*pads[:dims], *inside], value)
+    x = _padded(x, [0] * dims + [amount - pad for pad, amount in zip(inside, more)], beyond)
     for axis, (out, width, stride, dilation) in enumerate(zip(outs, kernel, strides, dilations)):
         places = numpy.arange(out)[:, None] * stride + numpy.arange(width) * dilation
         x = dynograd.index_select(x, 2 + 2 * axis, tensor_of(places.reshape(-1)))
@@ -108,17 +119,14 @@ def _geometry(x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto
     return strides, dilations, pads or [0] * (2 * dims)
 
 
-def _lowest(x: Any) -> Any:
-    return -float("inf") if x.dtype.is_floating_point else dynograd.iinfo(x.dtype).min
-
-
 @operator("MaxPool", outputs=0)
 def max_pool(
-    x: Any, *, kernel_shape: Any, strides: Any = None, dilations: Any = None, pads: Any = None,
+    x: Tensor, *, kernel_shape: Any, strides: Any = None, dilations: Any = None, pads: Any = None,
     auto_pad: str = "NOTSET", ceil_mode: int = 0, storage_order: int = 0, n_outputs: int = 1,
-) -> Any:  # fmt: skip
+) -> Results:  # fmt: skip
     strides, dilations, pads = _geometry(x, kernel_shape, strides, dilations, pads, auto_pad)
-    windows = _windows(x, kernel_shape, strides, dilations, pads, ceil_mode, _lowest(x))
+    lowest = -float("inf") if x.dtype.is_floating_point else dynograd.iinfo(x.dtype).min
+    windows = _windows(x, kernel_shape, strides, dilations, pads, ceil_mode, lowest, lowest)
     if n_outputs == 1:
         return dynograd.amax(windows, -1)
     numbers = numpy.arange(x.numel()).reshape(x.shape)
@@ -127,56 +135,52 @@ def max_pool(
         numbers = (
             numpy.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * spatial.ndim) * spatial.size + spatial
         )
-    places = _windows(tensor_of(numbers), kernel_shape, strides, dilations, pads, ceil_mode, -1)
+    places = _windows(tensor_of(numbers), kernel_shape, strides, dilations, pads, ceil_mode, -1, -1)
     best = dynograd.argmax(windows, -1, keepdim=True)
     return dynograd.gather(windows, -1, best).squeeze(-1), dynograd.gather(places, -1, best).squeeze(-1)
 
 
 @operator("AveragePool")
 def average_pool(
-    x: Any, *, kernel_shape: Any, strides: Any = None, dilations: Any = None, pads: Any = None,
+    x: Tensor, *, kernel_shape: Any, strides: Any = None, dilations: Any = None, pads: Any = None,
     auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     strides, dilations, pads = _geometry(x, kernel_shape, strides, dilations, pads, auto_pad)
-    ones = dynograd.ones_like(x[:1, :1])
-    if count_include_pad:
-        ones, counted = _padded(ones, pads, 1.0), [0] * len(pads)
-    else:
-        counted = pads
-    windows = _windows(x, kernel_shape, strides, dilations, pads, ceil_mode, 0.0)
-    counts = _windows(ones, kernel_shape, strides, dilations, counted, ceil_mode, 0.0)
+    windows = _windows(x, kernel_shape, strides, dilations, pads, ceil_mode, 0.0, 0.0)
+    counted = float(bool(count_include_pad))
+    counts = _windows(dynograd.ones_like(x[:1, :1]), kernel_shape, strides, dilations, pads, ceil_mode, counted, 0.0)
     return windows.sum(-1) / counts.sum(-1)
 
 
 @operator("LpPool")
 def lp_pool(
-    x: Any, *, kernel_shape: Any, strides: Any = None, dilations: Any = None, pads: Any = None,
+    x: Tensor, *, kernel_shape: Any, strides: Any = None, dilations: Any = None, pads: Any = None,
     auto_pad: str = "NOTSET", ceil_mode: int = 0, p: int = 2,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     strides, dilations, pads = _geometry(x, kernel_shape, strides, dilations, pads, auto_pad)
-    windows = _windows(x, kernel_shape, strides, dilations, pads, ceil_mode, 0.0)
+    windows = _windows(x, kernel_shape, strides, dilations, pads, ceil_mode, 0.0, 0.0)
     return (abs(windows) ** p).sum(-1) ** (1 / p)
 
 
 @operator("GlobalAveragePool")
-def global_average_pool(x: Any) -> Any:
+def global_average_pool(x: Tensor) -> Tensor:
     return x.mean(list(range(2, x.ndim)), keepdim=True)
 
 
 @operator("GlobalMaxPool")
-def global_max_pool(x: Any) -> Any:
+def global_max_pool(x: Tensor) -> Tensor:
     return x.amax(list(range(2, x.ndim)), keepdim=True)
 
 
 @operator("GlobalLpPool")
-def global_lp_pool(x: Any, *, p: int = 2) -> Any:
+def global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
     return (abs(x) ** p).sum(list(range(2, x.ndim)), keepdim=True) ** (1 / p)
 
 
 @operator("MaxUnpool")
 def max_unpool(
-    x: Any, indices: Any, shape: Any = None, *, kernel_shape: Any, strides: Any = None, pads: Any = None
-) -> Any:
+    x: Tensor, indices: Tensor, shape: Tensor | None = None, *, kernel_shape: Any, strides: Any = None, pads: Any = None
+) -> Tensor:
     strides, _, pads = _geometry(x, kernel_shape, strides, None, pads, "NOTSET")
     dims = len(kernel_shape)
     sizes = [

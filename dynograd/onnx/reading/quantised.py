@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import dynograd
 from dynograd.onnx.reading.products import conv
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import cast, dtype_of
+from dynograd.onnx.reading.values import cast, dtype_of, dynograd
+from dynograd.tensor.tensor import Tensor
 
 
-def _along(part: Any, x: Any, axis: int, block_size: int) -> Any:
+def _along(part: Any, x: Any, axis: int, block_size: int) -> Tensor:
     """Scales or zero points, spread over `x`."""
     if block_size:
         return dynograd.repeat_interleave(part, block_size, axis).narrow(axis, 0, x.shape[axis])
@@ -19,7 +19,7 @@ def _along(part: Any, x: Any, axis: int, block_size: int) -> Any:
     return part.reshape([-1 if dim == axis % x.ndim else 1 for dim in range(x.ndim)])
 
 
-def _rounded(y: Any, zero: Any, dtype: Any) -> Any:
+def _rounded(y: Tensor, zero: Any, dtype: Any) -> Tensor:
     if dtype.is_floating_point:
         return cast(y if zero is None else y + zero.float(), dtype)
     y = dynograd.round(y)
@@ -29,9 +29,9 @@ def _rounded(y: Any, zero: Any, dtype: Any) -> Any:
 
 @operator("QuantizeLinear")
 def quantize(
-    x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0,
-    precision: int = 0, saturate: int = 1,
-) -> Any:  # fmt: skip
+    x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0,
+    output_dtype: int = 0, precision: int = 0, saturate: int = 1,
+) -> Tensor:  # fmt: skip
     dtype = zero.dtype if zero is not None else dtype_of(output_dtype or 2)
     zero = None if zero is None else _along(zero, x, axis, block_size)
     return _rounded(x.float() / _along(scale, x, axis, block_size).float(), zero, dtype)
@@ -39,50 +39,59 @@ def quantize(
 
 @operator("DequantizeLinear")
 def dequantize(
-    x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
-) -> Any:
+    x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
+) -> Tensor:
     y = x.float() if zero is None else x.float() - _along(zero, x, axis, block_size).float()
     y = y * _along(scale, x, axis, block_size).float()
     return y.to(dtype_of(output_dtype) if output_dtype else scale.dtype)
 
 
 @operator("DynamicQuantizeLinear", outputs=3)
-def dynamic_quantize(x: Any) -> Any:
+def dynamic_quantize(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     low, high = dynograd.clamp(x.min(), max=0), dynograd.clamp(x.max(), min=0)
     scale = (high - low) / 255
     zero = dynograd.clamp(dynograd.round(-low / scale), 0, 255).to(dynograd.uint8)
     return quantize(x, scale, zero), scale, zero
 
 
-def _centred(x: Any, zero: Any, axis: int) -> Any:
+def _centred(x: Tensor, zero: Any, axis: int) -> Tensor:
     """Whole numbers less their zero point, as float64, which holds their products and sums exactly."""
     return x.double() if zero is None else x.double() - _along(zero, x, axis, 0).double()
 
 
 @operator("MatMulInteger")
-def matmul_integer(a: Any, b: Any, zero_a: Any = None, zero_b: Any = None) -> Any:
+def matmul_integer(a: Tensor, b: Tensor, zero_a: Tensor | None = None, zero_b: Tensor | None = None) -> Tensor:
     return (_centred(a, zero_a, -2) @ _centred(b, zero_b, -1)).to(dynograd.int32)
 
 
 @operator("QLinearMatMul")
 def quantized_matmul(
-    a: Any, scale_a: Any, zero_a: Any, b: Any, scale_b: Any, zero_b: Any, scale_y: Any, zero_y: Any
-) -> Any:
+    a: Tensor,
+    scale_a: Tensor,
+    zero_a: Tensor,
+    b: Tensor,
+    scale_b: Tensor,
+    zero_b: Tensor,
+    scale_y: Tensor,
+    zero_y: Tensor,
+) -> Tensor:
     y = _centred(a, zero_a, -2) @ _centred(b, zero_b, -1)
     y = y * _along(scale_a.double(), a, -2, 0) * _along(scale_b.double(), b, -1, 0) / scale_y.double()
     return _rounded(y, zero_y, zero_y.dtype)
 
 
 @operator("ConvInteger")
-def conv_integer(x: Any, w: Any, zero_x: Any = None, zero_w: Any = None, **geometry: Any) -> Any:
+def conv_integer(
+    x: Tensor, w: Tensor, zero_x: Tensor | None = None, zero_w: Tensor | None = None, **geometry: Tensor
+) -> Tensor:
     return conv(_centred(x, zero_x, 1), _centred(w, zero_w, 0), **geometry).to(dynograd.int32)
 
 
 @operator("QLinearConv")
 def quantized_conv(
-    x: Any, scale_x: Any, zero_x: Any, w: Any, scale_w: Any, zero_w: Any, scale_y: Any, zero_y: Any, b: Any = None,
-    **geometry: Any,
-) -> Any:  # fmt: skip
+    x: Tensor, scale_x: Tensor, zero_x: Tensor, w: Tensor, scale_w: Tensor, zero_w: Tensor, scale_y: Tensor,
+    zero_y: Tensor, b: Tensor | None = None, **geometry: Tensor,
+) -> Tensor:  # fmt: skip
     b = None if b is None else b.double()
     y = conv(_centred(x, zero_x, 1), _centred(w, zero_w, 0), b, **geometry)
     y = y * scale_x.double() * _along(scale_w.double(), y, 1, 0) / scale_y.double()

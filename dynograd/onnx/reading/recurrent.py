@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import dynograd
-from dynograd.errors import CheckpointError
+from dynograd.errors import OnnxError
 from dynograd.onnx.reading.registry import operator
+from dynograd.onnx.reading.values import dynograd
+from dynograd.tensor.tensor import Tensor
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Sigmoid": dynograd.sigmoid,
@@ -22,7 +23,7 @@ def _functions(names: Any, usual: list[str], directions: int) -> list[list[Calla
     names = names or usual * directions
     for name in names:
         if name not in _FUNCTIONS:
-            raise CheckpointError(
+            raise OnnxError(
                 f"onnx.load: a recurrent layer has the activation {name!r}. Expected one of {', '.join(_FUNCTIONS)}; "
                 "export the model with one of these."
             )
@@ -58,14 +59,14 @@ def _run(x: Any, lengths: Any, states: list, direction: str, layout: int, step: 
     return (y, *finals)
 
 
-def _start(state: Any, x: Any, directions: int, size: int, layout: int) -> Any:
+def _start(state: Any, x: Any, directions: int, size: int, layout: int) -> Tensor:
     if state is not None:
         return state
     batch = x.shape[0 if layout else 1]
     return dynograd.zeros((batch, directions, size) if layout else (directions, batch, size), dtype=x.dtype)
 
 
-def _clipped(x: Any, clip: float | None) -> Any:
+def _clipped(x: Tensor, clip: float | None) -> Tensor:
     return x if clip is None else dynograd.clamp(x, -clip, clip)
 
 
@@ -75,8 +76,8 @@ def _biases(b: Any, number: int, gates: int, size: int) -> tuple:
 
 @operator("RNN", outputs=2)
 def rnn(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, activations: Any = None,
-    activation_alpha: Any = None, activation_beta: Any = None, clip: float | None = None,
+    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None, h: Tensor | None = None,
+    *, activations: Any = None, activation_alpha: Any = None, activation_beta: Any = None, clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0,
 ) -> tuple:  # fmt: skip
     directions, size = r.shape[0], r.shape[-1]
@@ -91,8 +92,8 @@ def rnn(
 
 @operator("GRU", outputs=2)
 def gru(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, activations: Any = None,
-    activation_alpha: Any = None, activation_beta: Any = None, clip: float | None = None,
+    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None, h: Tensor | None = None,
+    *, activations: Any = None, activation_alpha: Any = None, activation_beta: Any = None, clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
 ) -> tuple:  # fmt: skip
     directions, size = r.shape[0], r.shape[-1]
@@ -117,9 +118,10 @@ def gru(
 
 @operator("LSTM", outputs=3)
 def lstm(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, c: Any = None, p: Any = None, *,
-    activations: Any = None, activation_alpha: Any = None, activation_beta: Any = None, clip: float | None = None,
-    direction: str = "forward", hidden_size: int = 0, input_forget: int = 0, layout: int = 0,
+    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None, h: Tensor | None = None,
+    c: Tensor | None = None, p: Tensor | None = None, *, activations: Any = None, activation_alpha: Any = None,
+    activation_beta: Any = None, clip: float | None = None, direction: str = "forward", hidden_size: int = 0,
+    input_forget: int = 0, layout: int = 0,
 ) -> tuple:  # fmt: skip
     directions, size = r.shape[0], r.shape[-1]
     functions = _functions(activations, ["Sigmoid", "Tanh", "Tanh"], directions)

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import dynograd
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import ints, number
+from dynograd.onnx.reading.values import dynograd, ints, number
+from dynograd.tensor.tensor import Tensor
 
 
-def _sum(x: Any, axes: list[int], keep: bool) -> Any:
+def _sum(x: Tensor, axes: list[int], keep: bool) -> Tensor:
     return dynograd.sum(x, axes, keepdim=keep).to(x.dtype)
 
 
-def _mean(x: Any, axes: list[int], keep: bool) -> Any:
+def _mean(x: Tensor, axes: list[int], keep: bool) -> Tensor:
     if x.dtype.is_floating_point:
         return dynograd.mean(x, axes, keepdim=keep)
     return dynograd.mean(x.double(), axes, keepdim=keep).to(x.dtype)
 
 
-def _product(x: Any, axes: list[int], keep: bool) -> Any:
+def _product(x: Tensor, axes: list[int], keep: bool) -> Tensor:
     for axis in sorted((axis % x.ndim for axis in axes), reverse=True):
         x = dynograd.prod(x, axis, keepdim=keep).to(x.dtype)
     return x
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    def extreme(x: Any, axes: list[int], keep: bool) -> Any:
+    def extreme(x: Any, axes: list[int], keep: bool) -> Tensor:
         if x.dtype == dynograd.bool:
             whole = extreme(x.to(dynograd.uint8), axes, keep)
             return whole == 1 if name == "amax" else whole != 0
@@ -57,7 +57,7 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def reduced(kind: str, x: Any, axes: Any, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+def reduced(kind: str, x: Any, axes: Any, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Tensor:
     """The reduction `kind` of `x` over the axes; over all where there are none, unless that is to do nothing."""
     axes = [] if axes is None else ints(axes)
     if not axes and not noop_with_empty_axes:
@@ -71,11 +71,13 @@ def reduced(kind: str, x: Any, axes: Any, keepdims: int = 1, noop_with_empty_axe
 
 def _enter(kind: str, since: int) -> None:
     @operator(kind, since=since)
-    def over_tensor_axes(x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+    def over_tensor_axes(
+        x: Tensor, axes: Tensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Tensor:
         return reduced(kind, x, axes, keepdims, noop_with_empty_axes)
 
     @operator(kind)
-    def over_listed_axes(x: Any, *, axes: Any = None, keepdims: int = 1) -> Any:
+    def over_listed_axes(x: Tensor, *, axes: Any = None, keepdims: int = 1) -> Tensor:
         return reduced(kind, x, axes, keepdims)
 
     for function, name in ((over_tensor_axes, f"{kind}"), (over_listed_axes, f"{kind}_1")):
@@ -88,7 +90,7 @@ for _kind in _REDUCTIONS:
 
 
 @operator("ArgMax")
-def arg_max(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+def arg_max(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
     if select_last_index:
         y = x.shape[axis] - 1 - dynograd.argmax(dynograd.flip(x, [axis]), axis, keepdim=bool(keepdims))
         return y
@@ -96,52 +98,52 @@ def arg_max(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int 
 
 
 @operator("ArgMin")
-def arg_min(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+def arg_min(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
     return arg_max(-x, axis=axis, keepdims=keepdims, select_last_index=select_last_index)
 
 
-def _over_last_axes(function: Callable[..., Any], x: Any, axis: int) -> Any:
+def _over_last_axes(function: Callable[..., Any], x: Any, axis: int) -> Tensor:
     """Before opset 13 these functions saw a matrix: all dims from `axis` on are one."""
     axis %= x.ndim
     return function(x.flatten(axis), -1).reshape(x.shape)
 
 
 @operator("Softmax", since=13)
-def softmax(x: Any, *, axis: int = -1) -> Any:
+def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return dynograd.softmax(x, axis)
 
 
 @operator("Softmax")
-def softmax_1(x: Any, *, axis: int = 1) -> Any:
+def softmax_1(x: Tensor, *, axis: int = 1) -> Tensor:
     return _over_last_axes(dynograd.softmax, x, axis)
 
 
 @operator("LogSoftmax", since=13)
-def log_softmax(x: Any, *, axis: int = -1) -> Any:
+def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return dynograd.log_softmax(x, axis)
 
 
 @operator("LogSoftmax")
-def log_softmax_1(x: Any, *, axis: int = 1) -> Any:
+def log_softmax_1(x: Tensor, *, axis: int = 1) -> Tensor:
     return _over_last_axes(dynograd.log_softmax, x, axis)
 
 
-def _hardmax(x: Any, axis: int) -> Any:
+def _hardmax(x: Tensor, axis: int) -> Tensor:
     first = dynograd.argmax(x, axis, keepdim=True)
     return dynograd.zeros_like(x).scatter(axis, first, dynograd.ones_like(first, dtype=x.dtype))
 
 
 @operator("Hardmax", since=13)
-def hardmax(x: Any, *, axis: int = -1) -> Any:
+def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return _hardmax(x, axis)
 
 
 @operator("Hardmax")
-def hardmax_1(x: Any, *, axis: int = 1) -> Any:
+def hardmax_1(x: Tensor, *, axis: int = 1) -> Tensor:
     return _over_last_axes(_hardmax, x, axis)
 
 
-def _cumulative(function: Callable[..., Any], x: Any, axis: int, exclusive: int, reverse: int, neutral: int) -> Any:
+def _cumulative(function: Callable[..., Any], x: Any, axis: int, exclusive: int, reverse: int, neutral: int) -> Tensor:
     x = dynograd.flip(x, [axis]) if reverse else x
     y = function(x, axis).to(x.dtype)
     if exclusive:
@@ -151,16 +153,16 @@ def _cumulative(function: Callable[..., Any], x: Any, axis: int, exclusive: int,
 
 
 @operator("CumSum")
-def cumulative_sum(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def cumulative_sum(x: Tensor, axis: Tensor, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     return _cumulative(dynograd.cumsum, x, int(number(axis)), exclusive, reverse, 0)
 
 
 @operator("CumProd")
-def cumulative_product(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def cumulative_product(x: Tensor, axis: Tensor, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     return _cumulative(dynograd.cumprod, x, int(number(axis)), exclusive, reverse, 1)
 
 
 @operator("TopK", since=10, outputs=2)
-def top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+def top_k(x: Tensor, k: Tensor, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
     order = dynograd.argsort(x, dim=axis, descending=bool(largest), stable=True).narrow(axis, 0, int(number(k)))
     return dynograd.gather(x, axis, order), order

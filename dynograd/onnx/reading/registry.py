@@ -26,7 +26,20 @@ DIRECT: dict[
 
 
 def operator(name: str, since: int = 1, domain: str = "", outputs: int = 1) -> Callable[[Any], Any]:
-    """Enters the function under the operator's name; its keyword arguments are the operator's attributes."""
+    """Enters a function for an operator of ONNX models, under the operator's name.
+
+    Args:
+        name: of the operator.
+        since: the first version of the opset that means this; functions for later versions may stand beside it.
+        domain: of the opset; "" is ONNX's own.
+        outputs: how many results there are; 0 for a function that is told so by its argument `n_outputs`.
+    Returns:
+        A decorator. The function's positional arguments are the operator's inputs, its keyword arguments are the attributes.
+
+    >>> @dynograd.onnx.operator("Scaled", domain="mine")
+    ... def scaled(x, *, factor=1.0):
+    ...     return factor * x
+    """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         versions = OPERATORS.setdefault((domain, name), [])

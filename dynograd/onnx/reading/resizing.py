@@ -7,26 +7,27 @@ from typing import Any
 
 import numpy
 
-import dynograd
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import ints, numbers, tensor_of
+from dynograd.onnx.reading.values import dynograd, ints, numbers, tensor_of
+from dynograd.tensor.tensor import Tensor
 
 
 def _position(out: int, size: int, new: int, scale: float, mode: str, roi: tuple[float, float]) -> float:
     """Where in the input an output's middle lies."""
+    length = scale * size  # of the output, before it is cut to a whole number
     if mode == "half_pixel":
         return (out + 0.5) / scale - 0.5
     if mode == "half_pixel_symmetric":
-        return size / 2 * (1 - new / (scale * size)) + (out + 0.5) / scale - 0.5
+        return size / 2 * (1 - new / length) + (out + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
-        return (out + 0.5) / scale - 0.5 if new > 1 else 0.0
+        return (out + 0.5) / scale - 0.5 if length != 1 else 0.0
     if mode == "asymmetric":
         return out / scale
     if mode == "align_corners":
-        return out * (size - 1) / (new - 1) if new > 1 else 0.0
+        return out * (size - 1) / (length - 1) if length != 1 else 0.0
     start, end = roi  # tf_crop_and_resize
-    if new > 1:
-        return start * (size - 1) + out * (end - start) * (size - 1) / (new - 1)
+    if length != 1:
+        return start * (size - 1) + out * (end - start) * (size - 1) / (length - 1)
     return 0.5 * (start + end) * (size - 1)
 
 
@@ -74,11 +75,11 @@ def _weights(
 
 @operator("Resize", since=11)
 def resize(
-    x: Any, roi: Any = None, scales: Any = None, sizes: Any = None, *, antialias: int = 0, axes: Any = None,
-    coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75, exclude_outside: int = 0,
-    extrapolation_value: float = 0.0, keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Any:  # fmt: skip
+    x: Tensor, roi: Tensor | None = None, scales: Tensor | None = None, sizes: Tensor | None = None, *,
+    antialias: int = 0, axes: Any = None, coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
+) -> Tensor:  # fmt: skip
     axes = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes]
     if scales is not None and scales.numel():
         factors = [float(scale) for scale in numbers(scales)]
@@ -111,15 +112,15 @@ def resize(
 
 
 @operator("Resize", since=10)
-def resize_by_scales(x: Any, scales: Any, *, mode: str = "nearest") -> Any:
+def resize_by_scales(x: Tensor, scales: Tensor, *, mode: str = "nearest") -> Tensor:
     return resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 @operator("Upsample", since=9)
-def upsample(x: Any, scales: Any, *, mode: str = "nearest") -> Any:
+def upsample(x: Tensor, scales: Tensor, *, mode: str = "nearest") -> Tensor:
     return resize_by_scales(x, scales, mode=mode)
 
 
 @operator("Upsample", since=7)
-def upsample_by_numbers(x: Any, *, scales: Any, mode: str = "nearest") -> Any:
+def upsample_by_numbers(x: Tensor, *, scales: Any, mode: str = "nearest") -> Tensor:
     return resize_by_scales(x, dynograd.tensor(scales), mode=mode)

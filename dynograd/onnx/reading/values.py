@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy
 
-import dynograd
-from dynograd.errors import CheckpointError
+from dynograd.base.dtypes import dtype
+from dynograd.errors import OnnxError
+from dynograd.tensor.tensor import Tensor
 
-__all__ = ["cast", "dtype_of", "ints", "number", "numbers", "same_pads", "tensor_of"]
+dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
+
+__all__ = [
+    "Numbers", "Results", "cast", "dtype_of", "dynograd", "ints", "number", "numbers", "same_pads", "tensor_of", "value_of",
+]  # fmt: skip
+
+Numbers = Tensor | list  # what newer opsets hand over as a tensor, and older ones as an attribute
+Results = Tensor | tuple[Tensor, ...]  # of operators that have further outputs where the model asks for them
 
 _DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
@@ -18,35 +27,43 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def dtype_of(code: int) -> Any:
+def dtype_of(code: int) -> dtype:
     """The dtype that TensorProto's number stands for."""
     if code not in _DTYPES:
         import onnx
 
         known = code in onnx.TensorProto.DataType.values()
         name = onnx.TensorProto.DataType.Name(code) if known else str(code)
-        raise CheckpointError(
+        raise OnnxError(
             f"onnx.load: tensors of type {name} have no dynograd dtype. Expected one of {', '.join(_DTYPES.values())}; "
             "convert the model to one of them."
         )
     return getattr(dynograd, _DTYPES[code])
 
 
-def tensor_of(array: Any) -> Any:
-    """The array as a tensor that owns its memory; strings stay NumPy arrays of objects."""
-    if array.dtype.kind in "OSU":
-        return array.astype(object)
+def tensor_of(array: numpy.ndarray) -> Tensor:
+    """The array as a tensor that owns its memory."""
     return dynograd.from_numpy(numpy.array(array))
 
 
-def cast(x: Any, dtype: Any, saturate: bool = True) -> Any:
+def value_of(array: numpy.ndarray) -> Tensor | numpy.ndarray:
+    """The array as a tensor; strings stay a NumPy array of objects."""
+    return array.astype(object) if array.dtype.kind in "OSU" else tensor_of(array)
+
+
+def cast(x: Tensor | numpy.ndarray, dtype: Any, saturate: bool = True) -> Tensor:
     """`x` in another dtype; numbers too large for an 8-bit float become its largest, unless `saturate` is false."""
     if isinstance(x, numpy.ndarray):
         return dynograd.tensor([float(word) for word in x.ravel()], dtype=dtype).reshape(*x.shape)
-    if saturate and dtype in (dynograd.float8_e4m3fn, dynograd.float8_e5m2) and x.dtype.is_floating_point:
-        largest = dynograd.finfo(dtype).max
-        x = x.float().clamp(-largest, largest)
-    return x.to(dtype)
+    if dtype not in (dynograd.float8_e4m3fn, dynograd.float8_e5m2) or not x.dtype.is_floating_point:
+        return x.to(dtype)
+    values = x.float()
+    largest = dynograd.finfo(dtype).max
+    if saturate:
+        values = values.clamp(-largest, largest)
+    elif dtype == dynograd.float8_e4m3fn:  # it has no infinity; from the middle of 448 and 480 on it is NaN
+        values = dynograd.where(abs(values) > 464, float("nan"), values)
+    return values.to(dtype)
 
 
 def numbers(x: Any) -> list:
@@ -61,7 +78,7 @@ def ints(x: Any) -> list[int]:
     return [int(value) for value in numbers(x)]
 
 
-def number(x: Any) -> Any:
+def number(x: Any) -> float | int | bool:
     """The one number of a tensor."""
     return numbers(x)[0]
 
