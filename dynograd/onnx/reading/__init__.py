@@ -9,11 +9,15 @@ from dynograd.onnx.reading import (
     losses,
     ml,
     norms,
+    optimizers,
     products,
     quantised,
     recurrent,
     reductions,
+    regions,
     resizing,
+    signals,
+    strings,
 )
 
 FAMILIES = (
@@ -25,9 +29,13 @@ FAMILIES = (
     losses,
     ml,
     norms,
+    optimizers,
     products,
     quantised,
     recurrent,
     reductions,
+    regions,
     resizing,
+    signals,
+    strings,
 )

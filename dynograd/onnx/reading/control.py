@@ -65,6 +65,22 @@ def scan(
     return _alone([*values, *outputs], n_outputs)
 
 
+@operator("Scan", since=8, outputs=0)
+def scan_8(
+    lengths: Tensor | None, *inputs: Tensor, body: Callable[..., Any], num_scan_inputs: int, directions: Any = None,
+    n_outputs: int,
+) -> Results:  # fmt: skip
+    rows = []
+    for batch in range(inputs[0].shape[0]):
+        parts = [x[batch] for x in inputs]
+        if lengths is not None:
+            count = len(parts) - num_scan_inputs
+            parts[count:] = [part[: ints(lengths)[batch]] for part in parts[count:]]
+        options = {"scan_input_directions": directions, "n_outputs": n_outputs, "num_scan_inputs": num_scan_inputs}
+        rows.append(_results(scan(*parts, body=body, **options)))
+    return _alone([dynograd.stack(results) for results in zip(*rows)], n_outputs)
+
+
 @operator("SequenceEmpty")
 def sequence_empty(*, dtype: int = 1) -> list:
     return []

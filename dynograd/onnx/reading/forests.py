@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from dynograd.errors import OnnxError
-from dynograd.onnx.reading.ml import ML, _decided, _transformed
+from dynograd.onnx.reading.ml import ML, decided, transformed
 from dynograd.onnx.reading.registry import operator
 from dynograd.onnx.reading.values import dynograd, tensor_of
 from dynograd.tensor.tensor import Tensor
@@ -76,7 +76,7 @@ def tree_regressor(
     scores = _scores(
         x, nodes, target_treeids, target_nodeids, target_ids, target_weights, n_targets, aggregate_function
     )
-    return _transformed(scores if not base_values else scores + dynograd.tensor(base_values), post_transform)
+    return transformed(scores if not base_values else scores + dynograd.tensor(base_values), post_transform)
 
 
 @operator("TreeEnsembleClassifier", domain=ML, outputs=2)
@@ -97,5 +97,54 @@ def tree_classifier(
         if post_transform == "NONE":
             scores = dynograd.cat([1 - column, column], 1)
         else:
-            return _decided(column, classlabels_int64s, classlabels_strings, post_transform)
-    return _decided(scores, classlabels_int64s, classlabels_strings, post_transform)
+            return decided(column, classlabels_int64s, classlabels_strings, post_transform)
+    return decided(scores, classlabels_int64s, classlabels_strings, post_transform)
+
+
+@operator("TreeEnsemble", domain=ML, since=5)
+def tree_ensemble(
+    x: Tensor, *, tree_roots: Any, leaf_targetids: Any, leaf_weights: Tensor, nodes_featureids: Any,
+    nodes_falseleafs: Any, nodes_falsenodeids: Any, nodes_modes: Tensor, nodes_splits: Tensor, nodes_trueleafs: Any,
+    nodes_truenodeids: Any, nodes_hitrates: Any = None, nodes_missing_value_tracks_true: Any = None,
+    membership_values: Any = None, aggregate_function: int = 1, n_targets: int = 1, post_transform: int = 0,
+) -> Tensor:  # fmt: skip
+    modes, splits, features = nodes_modes.numpy(), nodes_splits.detach().numpy(), numpy.array(nodes_featureids)
+    children = [numpy.array(nodes_falsenodeids), numpy.array(nodes_truenodeids)]
+    ends = [numpy.array(nodes_falseleafs, bool), numpy.array(nodes_trueleafs, bool)]
+    track = numpy.array(nodes_missing_value_tracks_true or [0] * len(modes), bool)
+    members = _members(modes, membership_values)
+    rows = x.detach().numpy()
+    now = numpy.tile(numpy.array(tree_roots), (len(rows), 1))
+    done = numpy.zeros(now.shape, bool)
+    for _ in range(len(modes) + 1):
+        if done.all():
+            break
+        nodes = numpy.where(done, 0, now)
+        data = numpy.take_along_axis(rows, features[nodes], 1)
+        goes = numpy.isnan(data) & track[nodes]
+        for code, compare in enumerate(_COMPARISONS.values()):
+            goes |= (modes[nodes] == code) & compare(data, splits[nodes])
+        for node, values in members.items():
+            goes |= (nodes == node) & numpy.isin(data, values)
+        at_end = numpy.where(goes, ends[1][nodes], ends[0][nodes])
+        now = numpy.where(done, now, numpy.where(goes, children[1][nodes], children[0][nodes]))
+        done |= at_end
+    else:
+        raise OnnxError("onnx.load: a tree leads in a circle. Its file is damaged; export the model anew.")
+    weights, targets = leaf_weights.detach().numpy(), numpy.array(leaf_targetids)
+    parts = numpy.where(targets[now][..., None] == numpy.arange(n_targets), weights[now][..., None], 0)
+    combine = (numpy.mean, numpy.sum, numpy.min, numpy.max)[aggregate_function]
+    scores = tensor_of(combine(parts, axis=1).astype(rows.dtype))
+    return transformed(scores, ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[post_transform])
+
+
+def _members(modes: numpy.ndarray, values: Any) -> dict[int, list[float]]:
+    """The sets of the nodes that ask for membership; they stand one after the other, with NaN behind each."""
+    sets: list[list[float]] = [[]]
+    for value in [] if values is None else values.tolist():
+        if value == value:
+            sets[-1].append(value)
+        else:
+            sets.append([])
+    places = numpy.flatnonzero(modes == len(_COMPARISONS))
+    return {int(place): members for place, members in zip(places, sets)}

@@ -14,7 +14,7 @@ from dynograd.tensor.tensor import Tensor
 ML = "ai.onnx.ml"
 
 
-def _transformed(scores: Tensor, post_transform: str) -> Tensor:
+def transformed(scores: Tensor, post_transform: str) -> Tensor:
     if post_transform == "LOGISTIC":
         return dynograd.sigmoid(scores)
     if post_transform == "SOFTMAX":
@@ -34,15 +34,15 @@ def _labels(places: Any, ints: Any, strings: Any) -> Tensor:
     return dynograd.tensor(ints, dtype=dynograd.int64)[places]
 
 
-def _decided(scores: Any, ints: Any, strings: Any, post_transform: str) -> tuple:
+def decided(scores: Any, ints: Any, strings: Any, post_transform: str) -> tuple:
     """Labels and scores; a single column is the second of two classes."""
     count = len(strings or ints)
     if scores.shape[1] == 1 and count == 2:
-        chance = _transformed(scores, post_transform)
+        chance = transformed(scores, post_transform)
         middle = 0.5 if post_transform == "LOGISTIC" else 0.0
         labels = _labels((chance[:, 0] > middle).to(dynograd.int64), ints, strings)
         return labels, dynograd.cat([1 - chance if middle else -chance, chance], 1)
-    return _labels(dynograd.argmax(scores, 1), ints, strings), _transformed(scores, post_transform)
+    return _labels(dynograd.argmax(scores, 1), ints, strings), transformed(scores, post_transform)
 
 
 @operator("LinearRegressor", domain=ML)
@@ -51,7 +51,7 @@ def linear_regressor(
 ) -> Tensor:
     w = dynograd.tensor(coefficients).reshape(targets, -1)
     y = x.float() @ w.T
-    return _transformed(y if not intercepts else y + dynograd.tensor(intercepts), post_transform)
+    return transformed(y if not intercepts else y + dynograd.tensor(intercepts), post_transform)
 
 
 @operator("LinearClassifier", domain=ML, outputs=2)
@@ -62,7 +62,7 @@ def linear_classifier(
     width = x.shape[1]
     scores = x.float() @ dynograd.tensor(coefficients).reshape(-1, width).T
     scores = scores if not intercepts else scores + dynograd.tensor(intercepts)
-    return _decided(scores, classlabels_ints, classlabels_strings, post_transform)
+    return decided(scores, classlabels_ints, classlabels_strings, post_transform)
 
 
 @operator("Scaler", domain=ML)

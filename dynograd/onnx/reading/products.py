@@ -35,7 +35,7 @@ def einsum(*xs: Tensor, equation: str) -> Tensor:
     return dynograd.einsum(equation.replace(" ", ""), *xs)
 
 
-def _padded(x: Tensor, pads: Any, value: float = 0.0) -> Tensor:
+def padded(x: Tensor, pads: Any, value: float = 0.0) -> Tensor:
     """`x` with ONNX's pads (before, then behind) around its last dims."""
     if not any(pads):
         return x
@@ -55,7 +55,7 @@ def conv(
         pads = same_pads(x.shape[2:], w.shape[2:], strides, dilations, auto_pad)
     pads = pads or [0] * (2 * dims)
     if pads[:dims] != pads[dims:]:
-        x, pads = _padded(x, pads), [0] * dims
+        x, pads = padded(x, pads), [0] * dims
     convolve = getattr(functional, f"conv{dims}d")
     return convolve(x, w, b, tuple(strides), tuple(pads[:dims]), tuple(dilations), group)
 
@@ -82,7 +82,7 @@ def conv_transpose(
     pads = pads or [0] * (2 * dims)
     crops = [-amount for amount in pads]
     crops[dims:] = [crop + more for crop, more in zip(crops[dims:], extra)]
-    y = _padded(y, crops)
+    y = padded(y, crops)
     return y if b is None else y + b.reshape(-1, *[1] * dims)
 
 
@@ -101,8 +101,8 @@ def _windows(
         outs.append(out)
         more.append(max((out - 1) * stride + dilation * (width - 1) + 1 - size - before, 0))
     inside = [min(pad, amount) for pad, amount in zip(pads[dims:], more)]
-    x = _padded(x, [*pads[:dims], *inside], value)
-    x = _padded(x, [0] * dims + [amount - pad for pad, amount in zip(inside, more)], beyond)
+    x = padded(x, [*pads[:dims], *inside], value)
+    x = padded(x, [0] * dims + [amount - pad for pad, amount in zip(inside, more)], beyond)
     for axis, (out, width, stride, dilation) in enumerate(zip(outs, kernel, strides, dilations)):
         places = numpy.arange(out)[:, None] * stride + numpy.arange(width) * dilation
         x = dynograd.index_select(x, 2 + 2 * axis, tensor_of(places.reshape(-1)))
@@ -193,4 +193,4 @@ def max_unpool(
     if shape is None:
         return y
     full = ints(shape)
-    return _padded(y, [0] * dims + [out - size for out, size in zip(full[2:], sizes)])
+    return padded(y, [0] * dims + [out - size for out, size in zip(full[2:], sizes)])
