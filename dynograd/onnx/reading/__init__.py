@@ -18,6 +18,7 @@ from dynograd.onnx.reading import (
     resizing,
     signals,
     strings,
+    support_vectors,
 )
 
 FAMILIES = (
@@ -38,4 +39,5 @@ FAMILIES = (
     resizing,
     signals,
     strings,
+    support_vectors,
 )

@@ -26,7 +26,7 @@ def transformed(scores: Tensor, post_transform: str) -> Tensor:
     return scores
 
 
-def _labels(places: Any, ints: Any, strings: Any) -> Tensor:
+def labels_at(places: Any, ints: Any, strings: Any) -> Tensor:
     if strings:
         return numpy.array([text.decode() if isinstance(text, bytes) else text for text in strings], object)[
             places.numpy()
@@ -40,9 +40,9 @@ def decided(scores: Any, ints: Any, strings: Any, post_transform: str) -> tuple:
     if scores.shape[1] == 1 and count == 2:
         chance = transformed(scores, post_transform)
         middle = 0.5 if post_transform == "LOGISTIC" else 0.0
-        labels = _labels((chance[:, 0] > middle).to(dynograd.int64), ints, strings)
+        labels = labels_at((chance[:, 0] > middle).to(dynograd.int64), ints, strings)
         return labels, dynograd.cat([1 - chance if middle else -chance, chance], 1)
-    return _labels(dynograd.argmax(scores, 1), ints, strings), transformed(scores, post_transform)
+    return labels_at(dynograd.argmax(scores, 1), ints, strings), transformed(scores, post_transform)
 
 
 @operator("LinearRegressor", domain=ML)
