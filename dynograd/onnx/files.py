@@ -58,6 +58,14 @@ def model_of(source: Any) -> ModelProto:
             "onnx.load: the model has no graph or names no opset. Expected a ModelProto as onnx.save writes it; the "
             "file is damaged, empty or of another format."
         )
+    if not 0 <= model.ir_version < 2**31:
+        raise OnnxError(f"onnx.load: the model is of version {model.ir_version} of ONNX's format. The file is damaged.")
+    for row in model.opset_import:
+        if not 0 < row.version < 2**31:
+            raise OnnxError(
+                f"onnx.load: the model names version {row.version} of the opset {row.domain!r}. Expected 1 or more; the "
+                "file is damaged."
+            )
     for tensor in _tensors_outside(onnx, model):
         _fetch(onnx, tensor, folder)
     return model

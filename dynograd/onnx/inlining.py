@@ -76,8 +76,14 @@ def _function(
     node: NodeProto, schema: OpSchema, name: str, types: dict[str, bytes], model: ModelProto
 ) -> FunctionProto:
     """The body of the node's operator as a function of this name, which the node calls from now on."""
-    import onnx
+    import onnx.checker
 
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = (
+        model.ir_version,
+        {row.domain: row.version for row in model.opset_import},
+    )
+    onnx.checker.check_node(node, context)  # the functions of C++ that write bodies trust the node
     present = {attribute.name for attribute in node.attribute}
     for key, attribute in schema.attributes.items():
         if key not in present and attribute.default_value.type:
