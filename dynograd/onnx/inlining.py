@@ -92,6 +92,12 @@ def _function(
     if schema.has_context_dependent_function:
         versions = schema.context_dependent_function_opset_versions
         version = max((v for v in versions if v <= version), default=min(versions))
+        for value in node.input:
+            if value and not types.get(value):  # which the functions of C++ do not ask
+                raise OnnxError(
+                    f"onnx.load: {value!r} has no type, and the body of {node.name or node.op_type!r} ({node.op_type}) "
+                    "depends on it. Mend the program that wrote the model (onnx.shape_inference.infer_shapes)."
+                )
         arguments = [types.get(value, b"") for value in node.input]
         text = schema.get_context_dependent_function_with_opset_version(version, node.SerializeToString(), arguments)
         function.ParseFromString(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from typing import Any
 
@@ -142,7 +143,7 @@ def load(model: Any) -> OnnxModule:
     except (UnicodeDecodeError, RecursionError) as error:
         raise OnnxError(f"onnx.load: the model is damaged ({error}). Export it anew.") from None
     files.check(proto)
-    return OnnxModule(writer, code, f"onnx model {proto.graph.name}")
+    return OnnxModule(writer, code, "onnx model " + re.sub(r"[^\w.-]", "_", proto.graph.name)[:80])
 
 
 def _check_names(graph: Any) -> None:

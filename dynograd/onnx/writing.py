@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import inspect
 import keyword
-import math
 import re
 from typing import Any
 
@@ -14,19 +13,20 @@ import numpy
 from dynograd.errors import OnnxError
 from dynograd.nn.module import Module
 from dynograd.onnx.files import array_of
+from dynograd.onnx.literals import Constant, constant_of, is_listed, literal, plain
 from dynograd.onnx.reading import FAMILIES
 from dynograd.onnx.reading.registry import DIRECT, Operator, operator_at
+from dynograd.onnx.reading.sizes import SIZES
 
 __all__ = ["CodeWriter", "is_known"]
 
 FAMILY_NAMES = {family.__name__.rpartition(".")[2]: family for family in FAMILIES}
-_TAKEN = {*keyword.kwlist, *dir(builtins), *FAMILY_NAMES, "self", "dynograd"}
+_TAKEN = {*keyword.kwlist, *dir(builtins), *FAMILY_NAMES, "self", "dynograd", "numpy", "sizes", "values"}
 _ATTRIBUTES = {*dir(Module()), "code", "initializer", "input_names"}  # which no tensor of the model can be
-_STATISTICS = {  # inputs that training leaves as they are
+_STATISTICS = {  # inputs that training leaves as they are, beside those that are read as numbers
     "BatchNormalization": (3, 4),
     "QuantizeLinear": (1, 2),
     "DequantizeLinear": (1, 2),
-    "Resize": (1, 2),
     "QLinearConv": (1, 4, 6),
     "QLinearMatMul": (1, 4, 6),
 }
@@ -49,29 +49,33 @@ class CodeWriter:
 
     def __init__(self, model: Any) -> None:
         self.opsets = {"" if row.domain == "ai.onnx" else row.domain: row.version for row in model.opset_import}
+        self._is_own = model.producer_name == "dynograd"
         self.tensors: dict[str, tuple[numpy.ndarray, bool]] = {}
         self.families: set[str] = set()
         self.functions: dict[str, Any] = {}  # those that programs have entered, by their names in the code
         self._groups: set[str] = set()  # of the names in `tensors`: those of the modules that they are in
         self._used: set[str] = set(_TAKEN)
         self._fixed: set[str] = set()
+        self._arrays: set[str] = set()  # names in the code that are arrays: sizes, and what is computed from them
 
     def write(self, graph: Any) -> str:
         """The text of `forward`, with the imports that it needs."""
         initialised = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
         inputs = [value for value in graph.input if value.name not in initialised]
         self.inputs = [(value.name, _sizes_of(value)) for value in inputs]
-        names: dict[str, str] = {}
+        names: dict[str, str | Constant] = {}
         arguments = "".join(f", {self._new(value.name, names)}" for value in inputs)
         body = self._body(graph, names, "    ")
         imports = "import dynograd\n"
+        if any("numpy." in line for line in body):
+            imports = "import numpy\n\n" + imports
         if self.families:
             imports += f"from dynograd.onnx.reading import {', '.join(sorted(self.families))}\n"
         for word, function in self.functions.items():
             imports += f"# {word} is {function.__module__}.{function.__qualname__}\n"
         return f"{imports}\n\ndef forward(self{arguments}):\n" + "".join(f"{line}\n" for line in body)
 
-    def _new(self, name: str, names: dict[str, str]) -> str:
+    def _new(self, name: str, names: dict[str, Any]) -> str:
         """A Python name for the value, of its own in the whole model."""
         stem = re.sub(r"\W", "_", name, flags=re.ASCII)
         stem = stem if stem and not stem[0].isdigit() else f"v{stem}"
@@ -101,7 +105,7 @@ class CodeWriter:
             return True
         return key in self.tensors or any(group in self.tensors for group in _groups_of(key))
 
-    def _body(self, graph: Any, outer: dict[str, str], indent: str) -> list[str]:
+    def _body(self, graph: Any, outer: dict[str, str | Constant], indent: str) -> list[str]:
         names = dict(outer)
         if graph.sparse_initializer:
             raise OnnxError(
@@ -109,12 +113,13 @@ class CodeWriter:
             )
         for node in graph.node:
             self._fixed.update(node.input[i] for i in _STATISTICS.get(node.op_type, ()) if i < len(node.input))
+            self._fixed.update(name for name, kind in zip(node.input, self._kinds(node)) if "Number" in kind)
         for tensor in graph.initializer:
             array = array_of(tensor)
-            trained = (
-                array.dtype.name in ("float16", "bfloat16", "float32", "float64") and tensor.name not in self._fixed
-            )
-            names[tensor.name] = self._hold(tensor.name or "weight", array, trained)
+            if self._is_trained(tensor.name, array):
+                names[tensor.name] = self._hold(tensor.name or "weight", array, True)
+            else:
+                names[tensor.name] = Constant(tensor.name, array)
         lines: list[str] = []
         for node in graph.node:
             lines += [indent + line for line in self._node(node, names)]
@@ -122,20 +127,79 @@ class CodeWriter:
         lines.append(f"{indent}return {', '.join(results) or 'None'}")
         return lines
 
-    def _value(self, name: str, names: dict[str, str], who: str) -> str:
+    def _is_trained(self, name: str, array: numpy.ndarray) -> bool:
+        """Whether an initialiser is a parameter: floats that are no single number, no statistics and no constant of the program."""
+        if name in self._fixed or not array.ndim or (self._is_own and re.fullmatch(r"constant_\d+", name)):
+            return False
+        return array.dtype.name in ("float16", "bfloat16", "float32", "float64")
+
+    def _kinds(self, node: Any) -> list[str]:
+        """What the operator's function takes, for each input: the words of its annotations."""
+        domain = domain_of(node)
+        entry = operator_at(domain, node.op_type, self.opsets.get(domain, 0))
+        if entry is None or (not domain and node.op_type in DIRECT):
+            return [""] * len(node.input)
+        parameters = [p for p in inspect.signature(entry.function).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        words = [str(p.annotation) for p in parameters]
+        return words + (words[-1:] or [""]) * max(len(node.input) - len(words), 0)
+
+    def _size_function(self, node: Any, names: dict[str, str | Constant]) -> Any:
+        """NumPy's way for the node, where all that it reads are sizes and small constants."""
+        function = SIZES.get(node.op_type) if not domain_of(node) else None
+        if function is None or node.op_type in ("Shape", "Size"):
+            return function
+        values = [names.get(name) for name in node.input if name]
+        if not all(value in self._arrays if isinstance(value, str) else is_listed(value) for value in values):
+            return None
+        parameters = inspect.signature(function).parameters if not isinstance(function, numpy.ufunc) else {}
+        known = all(attribute.name in parameters for attribute in node.attribute)
+        return function if known and values else None
+
+    def _array(self, name: str, names: dict[str, str | Constant], who: str) -> str:
+        """The expression of sizes."""
+        value = names.get(name)
+        if not isinstance(value, Constant):
+            return self._value(name, names, who) if value not in self._arrays else str(value)
+        numbers, word = repr(value.array.tolist()), numpy.dtype(value.array.dtype).name.replace("bool", "bool_")
+        if word == "int64":
+            return numbers
+        return f"numpy.array({numbers}, numpy.{word})" if value.array.ndim else f"numpy.{word}({numbers})"
+
+    def _numbers(self, name: str, kind: str, names: dict[str, str | Constant], who: str) -> str:
+        """The expression of an input that is read as numbers."""
+        value = names.get(name)
+        if is_listed(value):
+            return self._array(name, names, who) if "Typed" in kind else plain(value)
+        return str(value) if value in self._arrays else self._value(name, names, who)
+
+    def _value(self, name: str, names: dict[str, str | Constant], who: str) -> str:
+        """The expression of a tensor."""
         if name and name not in names:
             raise OnnxError(
                 f"onnx.load: {who} reads {name!r}, which is no input or initialiser and which no node before it makes "
                 "(nodes are missing, out of order or in a circle). Mend the program that wrote the model."
             )
-        return names[name] if name else "None"
+        value = names[name] if name else "None"
+        if isinstance(value, Constant):
+            value.expression = value.expression or self._hold(value.name or "constant", value.array, False)
+            return value.expression
+        if value in self._arrays:
+            self.families.add("values")
+            return f"values.tensor_of({value})"
+        return value
 
-    def _node(self, node: Any, names: dict[str, str]) -> list[str]:
+    def _node(self, node: Any, names: dict[str, str | Constant]) -> list[str]:
         who = f"node {node.name or node.op_type!r} ({node.op_type})"
         if node.op_type == "Constant" and not domain_of(node):
-            names[node.output[0]] = self._constant(node, who)
+            names[node.output[0]] = constant_of(node, who)
             return []
-        inputs = [self._value(name, names, who) for name in node.input]
+        function = self._size_function(node, names)
+        if function is not None:
+            return self._sizes(node, function, names, who)
+        inputs = [
+            self._numbers(name, kind, names, who) if "Number" in kind else self._value(name, names, who)
+            for name, kind in zip(node.input, self._kinds(node))
+        ]
         while inputs and inputs[-1] == "None":
             inputs.pop()
         domain, entry = domain_of(node), None
@@ -156,6 +220,19 @@ class CodeWriter:
         if entry is not None and entry.outputs > 1:
             targets += ["_"] * (entry.outputs - len(targets))
         return [*functions, f"{', '.join(targets)} = {text}({arguments})"]
+
+    def _sizes(self, node: Any, function: Any, names: dict[str, str | Constant], who: str) -> list[str]:
+        """The line of a node that computes sizes."""
+        if isinstance(function, numpy.ufunc):
+            text = f"numpy.{function.__name__}"
+        else:
+            self.families.add("sizes")
+            text = f"sizes.{function.__name__}"
+        inputs = [self._array(name, names, who) if name else "None" for name in node.input]
+        texts = [f"{part.name}={self._attribute(part, node, names, who)[0]}" for part in node.attribute]
+        word = self._new(node.output[0], names)
+        self._arrays.add(word)
+        return [f"{word} = {text}({', '.join(inputs + texts)})"]
 
     def _function(self, entry: Operator) -> str:
         """The expression of an operator's function."""
@@ -183,7 +260,9 @@ class CodeWriter:
             "the model to a newer opset (onnx.version_converter)."
         )
 
-    def _attributes(self, entry: Operator, attributes: dict, node: Any, names: dict[str, str], who: str) -> tuple:
+    def _attributes(
+        self, entry: Operator, attributes: dict, node: Any, names: dict[str, str | Constant], who: str
+    ) -> tuple:
         parameters = inspect.signature(entry.function).parameters.values()
         known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
         if not any(p.kind is p.VAR_KEYWORD for p in parameters) and not set(attributes) <= set(known):
@@ -208,7 +287,9 @@ class CodeWriter:
             texts.append(f"n_outputs={len(node.output)}")
         return texts, functions
 
-    def _attribute(self, attribute: Any, node: Any, names: dict[str, str], who: str) -> tuple[str, list[str]]:
+    def _attribute(
+        self, attribute: Any, node: Any, names: dict[str, str | Constant], who: str
+    ) -> tuple[str, list[str]]:
         import onnx
 
         kind = attribute.type
@@ -223,30 +304,10 @@ class CodeWriter:
             return "None", []
         if kind in (onnx.AttributeProto.FLOAT, onnx.AttributeProto.FLOATS, onnx.AttributeProto.INT,
                     onnx.AttributeProto.INTS, onnx.AttributeProto.STRING, onnx.AttributeProto.STRINGS):  # fmt: skip
-            return _literal(onnx.helper.get_attribute_value(attribute)), []
+            return literal(onnx.helper.get_attribute_value(attribute)), []
         raise OnnxError(
             f"onnx.load: {who} has the attribute {attribute.name} of a kind that is not read (number {kind})."
         )
-
-    def _constant(self, node: Any, who: str) -> str:
-        import onnx
-
-        if len(node.attribute) != 1 or not node.output:
-            raise OnnxError(f"onnx.load: {who} has {len(node.attribute)} values. Expected one.")
-        attribute = node.attribute[0]
-        value: Any = onnx.helper.get_attribute_value(attribute)
-        if attribute.name == "value":
-            array = array_of(value)
-        elif attribute.name in ("value_float", "value_floats"):
-            array = numpy.array(value, numpy.float32)
-        elif attribute.name in ("value_int", "value_ints"):
-            array = numpy.array(value, numpy.int64)
-        elif attribute.name in ("value_string", "value_strings"):
-            texts = [text.decode() for text in (value if attribute.name == "value_strings" else [value])]
-            array = numpy.array(texts if attribute.name == "value_strings" else texts[0], object)
-        else:
-            raise OnnxError(f"onnx.load: {who} has a {attribute.name}. Expected a dense value.")
-        return self._hold(node.output[0], array, False)
 
 
 def _groups_of(key: str) -> list[str]:
@@ -259,15 +320,3 @@ def _sizes_of(value: Any) -> list[int | None] | None:
     if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
         return None
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, bytes):
-        return repr(value.decode())
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return f"float({str(value)!r})"
-        return repr(float(str(numpy.float32(value))))
-    if isinstance(value, int):
-        return repr(value)
-    return f"[{', '.join(_literal(item) for item in value)}]"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import Results, dynograd, ints, number
+from dynograd.onnx.reading.values import Numbers, Results, dynograd, ints, number
 from dynograd.tensor.tensor import Tensor
 
 
@@ -20,13 +20,13 @@ def _alone(values: list, n_outputs: int) -> Results:
 
 @operator("If", outputs=0)
 def branch(
-    condition: Tensor, *, then_branch: Callable[..., Any], else_branch: Callable[..., Any], n_outputs: int
+    condition: Numbers, *, then_branch: Callable[..., Any], else_branch: Callable[..., Any], n_outputs: int
 ) -> Results:
     return then_branch() if number(condition) else else_branch()
 
 
 @operator("Loop", outputs=0)
-def loop(limit: Tensor, condition: Tensor, *states: Tensor, body: Callable[..., Any], n_outputs: int) -> Results:
+def loop(limit: Numbers, condition: Numbers, *states: Tensor, body: Callable[..., Any], n_outputs: int) -> Results:
     turns, go_on = 0, condition is None or bool(number(condition))
     values, scans = list(states), [[] for _ in range(n_outputs - len(states))]
     while go_on and (limit is None or turns < number(limit)):
@@ -92,21 +92,21 @@ def sequence_construct(*xs: Tensor) -> list:
 
 
 @operator("SequenceInsert")
-def sequence_insert(xs: list, x: Tensor, position: Tensor | None = None) -> list:
+def sequence_insert(xs: list, x: Tensor, position: Numbers | None = None) -> list:
     xs = list(xs)
     xs.insert(len(xs) if position is None else int(number(position)), x)
     return xs
 
 
 @operator("SequenceErase")
-def sequence_erase(xs: list, position: Tensor | None = None) -> list:
+def sequence_erase(xs: list, position: Numbers | None = None) -> list:
     xs = list(xs)
     xs.pop(-1 if position is None else int(number(position)))
     return xs
 
 
 @operator("SequenceAt")
-def sequence_at(xs: list, position: Tensor) -> Tensor:
+def sequence_at(xs: list, position: Numbers) -> Tensor:
     return xs[int(number(position))]
 
 
@@ -116,11 +116,15 @@ def sequence_length(xs: list) -> Tensor:
 
 
 @operator("SplitToSequence")
-def split_to_sequence(x: Tensor, split: Tensor | None = None, *, axis: int = 0, keepdims: int = 1) -> list:
+def split_to_sequence(x: Tensor, split: Numbers | None = None, *, axis: int = 0, keepdims: int = 1) -> list:
     if split is None:
         return [part if keepdims else part.squeeze(axis) for part in dynograd.split(x, 1, axis)]
     sizes = ints(split)
-    return list(dynograd.split(x, sizes[0] if split.ndim == 0 else sizes, axis))
+    return list(
+        dynograd.split(
+            x, sizes[0] if isinstance(split, int) or (isinstance(split, Tensor) and not split.ndim) else sizes, axis
+        )
+    )
 
 
 @operator("ConcatFromSequence")

@@ -6,7 +6,7 @@ from functools import reduce
 
 from dynograd.nn import functional
 from dynograd.onnx.reading.registry import DIRECT, operator
-from dynograd.onnx.reading.values import Results, cast, dtype_of, dynograd, number
+from dynograd.onnx.reading.values import Numbers, Results, cast, dtype_of, dynograd, number
 from dynograd.tensor.tensor import Tensor
 
 DIRECT |= {
@@ -79,9 +79,13 @@ def mean_of(*xs: Tensor) -> Tensor:
 
 
 @operator("Clip", since=11)
-def clip(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
-    x = x if low is None else dynograd.maximum(x, low)
-    return x if high is None else dynograd.minimum(x, high)
+def clip(x: Tensor, low: Numbers | None = None, high: Numbers | None = None) -> Tensor:
+    for bound, function, place in ((low, dynograd.maximum, "min"), (high, dynograd.minimum, "max")):
+        if isinstance(bound, Tensor):
+            x = function(x, bound)
+        elif bound is not None:
+            x = dynograd.clamp(x, **{place: number(bound)})
+    return x
 
 
 @operator("Clip", since=6)
@@ -170,7 +174,7 @@ def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
 
 @operator("Dropout", since=12, outputs=0)
 def dropout(
-    x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None, *, seed: int = 0, n_outputs: int = 1
+    x: Tensor, ratio: Numbers | None = None, training: Numbers | None = None, *, seed: int = 0, n_outputs: int = 1
 ) -> Results:
     rate = 0.5 if ratio is None else float(number(ratio))
     if training is not None and number(training) and rate > 0:

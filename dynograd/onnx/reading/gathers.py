@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import dynograd, ints, number, numbers
+from dynograd.onnx.reading.values import Numbers, dynograd, ints, number, numbers
 from dynograd.tensor.tensor import Tensor
 
 
@@ -73,7 +73,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 
 @operator("TensorScatter")
 def tensor_scatter(
-    past: Tensor, update: Tensor, starts: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
+    past: Tensor, update: Tensor, starts: Numbers | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> Tensor:
     axis %= past.ndim
     first = [0] * past.shape[0] if starts is None else ints(starts)
@@ -85,7 +85,7 @@ def tensor_scatter(
 
 
 @operator("OneHot")
-def one_hot(indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
+def one_hot(indices: Tensor, depth: Numbers, values: Tensor, *, axis: int = -1) -> Tensor:
     size = int(number(depth))
     hot = (indices.to(dynograd.int64) % size)[..., None] == dynograd.arange(size)
     inside = (indices >= -size) & (indices < size)
@@ -122,9 +122,9 @@ def unique(x: Tensor, *, axis: int | None = None, sorted: int = 1) -> tuple[Tens
 def non_max_suppression(
     boxes: Tensor,
     scores: Tensor,
-    most: Tensor | None = None,
-    overlap: Tensor | None = None,
-    least: Tensor | None = None,
+    most: Numbers | None = None,
+    overlap: Numbers | None = None,
+    least: Numbers | None = None,
     *,
     center_point_box: int = 0,
 ) -> Tensor:

@@ -8,12 +8,12 @@ import numpy
 
 from dynograd.nn import functional
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import Numbers, Results, dtype_of, dynograd, ints, number, tensor_of
+from dynograd.onnx.reading.values import Numbers, Results, TypedNumber, dtype_of, dynograd, ints, number, tensor_of
 from dynograd.tensor.tensor import Tensor
 
 
 @operator("Reshape")
-def reshape(x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Tensor:
+def reshape(x: Tensor, shape: Numbers, *, allowzero: int = 0) -> Tensor:
     sizes = ints(shape)
     if not allowzero:
         sizes = [x.shape[dim] if size == 0 else size for dim, size in enumerate(sizes)]
@@ -113,12 +113,12 @@ def size_of(x: Tensor) -> Tensor:
 
 
 @operator("Expand")
-def expand(x: Tensor, shape: Tensor) -> Tensor:
+def expand(x: Tensor, shape: Numbers) -> Tensor:
     return x.expand(numpy.broadcast_shapes(tuple(x.shape), tuple(ints(shape))))
 
 
 @operator("Tile")
-def tile(x: Tensor, repeats: Tensor) -> Tensor:
+def tile(x: Tensor, repeats: Numbers) -> Tensor:
     return x.repeat(ints(repeats))
 
 
@@ -148,7 +148,7 @@ def pad_1(x: Tensor, *, pads: Any, mode: str = "constant", value: float = 0.0) -
 
 
 @operator("CenterCropPad")
-def center_crop_pad(x: Tensor, shape: Tensor, *, axes: Any = None) -> Tensor:
+def center_crop_pad(x: Tensor, shape: Numbers, *, axes: Any = None) -> Tensor:
     for axis, size in zip(range(x.ndim) if axes is None else axes, ints(shape)):
         extra = size - x.shape[axis]
         if extra < 0:
@@ -159,14 +159,15 @@ def center_crop_pad(x: Tensor, shape: Tensor, *, axes: Any = None) -> Tensor:
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(shape: Tensor, *, value: Any = None) -> Tensor:
+def constant_of_shape(shape: Numbers, *, value: Any = None) -> Tensor:
     value = dynograd.zeros(1) if value is None else value
     return value.reshape([]).expand(ints(shape))
 
 
 @operator("Range")
-def range_of(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-    return tensor_of(numpy.arange(number(start), number(limit), number(delta))).to(start.dtype)
+def range_of(start: TypedNumber, limit: TypedNumber, delta: TypedNumber) -> Tensor:
+    dtype = start.dtype if isinstance(start, Tensor) else dynograd.from_numpy(numpy.zeros_like(start)).dtype
+    return dynograd.arange(number(start), number(limit), number(delta), dtype=dtype)
 
 
 @operator("EyeLike")
@@ -175,7 +176,7 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
 
 
 @operator("Trilu")
-def triangle(x: Tensor, k: Tensor | None = None, *, upper: int = 1) -> Tensor:
+def triangle(x: Tensor, k: Numbers | None = None, *, upper: int = 1) -> Tensor:
     diagonal = 0 if k is None else int(number(k))
     return dynograd.triu(x, diagonal) if upper else dynograd.tril(x, diagonal)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.nn import functional
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import Results, dynograd, ints
+from dynograd.onnx.reading.values import Numbers, Results, dynograd, ints
 from dynograd.tensor.tensor import Tensor
 
 
@@ -87,5 +87,5 @@ def grid_sample(
 
 
 @operator("AffineGrid")
-def affine_grid(theta: Tensor, size: Tensor, *, align_corners: int = 0) -> Tensor:
+def affine_grid(theta: Tensor, size: Numbers, *, align_corners: int = 0) -> Tensor:
     return functional.affine_grid(theta, ints(size), bool(align_corners))

@@ -8,7 +8,7 @@ import numpy
 
 from dynograd.nn import functional
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import Results, dynograd, ints, same_pads, tensor_of
+from dynograd.onnx.reading.values import Numbers, Results, dynograd, ints, same_pads, tensor_of
 from dynograd.tensor.tensor import Tensor
 
 
@@ -179,7 +179,13 @@ def global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
 
 @operator("MaxUnpool")
 def max_unpool(
-    x: Tensor, indices: Tensor, shape: Tensor | None = None, *, kernel_shape: Any, strides: Any = None, pads: Any = None
+    x: Tensor,
+    indices: Tensor,
+    shape: Numbers | None = None,
+    *,
+    kernel_shape: Any,
+    strides: Any = None,
+    pads: Any = None,
 ) -> Tensor:
     strides, _, pads = _geometry(x, kernel_shape, strides, None, pads, "NOTSET")
     dims = len(kernel_shape)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import dynograd, ints, number
+from dynograd.onnx.reading.values import Numbers, dynograd, ints, number
 from dynograd.tensor.tensor import Tensor
 
 
@@ -72,7 +72,7 @@ def reduced(kind: str, x: Any, axes: Any, keepdims: int = 1, noop_with_empty_axe
 def _enter(kind: str, since: int) -> None:
     @operator(kind, since=since)
     def over_tensor_axes(
-        x: Tensor, axes: Tensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        x: Tensor, axes: Numbers | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         return reduced(kind, x, axes, keepdims, noop_with_empty_axes)
 
@@ -153,16 +153,16 @@ def _cumulative(function: Callable[..., Any], x: Any, axis: int, exclusive: int,
 
 
 @operator("CumSum")
-def cumulative_sum(x: Tensor, axis: Tensor, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+def cumulative_sum(x: Tensor, axis: Numbers, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     return _cumulative(dynograd.cumsum, x, int(number(axis)), exclusive, reverse, 0)
 
 
 @operator("CumProd")
-def cumulative_product(x: Tensor, axis: Tensor, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+def cumulative_product(x: Tensor, axis: Numbers, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     return _cumulative(dynograd.cumprod, x, int(number(axis)), exclusive, reverse, 1)
 
 
 @operator("TopK", since=10, outputs=2)
-def top_k(x: Tensor, k: Tensor, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
+def top_k(x: Tensor, k: Numbers, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
     order = dynograd.argsort(x, dim=axis, descending=bool(largest), stable=True).narrow(axis, 0, int(number(k)))
     return dynograd.gather(x, axis, order), order

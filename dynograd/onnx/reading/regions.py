@@ -11,13 +11,19 @@ from dynograd.errors import OnnxError
 from dynograd.nn import functional
 from dynograd.onnx.reading.products import padded
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import dynograd, ints, tensor_of
+from dynograd.onnx.reading.values import Numbers, dynograd, ints, tensor_of
 from dynograd.tensor.tensor import Tensor
 
 
 @operator("Col2Im")
 def col2im(
-    x: Tensor, image_shape: Tensor, block_shape: Tensor, *, dilations: Any = None, pads: Any = None, strides: Any = None
+    x: Tensor,
+    image_shape: Numbers,
+    block_shape: Numbers,
+    *,
+    dilations: Any = None,
+    pads: Any = None,
+    strides: Any = None,
 ) -> Tensor:
     image, block = ints(image_shape), ints(block_shape)
     dims = len(image)

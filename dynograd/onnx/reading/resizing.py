@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import dynograd, ints, numbers, tensor_of
+from dynograd.onnx.reading.values import Numbers, dynograd, ints, numbers, tensor_of
 from dynograd.tensor.tensor import Tensor
 
 
@@ -75,13 +75,13 @@ def _weights(
 
 @operator("Resize", since=11)
 def resize(
-    x: Tensor, roi: Tensor | None = None, scales: Tensor | None = None, sizes: Tensor | None = None, *,
+    x: Tensor, roi: Numbers | None = None, scales: Numbers | None = None, sizes: Numbers | None = None, *,
     antialias: int = 0, axes: Any = None, coordinate_transformation_mode: str = "half_pixel",
     cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
     keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:  # fmt: skip
     axes = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes]
-    if scales is not None and scales.numel():
+    if scales is not None and numbers(scales):
         factors = [float(scale) for scale in numbers(scales)]
         news = [math.floor(x.shape[axis] * factor) for axis, factor in zip(axes, factors)]
     else:
@@ -112,15 +112,15 @@ def resize(
 
 
 @operator("Resize", since=10)
-def resize_by_scales(x: Tensor, scales: Tensor, *, mode: str = "nearest") -> Tensor:
+def resize_by_scales(x: Tensor, scales: Numbers, *, mode: str = "nearest") -> Tensor:
     return resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 @operator("Upsample", since=9)
-def upsample(x: Tensor, scales: Tensor, *, mode: str = "nearest") -> Tensor:
+def upsample(x: Tensor, scales: Numbers, *, mode: str = "nearest") -> Tensor:
     return resize_by_scales(x, scales, mode=mode)
 
 
 @operator("Upsample", since=7)
-def upsample_by_numbers(x: Tensor, *, scales: Any, mode: str = "nearest") -> Tensor:
-    return resize_by_scales(x, dynograd.tensor(scales), mode=mode)
+def upsample_by_numbers(x: Tensor, *, scales: Numbers, mode: str = "nearest") -> Tensor:
+    return resize_by_scales(x, scales, mode=mode)

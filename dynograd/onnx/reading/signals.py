@@ -7,7 +7,7 @@ import math
 import numpy
 
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import dtype_of, dynograd, number, tensor_of
+from dynograd.onnx.reading.values import Numbers, dtype_of, dynograd, number, tensor_of
 from dynograd.tensor.tensor import Tensor
 
 
@@ -25,17 +25,17 @@ def _transformed(signal: Tensor, length: int, axis: int, onesided: int) -> Tenso
 
 @operator("DFT", since=20)
 def dft(
-    x: Tensor, length: Tensor | None = None, axis: Tensor | None = None, *, inverse: int = 0, onesided: int = 0
+    x: Tensor, length: Numbers | None = None, axis: Numbers | None = None, *, inverse: int = 0, onesided: int = 0
 ) -> Tensor:
     return _dft(x, length, -2 if axis is None else int(number(axis)), inverse, onesided)
 
 
 @operator("DFT", since=17)
-def dft_17(x: Tensor, length: Tensor | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0) -> Tensor:
+def dft_17(x: Tensor, length: Numbers | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0) -> Tensor:
     return _dft(x, length, axis, inverse, onesided)
 
 
-def _dft(x: Tensor, length: Tensor | None, axis: int, inverse: int, onesided: int) -> Tensor:
+def _dft(x: Tensor, length: Numbers | None, axis: int, inverse: int, onesided: int) -> Tensor:
     axis %= x.ndim
     usual = 2 * (x.shape[axis] - 1) if inverse and onesided else x.shape[axis]
     size = usual if length is None else int(number(length))
@@ -48,7 +48,7 @@ def _dft(x: Tensor, length: Tensor | None, axis: int, inverse: int, onesided: in
 
 @operator("STFT")
 def stft(
-    x: Tensor, step: Tensor, window: Tensor | None = None, length: Tensor | None = None, *, onesided: int = 1
+    x: Tensor, step: Numbers, window: Tensor | None = None, length: Numbers | None = None, *, onesided: int = 1
 ) -> Tensor:
     size = int(number(length)) if length is not None else x.shape[1] if window is None else window.shape[0]
     frames = _signal(x).unfold(1, size, int(number(step)))
@@ -57,7 +57,7 @@ def stft(
 
 @operator("MelWeightMatrix")
 def mel_weight_matrix(
-    bins: Tensor, length: Tensor, rate: Tensor, lowest: Tensor, highest: Tensor, *, output_datatype: int = 1
+    bins: Numbers, length: Numbers, rate: Numbers, lowest: Numbers, highest: Numbers, *, output_datatype: int = 1
 ) -> Tensor:
     count, size = int(number(bins)), int(number(length))
     low, high = (2595 * math.log10(1 + number(edge) / 700) for edge in (lowest, highest))

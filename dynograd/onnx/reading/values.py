@@ -14,10 +14,12 @@ from dynograd.tensor.tensor import Tensor
 dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
 
 __all__ = [
-    "Numbers", "Results", "cast", "dtype_of", "dynograd", "ints", "number", "numbers", "same_pads", "tensor_of", "value_of",
+    "Numbers", "Results", "TypedNumber", "cast", "dtype_of", "dynograd", "ints", "number", "numbers", "same_pads", "tensor_of", "value_of",
 ]  # fmt: skip
 
-Numbers = Tensor | list  # what newer opsets hand over as a tensor, and older ones as an attribute
+# An input that is read as numbers: constants stand in the code as such, sizes are arrays, and older opsets have it as an attribute.
+Numbers = Tensor | numpy.ndarray | list | float
+TypedNumber = Tensor | numpy.ndarray  # a number whose dtype matters
 Results = Tensor | tuple[Tensor, ...]  # of operators that have further outputs where the model asks for them
 
 _DTYPES = {
@@ -70,6 +72,8 @@ def numbers(x: Any) -> list:
     """A list of the numbers of a tensor, an array or a list."""
     if isinstance(x, list | tuple):
         return list(x)
+    if isinstance(x, int | float):
+        return [x]
     return x.reshape(-1).tolist()
 
 
