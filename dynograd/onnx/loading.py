@@ -143,7 +143,9 @@ def load(model: Any) -> OnnxModule:
     except (UnicodeDecodeError, RecursionError) as error:
         raise OnnxError(f"onnx.load: the model is damaged ({error}). Export it anew.") from None
     files.check(proto)
-    return OnnxModule(writer, code, "onnx model " + re.sub(r"[^\w.-]", "_", proto.graph.name)[:80])
+    module = OnnxModule(writer, code, "onnx model " + re.sub(r"[^\w.-]", "_", proto.graph.name)[:80])
+    module.eval()  # models that leave are in that mode; what they compute does not depend on it
+    return module
 
 
 def _check_names(graph: Any) -> None:

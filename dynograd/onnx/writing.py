@@ -119,7 +119,7 @@ class CodeWriter:
             if self._is_trained(tensor.name, array):
                 names[tensor.name] = self._hold(tensor.name or "weight", array, True)
             else:
-                names[tensor.name] = Constant(tensor.name, array)
+                names[tensor.name] = Constant(_apart(tensor.name) if self._is_own else tensor.name, array)
         lines: list[str] = []
         for node in graph.node:
             lines += [indent + line for line in self._node(node, names)]
@@ -129,7 +129,7 @@ class CodeWriter:
 
     def _is_trained(self, name: str, array: numpy.ndarray) -> bool:
         """Whether an initialiser is a parameter: floats that are no single number, no statistics and no constant of the program."""
-        if name in self._fixed or not array.ndim or (self._is_own and re.fullmatch(r"constant_\d+", name)):
+        if name in self._fixed or not array.ndim or (self._is_own and _apart(name).startswith("constants.")):
             return False
         return array.dtype.name in ("float16", "bfloat16", "float32", "float64")
 
@@ -194,7 +194,7 @@ class CodeWriter:
             names[node.output[0]] = constant_of(node, who)
             return []
         function = self._size_function(node, names)
-        if function is not None:
+        if function is not None and node.output and node.output[0]:
             return self._sizes(node, function, names, who)
         inputs = [
             self._numbers(name, kind, names, who) if "Number" in kind else self._value(name, names, who)
@@ -308,6 +308,11 @@ class CodeWriter:
         raise OnnxError(
             f"onnx.load: {who} has the attribute {attribute.name} of a kind that is not read (number {kind})."
         )
+
+
+def _apart(name: str) -> str:
+    """The name without clashing with those that the next export gives to constants of the program."""
+    return re.sub(r"^constant_(\d+)$", r"constants.number_\1", name)
 
 
 def _groups_of(key: str) -> list[str]:
