@@ -60,7 +60,9 @@ class OnnxModule(nn.Module):
         self._texts: dict[str, numpy.ndarray] = {}
         for name, (array, trained) in writer.tensors.items():
             self._enter(name, value_of(array), trained)
-        forward = run_source(code, title, {"__name__": "dynograd.onnx.model", **writer.functions})["forward"]
+        forward = run_source(code, title, {"__name__": "dynograd.onnx.model", **writer.functions}, users=True)[
+            "forward"
+        ]
         self._forward = types.MethodType(forward, self)
 
     def _enter(self, name: str, value: Any, trained: bool) -> None:

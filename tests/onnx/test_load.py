@@ -2,7 +2,10 @@
 
 import contextlib
 import copy
-import random
+import inspect
+import io
+import pdb
+import traceback
 
 import numpy
 import pytest
@@ -10,6 +13,7 @@ import pytest
 import dynograd
 import dynograd.onnx
 from dynograd.errors import OnnxError, ShapeError
+from tests.onnx import fuzz
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -234,30 +238,11 @@ def test_names_in_a_model_are_no_code(monkeypatch):
         assert not dynograd.ran
 
 
-def mutate(count, seed=0):
-    """Loads `count` damaged copies of a model; returns how many were refused."""
-    generator = random.Random(seed)
-    source, refused = _perceptron().SerializeToString(), 0
-    for _ in range(count):
-        data = bytearray(source)
-        for _ in range(generator.randint(1, 6)):
-            place = generator.randrange(len(data))
-            what = generator.randrange(3)
-            if what == 0:
-                data[place] = generator.randrange(256)
-            elif what == 1:
-                del data[place : place + generator.randint(1, 8)]
-            else:
-                data[place:place] = generator.randbytes(generator.randint(1, 8))
-        try:
-            dynograd.onnx.load(bytes(data))
-        except OnnxError:
-            refused += 1
-    return refused
-
-
 def test_damaged_files_are_refused_with_the_same_error():
-    assert 150 < mutate(300) <= 300
+    """`python -m tests.onnx.fuzz 10000` does the same with models of all kinds."""
+    refused, errors = fuzz.check(range(300), 0, [_perceptron().SerializeToString()])
+    assert not errors
+    assert 100 < refused < 300
 
 
 def test_the_model_given_stays_as_it_is():
@@ -265,3 +250,125 @@ def test_the_model_given_stays_as_it_is():
     before = copy.deepcopy(model)
     dynograd.onnx.load(model)
     assert model == before
+
+
+# ---------------------------------------------------------------- what stands in the code
+
+
+def test_sizes_are_numbers_in_the_code_and_constants_stand_in_it():
+    weights = [
+        _tensor("two", [2], numpy.int64),
+        _tensor("zero", 0, numpy.int64),
+        _tensor("minus_one", [-1], numpy.int64),
+    ]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["rows"]),
+        helper.make_node("Unsqueeze", ["rows", "axes"], ["first"]),
+        helper.make_node("Concat", ["first", "two", "minus_one"], ["sizes"], axis=0),
+        helper.make_node("Reshape", ["x", "sizes"], ["y"]),
+        helper.make_node("Cast", ["rows"], ["count"], to=FLOAT),
+        helper.make_node("Div", ["y", "count"], ["z"]),
+    ]
+    weights.append(_tensor("axes", [0], numpy.int64))
+    module = dynograd.onnx.load(_model(nodes, {"x": ["n", 4]}, ["z"], weights))
+    assert module.code.splitlines()[5:-1] == [
+        "    shape = sizes.shape(x)",
+        "    rows = sizes.gather(shape, 0)",
+        "    first = sizes.unsqueeze(rows, [0])",
+        "    sizes_2 = sizes.concat(first, [2], [-1], axis=0)",
+        "    y = layouts.reshape(x, sizes_2)",
+        "    count = sizes.cast(rows, to=1)",
+        "    z = elementwise.divide(y, values.tensor_of(count))",
+    ]
+    assert not list(module.buffers())
+    assert module(dynograd.ones(2, 4)).tolist() == [[[0.5, 0.5]] * 2] * 2
+    assert module(dynograd.ones(4, 4)).shape == (4, 2, 2)
+
+
+def test_numbers_of_float64_stand_in_the_code_as_they_are():
+    third = _tensor("third", 1 / 3, numpy.float64)
+    node = helper.make_node("Clip", ["x", "third"], ["y"])
+    model = _model([node], {"x": [1]}, ["y"], [third])
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    module = dynograd.onnx.load(model)
+    assert "elementwise.clip(x, 0.3333333333333333)" in module.code
+    assert module(dynograd.zeros(1, dtype=dynograd.float64)).tolist() == [1 / 3]
+
+
+def test_a_number_alone_is_no_parameter():
+    module = dynograd.onnx.load(
+        _model([helper.make_node("Mul", ["x", "factor"], ["y"])], {"x": [1]}, ["y"], [_tensor("factor", 0.5)])
+    )
+    assert not list(module.parameters())
+    assert list(dict(module.named_buffers())) == ["factor"]
+
+
+def test_a_debugger_shows_the_lines():
+    module = dynograd.onnx.load(
+        _model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": None}, ["y"], [_tensor("w", numpy.ones((3, 2)))])
+    )
+    assert inspect.getsource(module._forward).splitlines()[-1] == "    return y"
+    with pytest.raises(ShapeError) as caught:
+        module(dynograd.ones(1, 4))
+    assert "    y = dynograd.matmul(x, self.w)" in "".join(traceback.format_exception(caught.value))
+    lines, session = iter(["step"] * 40 + ["continue"] * 9), io.StringIO()
+    debugger = pdb.Pdb(stdin=io.StringIO(), stdout=session, nosigint=True, readrc=False)
+    debugger.use_rawinput = False
+    debugger.stdin.readline = lambda: next(lines, "quit") + "\n"
+    debugger.runcall(module, dynograd.ones(1, 3))
+    assert "-> y = dynograd.matmul(x, self.w)" in session.getvalue()
+
+
+# ---------------------------------------------------------------- dtypes, strings, sequences
+
+
+@pytest.mark.parametrize(
+    "name", "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64".split()
+)
+def test_tensors_of_each_dtype(name):
+    import ml_dtypes
+
+    kind = ml_dtypes.bfloat16 if name == "bfloat16" else numpy.dtype(name)
+    weight = _tensor("w", [[0, 1], [1, 0]], kind)
+    code = weight.data_type
+    model = _model([helper.make_node("Concat", ["x", "w"], ["y"], axis=0)], {"x": ["n", 2]}, ["y"], [weight])
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.elem_type = code
+    module, dtype = dynograd.onnx.load(model), getattr(dynograd, name)
+    result = module(dynograd.ones(1, 2, dtype=dtype))
+    assert result.dtype == dtype
+    assert result.tolist() == [[1, 1], [0, 1], [1, 0]]
+    assert len(list(module.parameters())) == (name in ("float16", "bfloat16", "float32", "float64"))
+
+
+def test_strings_are_arrays_of_objects():
+    words = numpy_helper.from_array(numpy.array(["b", "c"], object), "words")
+    nodes = [
+        helper.make_node("StringConcat", ["x", "words"], ["pairs"]),
+        helper.make_node("Equal", ["pairs", "words"], ["same"]),
+    ]
+    model = _model(nodes, {"x": [2]}, ["pairs", "same"], [words])
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
+    model.graph.output[1].type.tensor_type.elem_type = TensorProto.BOOL
+    pairs, same = dynograd.onnx.load(model)(numpy.array(["a", ""], object))
+    assert pairs.tolist() == ["ab", "c"]
+    assert same.tolist() == [False, True]
+
+
+def test_sequences_are_lists():
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["rows"], axis=0),
+        helper.make_node("SequenceInsert", ["rows", "x"], ["more"]),
+        helper.make_node("SequenceLength", ["more"], ["count"]),
+        helper.make_node("ConcatFromSequence", ["more"], ["y"], axis=0),
+    ]
+    model = _model(nodes, {"x": [2, 1]}, ["more", "count", "y"])
+    model.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("more", FLOAT, None))
+    model.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
+    more, count, y = dynograd.onnx.load(model)(dynograd.tensor([[1.0], [2.0]]))
+    assert [part.tolist() for part in more] == [[[1]], [[2]], [[1], [2]]]
+    assert count.item() == 3
+    assert y.tolist() == [[1], [2], [1], [2]]
