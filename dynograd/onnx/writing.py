@@ -6,6 +6,7 @@ import builtins
 import inspect
 import keyword
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -143,7 +144,7 @@ class CodeWriter:
         words = [str(p.annotation) for p in parameters]
         return words + (words[-1:] or [""]) * max(len(node.input) - len(words), 0)
 
-    def _size_function(self, node: Any, names: dict[str, str | Constant]) -> Any:
+    def _size_function(self, node: Any, names: dict[str, str | Constant]) -> Callable[..., Any] | None:
         """NumPy's way for the node, where all that it reads are sizes and small constants."""
         function = SIZES.get(node.op_type) if not domain_of(node) else None
         if function is None or node.op_type in ("Shape", "Size"):

@@ -59,7 +59,7 @@ def _whole(
         blocks = matrix.chunk(len(order))
         return dynograd.cat([blocks[place] for place in order]) if len(order) > 1 else matrix
 
-    def run(number: int, x: Tensor, states: list, reverse: bool) -> Any:
+    def run(number: int, x: Tensor, states: list, reverse: bool) -> tuple:
         biases = (None, None) if b is None else map(ordered, b[number].chunk(2))
         counts = None if lengths is None else lengths.to(dynograd.int64)
         return layer(x, *states, ordered(w[number]), ordered(r[number]), *biases, lengths=counts, reverse=reverse)
