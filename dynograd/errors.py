@@ -25,6 +25,7 @@ __all__ = [
     "NoEffectWarning",
     "NonFiniteError",
     "NumberRangeError",
+    "OnnxError",
     "OutOfMemoryError",
     "RaggedSizeError",
     "RankError",
@@ -98,6 +99,10 @@ class StateDictError(DynogradError, RuntimeError, KeyError):
 
 class CheckpointError(DynogradError, RuntimeError, ValueError):
     """A file that is truncated, damaged, foreign, or would have to run code to be read."""
+
+
+class OnnxError(DynogradError, RuntimeError, ValueError):
+    """An ONNX file that is damaged or says what is not known here, or a program that ONNX has no words for."""
 
 
 class DataFileError(DynogradError, ValueError):

@@ -35,13 +35,19 @@ _MAGIC = b"dynograd function 1\n"
 _GENERATIONS = 8  # versions of the library (or states of its files, for those who change it) whose texts are kept
 
 
-def run_source(source: str, title: str, names: dict[str, Any], into: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Runs the text with the globals `names`; returns what it has defined: `into`, or else `names` themselves."""
+def run_source(
+    source: str, title: str, names: dict[str, Any], into: dict[str, Any] | None = None, users: bool = False
+) -> dict[str, Any]:
+    """Runs the text with the globals `names`; returns what it has defined: `into`, or else `names` themselves.
+
+    `users` says that the text is the user's program, so that tracebacks of mistakes show its lines.
+    """
     lines = source.splitlines(True)
-    file = _file_of(title)
+    name = (lambda words: f"<{words}>") if users else _file_of
+    file = name(title)
     entry: Any = linecache.cache.get(file)
     if entry is not None and entry[2] != lines and type(entry[2]) is not _Promise:
-        file = _file_of(f"{title} {zlib.crc32(source.encode()):08x}")
+        file = name(f"{title} {zlib.crc32(source.encode()):08x}")
         if file not in linecache.cache:
             files = _further_files.setdefault(title, [])
             files.append(file)

@@ -1,4 +1,5 @@
-"""ONNX: models that leave for other runtimes. `export` writes them; `python -m dynograd.onnx show model.onnx` lists what is in one.
+"""ONNX: `export` writes models for other runtimes, `load` makes a module of a model that another library wrote;
+`python -m dynograd.onnx show model.onnx` lists what is in one.
 
 It needs the extra `onnx` (`pip install 'dynograd[onnx]'`), which is imported where it is first used.
 """
@@ -7,11 +8,13 @@ import sys
 
 from dynograd.compat import refused
 from dynograd.compat.import_paths import below
+from dynograd.errors import OnnxError
 from dynograd.onnx.exporting import export
+from dynograd.onnx.loading import OnnxModule, load
 from dynograd.onnx.programs import ONNXProgram
-from dynograd.onnx.refusals import OnnxError
+from dynograd.onnx.reading.registry import operator
 
-__all__ = ["ONNXProgram", "OnnxError", "export"]
+__all__ = ["ONNXProgram", "OnnxError", "OnnxModule", "export", "load", "operator"]
 
 refused.fill(sys.modules[__name__])  # the other names of torch.onnx, which say what is here
 __getattr__ = below("onnx")

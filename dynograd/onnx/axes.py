@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import ndarray
-from dynograd.onnx.refusals import OnnxError
+from dynograd.errors import OnnxError
 from dynograd.plans.sized.sizes import Sizes
 from dynograd.tensor.tensor import Tensor
 

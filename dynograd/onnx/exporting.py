@@ -9,6 +9,7 @@ import numpy
 
 from dynograd import version
 from dynograd.autograd.modes import no_grad
+from dynograd.errors import OnnxError
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.bags import BAGS
@@ -20,7 +21,7 @@ from dynograd.onnx.packages import ModelProto, onnx_package
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record, check_alike, record_of
-from dynograd.onnx.refusals import OnnxError, refusal
+from dynograd.onnx.refusals import refusal
 from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference

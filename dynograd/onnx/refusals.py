@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dynograd.errors import DynogradError
+from dynograd.errors import OnnxError
 
-__all__ = ["OnnxError", "refusal"]
-
-
-class OnnxError(DynogradError, RuntimeError):
-    """A program that ONNX has no words for, or whose words for it are not written yet."""
+__all__ = ["refusal"]
 
 
 def refusal(what: str, line: str, way_out: str) -> OnnxError:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy
 
+from dynograd.errors import OnnxError
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
-from dynograd.onnx.refusals import OnnxError
 from dynograd.plans.reporting.naming import names_within
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
+from dynograd.errors import OnnxError
 from dynograd.onnx.packages import EXTERNAL_ABOVE, ModelProto, onnx_package
-from dynograd.onnx.refusals import OnnxError
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["TOLERANCE", "difference", "run"]

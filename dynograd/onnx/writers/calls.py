@@ -9,8 +9,9 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import ndarray
+from dynograd.errors import OnnxError
 from dynograd.onnx.building import Builder
-from dynograd.onnx.refusals import OnnxError, refusal
+from dynograd.onnx.refusals import refusal
 from dynograd.ops.op import registry
 from dynograd.plans.reporting.graphs import Node, Value
 

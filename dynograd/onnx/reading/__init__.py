@@ -1,0 +1,43 @@
+"""How ONNX models are read: a family of operators per file, and the table of them."""
+
+from dynograd.onnx.reading import (
+    control,
+    elementwise,
+    forests,
+    gathers,
+    layouts,
+    losses,
+    ml,
+    norms,
+    optimizers,
+    products,
+    quantised,
+    recurrent,
+    reductions,
+    regions,
+    resizing,
+    signals,
+    strings,
+    support_vectors,
+)
+
+FAMILIES = (
+    control,
+    elementwise,
+    forests,
+    gathers,
+    layouts,
+    losses,
+    ml,
+    norms,
+    optimizers,
+    products,
+    quantised,
+    recurrent,
+    reductions,
+    regions,
+    resizing,
+    signals,
+    strings,
+    support_vectors,
+)
