@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy
+
 from dynograd import arrays
 from dynograd.base import checksums, dtypes
 from dynograd.base.files import Output, Source
@@ -121,9 +123,11 @@ def _with_own_checksum(header: bytes) -> bytes:
 # --- reading ------------------------------------------------------------------------------------------------------------------
 
 
-def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
+def read(source: Source, name: str, pages: Any = None) -> tuple[dict[str, Any], Any]:
     """(arrays by name, the tree or FOREIGN in somebody else's file) of a file, which is `name` in messages.
 
+    Args:
+        pages: a memory map of the file, which arrays then lie in; their checksums are not compared.
     Raises:
         CheckpointError: it is damaged, incomplete, or no such file.
     """
@@ -137,7 +141,8 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
         raise CheckpointError(
             f"load: {name} is damaged: {odd!r} is not both a tensor and in the list of them. {_OLDER}"
         )
-    entries, reads = {}, []
+    entries: dict[str, Any] = {}
+    reads: list[tuple[str, Any, int]] = []
     for key, place in places.items():
         kind = NAMES.get(place["dtype"])
         if kind is None:
@@ -155,14 +160,18 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
             raise CheckpointError(
                 f"load: {name} is damaged: {key!r} of shape {place['shape']} has {last - first} bytes."
             )
-        reads.append((target, begin + first, own is not None))
+        if pages is not None and len(target) and not (begin + first) % kind.itemsize and key != TREE:
+            entries[key] = numpy.ndarray(tuple(place["shape"]), kind.numpy, pages, begin + first)
+            continue
+        reads.append((key, target, begin + first))
     try:
-        computed = checksums.read_all(reads, source.read_into)
+        places_read = [(target, offset, own is not None) for _, target, offset in reads]
+        computed = checksums.read_all(places_read, source.read_into)
     except EOFError:
         raise CheckpointError(f"load: {name} became shorter while it was read. {_OLDER}") from None
     if own is None:
         return entries, FOREIGN
-    for key, checksum in zip(places, computed):
+    for (key, _, _), checksum in zip(reads, computed):
         if f"{checksum:08x}" != sums[key]:
             raise CheckpointError(
                 f"load: {name} is damaged: the bytes of tensor {key!r} have checksum {checksum:08x}, expected {sums[key]}. {_OLDER}"
