@@ -182,6 +182,7 @@ _LAZY = (
     "array_api",
     "backends",
     "data",
+    "saving",
     "fft",
     "func",
     "jit",
@@ -257,7 +258,7 @@ _INNER |= {"ScriptModule": "compat.jit", "PyTorchFileReader": "compat.inner.rebu
 _LAZY_NAMES |= {"native_dropout": "compat.operators.aten_forms"}
 # What `dir` and completion show, and `import *` brings: of PyTorch's names those that are here (`base/listing.py`), and these.
 _OWN = """RaggedTensor Run array_api autobatch batched cell clear_kernel_cache data errors get_printoptions is_batch_invariant is_quiet is_ragged
-    kernel_cache_statistics load_run memory printoptions ragged ragged_from_padded ragged_like ragged_tensor runs save_run set_quiet summary transforms
+    kernel_cache_statistics load_run memory printoptions ragged ragged_from_padded ragged_like ragged_tensor runs save_run saving set_quiet summary transforms
     use_batch_invariant visualize warmup""".split()
 __dir__ = _listing.lists(__name__, (*_OWN, "__all__"))
 
