@@ -204,7 +204,7 @@ class _Header:
         places: dict[str, _Place] = {}
         for name, shape, kind, offset in listed:
             per_block, of_block = _block(name, kind)
-            if math.prod(shape) >= 1 << 62 or (shape and shape[-1] % per_block):
+            if math.prod([size or 1 for size in shape]) >= 1 << 60 or (shape and shape[-1] % per_block):
                 raise CheckpointError(
                     f"is damaged: {name[:80]!r} of shape {str(shape)[:100]} does not consist of blocks of {per_block}. Use another copy."
                 )

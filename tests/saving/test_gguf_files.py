@@ -130,6 +130,7 @@ REFUSED = {
     "an alignment of 3": (gguf_file([entry("general.alignment", 4, struct.pack("<I", 3))]), "expected a power of 2"),
     "many dimensions": (gguf_file((), [place("a", (1,) * 9, 0, 0)], bytes(4)), "has 9 dimensions, at most 8"),
     "a huge tensor": (gguf_file((), [place("a", (1 << 63, 1 << 63), 0, 0)]), "is damaged"),
+    "a huge tensor without elements": (gguf_file((), [place("a", (0, 1 << 62), 0, 0)]), "is damaged"),
     "a large tensor": (gguf_file((), [place("a", (1 << 40,), 0, 0)]), r"'a' of 4398046511104 bytes breaks off"),
     "a far tensor": (gguf_file((), [place("a", (2,), 0, 1 << 63)], bytes(8)), "breaks off"),
     "a name twice": (gguf_file((), [WEIGHT] * 2, bytes(8)), "'a' is there twice"),
@@ -322,9 +323,10 @@ def test_files_of_the_package(tmp_path):
 @pytest.mark.parametrize(
     "kind, message", [(99, "type 99, which the package gguf does not know"), (9, "Q8_1.* cannot turn into numbers")]
 )
-def test_types_that_the_package_does_not_have(kind, message):
+def test_types_that_the_package_does_not_have(tmp_path, kind, message):
     pytest.importorskip("gguf", reason="quantised types are read by the package gguf")
+    (tmp_path / "a.gguf").write_bytes(gguf_file((), [place("a", (32,), kind, 0)], bytes(40)))
     with pytest.raises(CheckpointError, match=message):
-        load(gguf_file((), [place("a", (32,), kind, 0)], bytes(40)))
+        dg.load(tmp_path / "a.gguf")
     with pytest.raises(CheckpointError, match=r"'a' of shape \(33,\) does not consist of blocks of 32"):
         load(gguf_file((), [place("a", (33,), 2, 0)], bytes(36)))
