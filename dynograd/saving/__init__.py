@@ -6,11 +6,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dynograd.saving.folders import ModelFolder, load_folder, save_folder
     from dynograd.saving.gguf_files import GGUF, load_gguf
 
-__all__ = ["GGUF", "load_gguf"]
+__all__ = ["GGUF", "ModelFolder", "load_folder", "load_gguf", "save_folder"]
 
 _HOMES = {"GGUF": "gguf_files", "load_gguf": "gguf_files"}
+_HOMES |= dict.fromkeys(("ModelFolder", "load_folder", "save_folder"), "folders")
 
 
 def __getattr__(name: str) -> object:

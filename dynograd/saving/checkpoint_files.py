@@ -22,7 +22,7 @@ from dynograd.base import checksums, dtypes
 from dynograd.base.files import Output, Source
 from dynograd.errors import CheckpointError
 
-__all__ = ["FOREIGN", "FORMAT", "TREE", "metadata_of", "read", "write"]
+__all__ = ["FOREIGN", "FORMAT", "TREE", "has_name", "metadata_of", "read", "write", "write_plain"]
 
 FORMAT = 2
 FOREIGN = object()
@@ -55,6 +55,8 @@ NAMES = {
     "C64": dtypes.complex64,
 }
 _NAME_OF = {kind: name for name, kind in NAMES.items()}
+_ORDER = "U64 I64 F64 C64 F32 U32 I32 BF16 F16 U16 I16 F8_E4M3 F8_E5M2 I8 U8 BOOL".split()
+"""Of tensors in a file, as the safetensors library puts them: each begins at a multiple of its elements."""
 
 
 # --- writing ------------------------------------------------------------------------------------------------------------------
@@ -104,6 +106,32 @@ def write(entries: dict[str, Any], tree: str, output: Output) -> None:
     output.write(length + header_with([f"{checksum:08x}" for checksum in checksums_of_pieces]))
     for piece in pieces:
         output.write(piece)
+
+
+def has_name(kind: dtypes.dtype) -> bool:
+    """Whether safetensors has the dtype."""
+    return kind in _NAME_OF
+
+
+def write_plain(entries: dict[str, Any], metadata: dict[str, str], output: Output) -> None:
+    """Writes a file with nothing of ours in it: the bytes that the safetensors library makes of the same arrays.
+
+    Args:
+        entries: contiguous arrays on the CPU by name, of a dtype that safetensors has.
+        metadata: texts by name.
+        output: where to.
+    """
+    kinds = {name: _NAME_OF[dtypes.of_array(array)] for name, array in entries.items()}
+    places: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    ordered, end = sorted(entries, key=lambda name: (_ORDER.index(kinds[name]), name)), 0
+    for name in ordered:
+        size = entries[name].nbytes
+        places[name] = {"dtype": kinds[name], "shape": list(entries[name].shape), "data_offsets": [end, end + size]}
+        end += size
+    header = _padded(json.dumps(places, separators=(",", ":"), ensure_ascii=False).encode())
+    output.write(len(header).to_bytes(8, "little") + header)
+    for name in ordered:
+        output.write(arrays.bytes_of(entries[name]))
 
 
 def _json(value: Any) -> str:
@@ -170,6 +198,9 @@ def read(source: Source, name: str, pages: Any = None) -> tuple[dict[str, Any], 
     except EOFError:
         raise CheckpointError(f"load: {name} became shorter while it was read. {_OLDER}") from None
     if own is None:
+        # Further names of tied tensors, as `safetensors.torch.save_model` and `folders` write them.
+        ties = {key: name for key, name in metadata.items() if key != "format"}
+        entries.update({key: entries[name] for key, name in ties.items() if name in entries and key not in entries})
         return entries, FOREIGN
     for (key, _, _), checksum in zip(reads, computed):
         if f"{checksum:08x}" != sums[key]:
