@@ -112,15 +112,35 @@ def mutant(raw, chance):
     return bytes(changed)
 
 
+def of_a_folder(name):
+    """A file of a model's folder, which is damaged there."""
+
+    def made(folder):
+        dg.saving.save_folder(
+            {letter: dg.ones(3) for letter in "abc"}, folder, {"model_type": "a", "list": [1, 2.5]}, max_shard_size=12
+        )
+        return folder / name
+
+    return made
+
+
+FOLDERS = {"index": of_a_folder("model.safetensors.index.json"), "config": of_a_folder("config.json")}
+
+
 def damage(form, count, seed, folder):
     """How many of `count` mutants were refused and read.
 
     Raises:
         AssertionError: one ended in another way; its seed and number are told, and the file lies in the folder.
     """
-    raw, path = FORMATS[form](), Path(folder) / "mutant"
-    path.write_bytes(raw)
-    dg.load(path)
+    path, read = Path(folder) / "mutant", dg.load
+    if form in FOLDERS:
+        path = FOLDERS[form](Path(folder))
+        raw, read = path.read_bytes(), lambda path, **options: dg.saving.load_folder(path.parent, "cpu")
+    else:
+        raw = FORMATS[form]()
+        path.write_bytes(raw)
+    read(path)
     outcomes = {"refused": 0, "read": 0}
     for number in range(count):
         path.write_bytes(mutant(raw, random.Random(f"{seed} {form} {number}")))
@@ -128,7 +148,7 @@ def damage(form, count, seed, folder):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                dg.load(path, map_location="cpu", mmap=number % 3 == 0 or None)
+                read(path, map_location="cpu", mmap=number % 3 == 0 or None)
         except CheckpointError:
             outcome = "refused"
         except Exception as error:
@@ -142,15 +162,17 @@ def damage(form, count, seed, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("formats", nargs="*", metavar="format", help=f"of {', '.join(FORMATS)}; all when left out")
+    parser.add_argument(
+        "formats", nargs="*", metavar="format", help=f"of {', '.join((*FORMATS, *FOLDERS))}; all when left out"
+    )
     parser.add_argument("--count", type=int, default=10_000, help="mutants of each")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if sys.platform == "linux":
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + BYTES, resource.RLIM_INFINITY))
-    with tempfile.TemporaryDirectory() as folder:
-        for form in options.formats or FORMATS:
+    for form in options.formats or (*FORMATS, *FOLDERS):
+        with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()
             outcomes = damage(form, options.count, options.seed, folder)
             print(
