@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from dynograd import arrays
 from dynograd.base.files import write_atomically
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import CheckpointError
 from dynograd.saving import checkpoint_files, sharding
 from dynograd.tensor.tensor import Tensor
@@ -26,12 +27,17 @@ _SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 
 
 class ModelFolder(NamedTuple):
-    """What a folder of a model holds."""
+    """What a folder of a model holds.
+
+    Args:
+        tensors: by name, as `load_state_dict` takes them.
+        config: what config.json says; None where there is no such file.
+
+    >>> tensors, config = dynograd.saving.ModelFolder({"weight": tensor([1.0])}, {"model_type": "tiny"})
+    """
 
     tensors: dict[str, Any]
-    """By name, as `load_state_dict` takes them."""
     config: dict[str, Any] | None
-    """What config.json says; None where there is no such file."""
 
 
 def load_folder(folder: str | os.PathLike[str], map_location: Any = None, *, mmap: bool = True) -> ModelFolder:
@@ -198,3 +204,6 @@ def _shards(entries: dict[str, Any], limit: int) -> list[list[str]]:
         names.append(name)
         size += array.nbytes
     return [*shards, names] if names or not shards else shards
+
+
+_show_plainly(globals())

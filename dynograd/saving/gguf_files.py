@@ -23,6 +23,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.files import Source
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import CheckpointError
 from dynograd.saving.checkpoint_trees import Reader
 from dynograd.tensor.tensor import wrap
@@ -48,12 +49,17 @@ _PLAIN = {
 
 
 class GGUF(NamedTuple):
-    """What a `.gguf` file holds."""
+    """What a `.gguf` file holds.
+
+    Args:
+        tensors: by name, in the order of the file.
+        metadata: numbers, strings and lists by key, such as "general.architecture".
+
+    >>> tensors, metadata = dynograd.saving.GGUF({"weight": tensor([1.0])}, {"general.name": "tiny"})
+    """
 
     tensors: dict[str, Any]
-    """By name, in the order of the file."""
     metadata: dict[str, Any]
-    """Numbers, strings and lists by key, such as "general.architecture"."""
 
 
 def load_gguf(f: Any, map_location: Any = None) -> GGUF:
@@ -268,3 +274,6 @@ def _array(view: Any, name: str, place: _Place) -> Array:
     array = arrays.empty(place.shape, dtypes.float32)
     array[...] = rows.reshape(place.shape)
     return array
+
+
+_show_plainly(globals())

@@ -1,7 +1,8 @@
 """`python -m dynograd.convert a.pt b.safetensors`: checkpoints of PyTorch, or of `save`, as safetensors files. No code in them is run.
 
-Sources may also be NumPy's .npz and .gguf files; a target that ends in .pt or .npz is written for PyTorch or NumPy. A folder of shards (model.safetensors.index.json, pytorch_model.bin.index.json) is read file by file. Into a folder, or with
---max-shard-size, shards are written.
+Sources may also be NumPy's .npz and .gguf files; a target that ends in .pt or .npz is written for PyTorch or NumPy. A folder of shards
+(model.safetensors.index.json, pytorch_model.bin.index.json) is read file by file. Into a folder, or with --max-shard-size, shards are
+written.
 """
 
 from __future__ import annotations

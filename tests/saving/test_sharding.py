@@ -181,7 +181,12 @@ def test_files_of_other_libraries(tmp_path):
     from tests.saving.test_gguf_files import gguf_file, place
 
     (tmp_path / "a.gguf").write_bytes(gguf_file((), [place("w", (2, 3), 1, 0)], np.arange(6, dtype="<f2").tobytes()))
-    for source, target in (("a.gguf", "b.npz"), ("b.npz", "c.pt"), ("c.pt", "d.safetensors"), ("d.safetensors", "e.pt")):
+    for source, target in (
+        ("a.gguf", "b.npz"),
+        ("b.npz", "c.pt"),
+        ("c.pt", "d.safetensors"),
+        ("d.safetensors", "e.pt"),
+    ):
         assert convert.main([str(tmp_path / source), str(tmp_path / target), "--quiet"]) == 0
         back = dg.load(tmp_path / target)
         assert back["w"].dtype is dg.float16 and back["w"].tolist() == [[0, 1], [2, 3], [4, 5]]

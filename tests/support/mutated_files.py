@@ -115,13 +115,13 @@ def mutant(raw, chance):
 def of_a_folder(name):
     """A file of a model's folder, which is damaged there."""
 
-    def made(folder):
+    def prepare(folder):
         dg.saving.save_folder(
             {letter: dg.ones(3) for letter in "abc"}, folder, {"model_type": "a", "list": [1, 2.5]}, max_shard_size=12
         )
         return folder / name
 
-    return made
+    return prepare
 
 
 FOLDERS = {"index": of_a_folder("model.safetensors.index.json"), "config": of_a_folder("config.json")}
