@@ -194,6 +194,7 @@ _LAZY = (
     "backends",
     "data",
     "debug",
+    "saving",
     "fft",
     "func",
     "jit",
@@ -270,7 +271,7 @@ _INNER |= {"ScriptModule": "compat.jit", "PyTorchFileReader": "compat.inner.rebu
 _LAZY_NAMES |= {"native_dropout": "compat.operators.aten_forms"}
 # What `dir` and completion show, and `import *` brings: of PyTorch's names those that are here (`base/listing.py`), and these.
 _OWN = """RaggedTensor Run array_api autobatch batched cell clear_kernel_cache data debug errors explain get_printoptions is_batch_invariant is_quiet is_ragged
-    kernel_cache_statistics load_run memory printoptions ragged ragged_from_padded ragged_like ragged_tensor runs save_run set_quiet summary transforms
+    kernel_cache_statistics load_run memory printoptions ragged ragged_from_padded ragged_like ragged_tensor runs save_run saving set_quiet summary transforms
     use_batch_invariant visualize warmup""".split()
 __dir__ = _listing.lists(__name__, (*_OWN, "__all__"))
 

@@ -126,9 +126,11 @@ class Source:
             done += count
 
     def close(self) -> None:
-        self.view.release()
-        if self.map is not None:
-            self.map.close()
+        """Gives the file back; where an error on its way still has a piece of it, when that is gone."""
+        with contextlib.suppress(BufferError):
+            self.view.release()
+            if self.map is not None:
+                self.map.close()
 
     def __enter__(self) -> Source:
         return self

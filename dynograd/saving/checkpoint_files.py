@@ -15,12 +15,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy
+
 from dynograd import arrays
 from dynograd.base import checksums, dtypes
 from dynograd.base.files import Output, Source
 from dynograd.errors import CheckpointError
 
-__all__ = ["FOREIGN", "FORMAT", "TREE", "metadata_of", "read", "write"]
+__all__ = ["FOREIGN", "FORMAT", "TREE", "has_name", "metadata_of", "read", "write", "write_plain"]
 
 FORMAT = 2
 FOREIGN = object()
@@ -53,6 +55,8 @@ NAMES = {
     "C64": dtypes.complex64,
 }
 _NAME_OF = {kind: name for name, kind in NAMES.items()}
+_ORDER = "U64 I64 F64 C64 F32 U32 I32 BF16 F16 U16 I16 F8_E4M3 F8_E5M2 I8 U8 BOOL".split()
+"""Of tensors in a file, as the safetensors library puts them: each begins at a multiple of its elements."""
 
 
 # --- writing ------------------------------------------------------------------------------------------------------------------
@@ -104,6 +108,32 @@ def write(entries: dict[str, Any], tree: str, output: Output) -> None:
         output.write(piece)
 
 
+def has_name(kind: dtypes.dtype) -> bool:
+    """Whether safetensors has the dtype."""
+    return kind in _NAME_OF
+
+
+def write_plain(entries: dict[str, Any], metadata: dict[str, str], output: Output) -> None:
+    """Writes a file with nothing of ours in it: the bytes that the safetensors library makes of the same arrays.
+
+    Args:
+        entries: contiguous arrays on the CPU by name, of a dtype that safetensors has.
+        metadata: texts by name.
+        output: where to.
+    """
+    kinds = {name: _NAME_OF[dtypes.of_array(array)] for name, array in entries.items()}
+    places: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    ordered, end = sorted(entries, key=lambda name: (_ORDER.index(kinds[name]), name)), 0
+    for name in ordered:
+        size = entries[name].nbytes
+        places[name] = {"dtype": kinds[name], "shape": list(entries[name].shape), "data_offsets": [end, end + size]}
+        end += size
+    header = _padded(json.dumps(places, separators=(",", ":"), ensure_ascii=False).encode())
+    output.write(len(header).to_bytes(8, "little") + header)
+    for name in ordered:
+        output.write(arrays.bytes_of(entries[name]))
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
@@ -121,9 +151,11 @@ def _with_own_checksum(header: bytes) -> bytes:
 # --- reading ------------------------------------------------------------------------------------------------------------------
 
 
-def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
+def read(source: Source, name: str, pages: Any = None) -> tuple[dict[str, Any], Any]:
     """(arrays by name, the tree or FOREIGN in somebody else's file) of a file, which is `name` in messages.
 
+    Args:
+        pages: a memory map of the file, which arrays then lie in; their checksums are not compared.
     Raises:
         CheckpointError: it is damaged, incomplete, or no such file.
     """
@@ -137,7 +169,8 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
         raise CheckpointError(
             f"load: {name} is damaged: {odd!r} is not both a tensor and in the list of them. {_OLDER}"
         )
-    entries, reads = {}, []
+    entries: dict[str, Any] = {}
+    reads: list[tuple[str, Any, int]] = []
     for key, place in places.items():
         kind = NAMES.get(place["dtype"])
         if kind is None:
@@ -155,14 +188,21 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
             raise CheckpointError(
                 f"load: {name} is damaged: {key!r} of shape {place['shape']} has {last - first} bytes."
             )
-        reads.append((target, begin + first, own is not None))
+        if pages is not None and len(target) and not (begin + first) % kind.itemsize and key != TREE:
+            entries[key] = numpy.ndarray(tuple(place["shape"]), kind.numpy, pages, begin + first)
+            continue
+        reads.append((key, target, begin + first))
     try:
-        computed = checksums.read_all(reads, source.read_into)
+        places_read = [(target, offset, own is not None) for _, target, offset in reads]
+        computed = checksums.read_all(places_read, source.read_into)
     except EOFError:
         raise CheckpointError(f"load: {name} became shorter while it was read. {_OLDER}") from None
     if own is None:
+        # Further names of tied tensors, as `safetensors.torch.save_model` and `folders` write them.
+        ties = {key: name for key, name in metadata.items() if key != "format"}
+        entries.update({key: entries[name] for key, name in ties.items() if name in entries and key not in entries})
         return entries, FOREIGN
-    for key, checksum in zip(places, computed):
+    for (key, _, _), checksum in zip(reads, computed):
         if f"{checksum:08x}" != sums[key]:
             raise CheckpointError(
                 f"load: {name} is damaged: the bytes of tensor {key!r} have checksum {checksum:08x}, expected {sums[key]}. {_OLDER}"

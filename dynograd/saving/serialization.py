@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from mmap import ACCESS_COPY
+from mmap import mmap as memory_map
 from typing import Any
 
 from dynograd import arrays
@@ -22,6 +24,7 @@ from dynograd.tensor.tensor import wrap
 
 MAP_LOCATION = Any  # for annotations
 DEFAULT_PROTOCOL = 2
+_START = 1 << 16  # bytes that say of which kind a file is: those of an archive have a name in them
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
@@ -36,8 +39,9 @@ def save(
     _disable_byteorder_record: bool = False,
     *,
     max_shard_size: int | str | None = None,
+    format: str | None = None,
 ) -> None:
-    """Writes `obj` to a path or an open binary file.
+    """Writes `obj` to a path or an open binary file: as safetensors, or in the `format` of another library.
 
     Args:
         obj: tensors, numbers, strings, None, NumPy arrays, and lists, tuples and dicts of these: `state_dict()`s of models,
@@ -47,9 +51,12 @@ def save(
         pickle_module, pickle_protocol: of no effect, as nothing is pickled.
         max_shard_size: `f` is a folder, in which the tensors of a dict are spread over files of at most so many bytes ("5GB"), with
             the index that Hugging Face's libraries read too.
+        format: "safetensors", which None means too; "pt", a file that PyTorch's `torch.load(weights_only=True)` reads; "npz", a dict of
+            tensors for `numpy.load`. The name of the file decides nothing, and `load` reads all of them.
     Raises:
         CheckpointError: the file cannot be written; what was there before is untouched.
-        TypeError: something in `obj` has no parts to write (a lambda, an open file); the message names its place.
+        TypeError: something in `obj` has no parts to write (a lambda, an open file), or the format has no place for it; the message
+            names where it is.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "checkpoint.safetensors")
@@ -57,6 +64,9 @@ def save(
     >>> dynograd.load(path)
     {'step': 3, 'weight': tensor([1., 2.])}
     """
+    if format not in (None, "safetensors"):
+        _save_as(format, obj, f, max_shard_size)
+        return
     if max_shard_size is not None:
         sharding.save(obj, os.fspath(f), max_shard_size, save)
         return
@@ -68,6 +78,23 @@ def save(
     write_atomically(os.fspath(f), lambda output: checkpoint_files.write(writer.entries, tree, output))
 
 
+def _save_as(format: str, obj: Any, f: Any, max_shard_size: Any) -> None:
+    """Writes a file of another library."""
+    if format not in ("pt", "npz"):
+        raise ValueError(f"save: format is None, 'safetensors', 'pt' or 'npz', got {format!r}.")
+    if max_shard_size is not None:
+        raise ValueError(
+            f"save: max_shard_size is for safetensors files, got format={format!r}. Leave one of them out."
+        )
+    from dynograd.saving import numpy_files, torch_file_writer
+
+    write = torch_file_writer.write if format == "pt" else numpy_files.write
+    if hasattr(f, "write"):
+        write(obj, Stream(f))
+        return
+    write_atomically(os.fspath(f), lambda output: write(obj, output))
+
+
 def load(
     f: Any,
     map_location: Any = None,
@@ -77,7 +104,10 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: object,
 ) -> Any:
-    """Reads what `save` wrote, any safetensors file (then a dict of tensors), what PyTorch's `torch.save` wrote, or the shards of a folder.
+    """Reads what `save` wrote in any format, what PyTorch's `torch.save` wrote, or the shards of a folder. What a file is its bytes say, not its name.
+
+    Other programs' safetensors files, NumPy's `.npz` and `.gguf` files come as a dict of tensors; those of the quantised types of `.gguf`
+    are float32 (`saving.load_gguf` gives the metadata, too).
 
     No code in the file is ever run, so `weights_only` is always true in effect: a file that holds other things than tensors, numbers,
     strings, containers and NumPy arrays is refused, and the message names what it holds, unless the program trusts it
@@ -90,10 +120,10 @@ def load(
             it was saved on, to the CPU (with a warning) where there is no GPU.
         pickle_module, pickle_load_args: None or Python's `pickle`, `encoding` and its like; accepted for PyTorch's sake, and not used.
         weights_only: True and False are the same here.
-        mmap: the memory of tensors in a file of PyTorch is the file's, read when it is used and copied when it is written; checksums
-            are not compared. Safetensors files are read whole.
+        mmap: the memory of tensors is the file's, read when it is used and copied when it is written; checksums are not compared. NumPy's
+            and `.gguf` files are read whole.
     Returns:
-        What was saved; of a safetensors file that `save` did not write, a dict of tensors.
+        What was saved; of a file that neither `save` nor PyTorch wrote, a dict of tensors.
     Raises:
         CheckpointError: not such a file, truncated, or a tensor's bytes are damaged (its name is given).
         FileNotFoundError: there is no such file.
@@ -111,41 +141,39 @@ def load(
         arrays.check_device("load", map_location)
     if hasattr(f, "read"):
         raw = bytes(f.read())
-        if _is_torch_file(raw[:32]):
-            return _read_torch_file(raw, str(name), map_location)
-        with Source(raw) as source:
-            return _read_own_file(source, str(name), map_location)
+        return _read_file(raw, raw[:_START], str(name), None, map_location)
     if sharding.is_sharded(name):
         options: dict[str, Any] = {"weights_only": weights_only, "mmap": mmap}
         return sharding.Shards(name, lambda path: load(path, map_location, **options)).whole()
     with open(name, "rb") as file:
-        if _is_torch_file(file.read(32)):
-            return _read_torch_file(file, str(name), map_location, bool(mmap))
-        with Source(file, name) as source:
-            return _read_own_file(source, str(name), map_location)
+        return _read_file(file, file.read(_START), name, name, map_location, bool(mmap))
 
 
-def _read_own_file(source: Source, name: str, map_location: Any) -> Any:
-    entries, tree = checkpoint_files.read(source, name)
-    reader = Reader(name, entries, map_location, _safe_globals)
-    if tree is not checkpoint_files.FOREIGN:
-        return reader.read(tree)
+def _read_file(file: Any, start: bytes, name: str, path: str | None, map_location: Any, mapped: bool = False) -> Any:
+    """What is in a file, whose first bytes say of which kind it is."""
+    reader = Reader(name, {}, map_location, _safe_globals)
+    if start[:2] == b"PK" or start[:1] in (b"\x80", b"\x8a"):
+        from dynograd.saving import numpy_files, torch_files
+
+        if numpy_files.is_numpy_file(start):
+            with Source(file, path) as source:
+                return _on_device(numpy_files.read(source, name), reader)
+        if torch_files.is_torch_file(start):
+            return torch_files.read(file, name, reader.place, mapped, _safe_globals)
+    with Source(file, path) as source:
+        if start[:4] == b"GGUF":
+            from dynograd.saving import gguf_files
+
+            return _on_device(gguf_files.read(source, name).tensors, reader)
+        pages = memory_map(file.fileno(), 0, access=ACCESS_COPY) if mapped and len(source.view) else None
+        reader.entries, tree = checkpoint_files.read(source, name, pages)
+        return _on_device(reader.entries, reader) if tree is checkpoint_files.FOREIGN else reader.read(tree)
+
+
+def _on_device(entries: dict[str, Any], reader: Reader) -> dict[str, Any]:
+    """Tensors of arrays that a file without devices holds."""
     place = reader.place("cpu")
     return {key: wrap(arrays.to_device(entry, place)) for key, entry in entries.items()}
-
-
-def _is_torch_file(start: bytes) -> bool:
-    if start[:2] != b"PK" and start[:1] not in (b"\x80", b"\x8a"):
-        return False
-    from dynograd.saving import torch_files
-
-    return torch_files.is_torch_file(start)
-
-
-def _read_torch_file(file: Any, name: str, map_location: Any, mapped: bool = False) -> Any:
-    from dynograd.saving import torch_files
-
-    return torch_files.read(file, name, Reader(name, {}, map_location).place, mapped, _safe_globals)
 
 
 def _check_arguments(f: Any, pickle_module: Any, weights_only: Any, mmap: Any, others: dict[str, Any]) -> None:

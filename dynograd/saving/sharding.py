@@ -6,6 +6,7 @@ bytes}, "weight_map": {tensor: file}}. The index is written last, so a folder is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,13 +15,15 @@ from typing import Any
 
 from dynograd.base.files import write_atomically
 from dynograd.errors import CheckpointError
+from dynograd.saving import checkpoint_files
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Shards", "is_sharded", "save", "size_of"]
+__all__ = ["Shards", "is_sharded", "memory_of", "name_parts", "remove_parts", "save", "size_of", "write_part"]
 
 INDEX = "model.safetensors.index.json"
 INDICES = (INDEX, "pytorch_model.bin.index.json")
 ALONE = ("model.safetensors", "pytorch_model.bin")
+_SHARD = re.compile(r"-\d{5}-of-(?!00001)\d{5}\.")  # in the name of one file of several
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 _LONGEST_INDEX = 1 << 28
 
@@ -66,7 +69,7 @@ class Shards:
                 self.files = [name]
                 return os.path.join(self.folder, name) if name in INDICES else None
         others = [name for name in there if name.endswith((".index.json", ".safetensors", ".bin", ".pt"))]
-        if len(others) == 1:
+        if len(others) == 1 and not _SHARD.search(others[0]):
             self.files = others
             return os.path.join(self.folder, others[0]) if others[0].endswith(".json") else None
         contents = f"it has {', '.join((others or there)[:5])}" if there else "it is empty"
@@ -178,10 +181,10 @@ def save(
                 f"{who}: with max_shard_size, expected a dict of tensors by name, such as a state_dict(), but {str(name)[:60]!r} is a "
                 f"{type(tensor).__name__}. Save other things into a file: save(obj, 'checkpoint.safetensors')."
             )
-        if last is not None and _memory_of(tensor) == last and name not in shard:
+        if last is not None and memory_of(tensor) == last and name not in shard:
             shard[name] = tensor  # written once; the index has the first name, which other libraries read
             continue
-        size, last = tensor.numel() * tensor.itemsize, _memory_of(tensor)
+        size, last = tensor.numel() * tensor.itemsize, memory_of(tensor)
         if shard and in_file + size > limit:
             flush()
             in_file = 0
@@ -189,10 +192,10 @@ def save(
         listed.append(name)
         in_file, total = in_file + size, total + size
     flush()
-    return _named(folder, parts, total)
+    return name_parts(folder, parts, {"total_size": total})
 
 
-def _memory_of(tensor: Tensor) -> Any:
+def memory_of(tensor: Tensor) -> Any:
     """What tied tensors have in common; None for one without elements."""
     if not tensor.numel():
         return None
@@ -203,7 +206,7 @@ def _tied_together(tensors: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """The items, with those of the same memory after each other: they go into one file."""
     groups: dict[Any, list[Any]] = {}
     for name, value in tensors.items():
-        memory = _memory_of(value) if isinstance(value, Tensor) else None
+        memory = memory_of(value) if isinstance(value, Tensor) else None
         groups.setdefault(name if memory is None else memory, []).append((name, value))
     for group in groups.values():
         yield from group
@@ -213,20 +216,43 @@ def _part(number: int) -> str:
     return f".model-{number:05d}.part"
 
 
-def _named(folder: str, parts: list[list[str]], total: int) -> list[str]:
-    """Gives the files their names, which have their number in them, and writes the index over the old one."""
+def write_part(folder: str, number: int, entries: dict[str, Any], metadata: dict[str, str]) -> None:
+    """Writes a file of a model without anything of ours, which has its name by `name_parts` only."""
+    path = os.path.join(folder, _part(number))
+    write_atomically(path, lambda output: checkpoint_files.write_plain(entries, metadata, output), "save_folder")
+
+
+def remove_parts(folder: str, count: int) -> None:
+    """Removes files that have not got their names."""
+    for number in range(count):
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(folder, _part(number)))
+
+
+def name_parts(folder: str, parts: list[list[str]], sizes: dict[str, int], sort_keys: bool = False) -> list[str]:
+    """Gives the files their names, which have their number in them, and writes the index.
+
+    The old index is removed before the first file gets its name, so that it never speaks of files of two models.
+
+    Args:
+        parts: the names of the tensors in each file.
+        sizes: what the index says of them all.
+        sort_keys: order names in the index by their letters, as transformers does.
+    """
     count = len(parts)
     names = [f"model-{number:05d}-of-{count:05d}.safetensors" for number in range(1, count + 1)]
     if count == 1:
         names = [ALONE[0]]
+    index = os.path.join(folder, INDEX)
+    if count > 1 and os.path.exists(index):
+        os.unlink(index)
     for number, name in enumerate(names):
         os.replace(os.path.join(folder, _part(number)), os.path.join(folder, name))
-    index = os.path.join(folder, INDEX)
     if count == 1:
         if os.path.exists(index):
             os.unlink(index)  # of what was there before
         return names
     weight_map = {tensor: name for name, tensors in zip(names, parts) for tensor in tensors}
-    text = json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2) + "\n"
+    text = json.dumps({"metadata": sizes, "weight_map": weight_map}, indent=2, sort_keys=sort_keys) + "\n"
     write_atomically(index, lambda output: output.write(text.encode()))
     return names

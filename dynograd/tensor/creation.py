@@ -179,6 +179,8 @@ def from_numpy(ndarray: Any) -> Tensor:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor on the memory of another library's array (or of a DLPack capsule); nothing is copied unless `copy=True`.
 
+    A write into memory that its owner says must not be written is an error; on a GPU such memory is copied.
+
     Args:
         ext_tensor: an object with `__dlpack__`, or a capsule.
         device: where the result lives.
@@ -187,6 +189,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         A tensor of its shape.
     Raises:
         ValueError: `copy=False`, and another `device` than the memory's.
+        BufferError: the library refuses, or has another major version of DLPack.
+        TypeError: no such object, or a dtype that dynograd does not have.
 
     >>> import numpy
     >>> dynograd.from_dlpack(numpy.arange(3))
@@ -196,21 +200,23 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         capsule = ext_tensor
     elif hasattr(ext_tensor, "__dlpack__"):
         kind, index = ext_tensor.__dlpack_device__()
-        on_gpu = kind == dlpack.CUDA
-        capsule = (
-            ext_tensor.__dlpack__(stream=streams.current_handle(index) or 1) if on_gpu else ext_tensor.__dlpack__()
-        )
+        options = {"stream": streams.current_handle(index) or 1} if kind == dlpack.CUDA else {}
+        try:
+            capsule = ext_tensor.__dlpack__(**options, max_version=dlpack.VERSION)
+        except TypeError:  # of a library that knows the protocol before version 1
+            capsule = ext_tensor.__dlpack__(**options)
     else:
         raise TypeError(
             f"from_dlpack: expected an array with __dlpack__ or a capsule, got {type(ext_tensor).__name__}."
         )
-    tensor = wrap(dlpack.from_capsule(capsule))
+    array, read_only = dlpack.from_capsule(capsule)
+    tensor = wrap(array)
     place = tensor.device if device is None else arrays.check_device("from_dlpack", device)
-    if copy is False and place != tensor.device:
-        raise ValueError(
-            f"from_dlpack: memory on {tensor.device} cannot be used on {place} without a copy. Pass copy=None."
-        )
-    if copy and place == tensor.device:
+    unprotected = read_only and tensor.is_cuda  # nothing would keep programs from writing there
+    if copy is False and (place != tensor.device or unprotected):
+        problem = "that must not be written" if unprotected else f"on {tensor.device}"
+        raise ValueError(f"from_dlpack: memory {problem} cannot be used on {place} without a copy. Pass copy=None.")
+    if (copy or unprotected) and place == tensor.device:
         tensor = wrap(arrays.copy(tensor.array))
     return tensor.to(place)
 

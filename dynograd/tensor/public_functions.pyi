@@ -1115,6 +1115,7 @@ def rsub(input: Tensor, other: Tensor | _Number, *, alpha: Tensor | _Number = 1)
 from dynograd import runs as runs
 from dynograd.saving.serialization import save as save
 from dynograd.runs.saving import save_run as save_run
+from dynograd import saving as saving
 def scalar_tensor(s: Any, *, dtype: _Dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, layout: _layouts.layout | None = None, pin_memory: builtins.bool = False) -> Tensor:
     'A 0-d tensor of the default dtype.'
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *, value: Tensor | _Number | None = None, reduce: builtins.str | None = None, out: Tensor | None = None, axis: _Ints | None = None) -> Tensor:

@@ -815,6 +815,12 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     ) -> Any:
         """A DLPack capsule of this tensor's memory, or, with `copy` or for the CPU as `dl_device` (1, 0), of a copy.
 
+        Args:
+            stream: of the taker on a GPU, which waits for the work on this tensor.
+            max_version: (major, minor), the newest version of DLPack that the taker knows; from (1, 0) on the capsule says its version and
+                whether the memory must not be written.
+            dl_device: (kind, index) as DLPack numbers devices; None: where the tensor is.
+            copy: True copies, False never does.
         Raises:
             BufferError: the tensor requires grad while gradients are recorded (use `detach()`), or `dl_device` is another GPU or cannot
                 be reached without a copy.
@@ -832,8 +838,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
                     f"__dlpack__: a tensor on {self.device} is exported there, or copied to the CPU (1, 0); got dl_device="
                     f"{dl_device} with copy={copy}. Use x.to(device) first."
                 )
-            return dlpack.capsule_of(arrays.to_numpy(array), None, max_version)
-        return dlpack.capsule_of(arrays.copy(array) if copy else array, stream, max_version)
+            return dlpack.capsule_of(arrays.to_numpy(array), None, max_version, copied=True)
+        return dlpack.capsule_of(arrays.copy(array) if copy else array, stream, max_version, bool(copy))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.device_of_capsules(self.array)

@@ -1,7 +1,8 @@
 """`python -m dynograd.convert a.pt b.safetensors`: checkpoints of PyTorch, or of `save`, as safetensors files. No code in them is run.
 
-A folder of shards (model.safetensors.index.json, pytorch_model.bin.index.json) is read file by file. Into a folder, or with
---max-shard-size, shards are written.
+Sources may also be NumPy's .npz and .gguf files; a target that ends in .pt or .npz is written for PyTorch or NumPy. A folder of shards
+(model.safetensors.index.json, pytorch_model.bin.index.json) is read file by file. Into a folder, or with --max-shard-size, shards are
+written.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _EPILOG = """examples:
   python -m dynograd.convert pytorch_model/ safetensors_model/
   python -m dynograd.convert model.pt shards/ --max-shard-size 2GB
   python -m dynograd.convert shards/ model.safetensors
+  python -m dynograd.convert model.safetensors model.pt
+  python -m dynograd.convert model.gguf model.npz
 """
+_FORMATS = {".safetensors": None, ".pt": "pt", ".npz": "npz"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,10 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "source", help="a file of torch.save, dynograd.save or safetensors; a folder of shards, or its index"
+        "source",
+        help="a file of torch.save, dynograd.save or safetensors, .npz, .gguf; a folder of shards, or its index",
     )
     parser.add_argument(
-        "target", help="the safetensors file to write; a folder (it exists, or the name ends in /) for shards"
+        "target",
+        help="the file to write: .safetensors, .pt or .npz; a folder (it exists, or the name ends in /) for shards",
     )
     parser.add_argument(
         "--max-shard-size", help="the largest file, such as 5GB or 200MiB; the target is a folder then (5GB)"
@@ -58,15 +64,17 @@ def _convert_and_tell(options: argparse.Namespace) -> None:
 def _convert(options: argparse.Namespace) -> list[str]:
     target = options.target
     into_folder = options.max_shard_size is not None or target.endswith(("/", os.sep)) or os.path.isdir(target)
-    if not into_folder and not target.endswith(".safetensors"):
+    ending = os.path.splitext(target)[1]
+    if not into_folder and ending not in _FORMATS:
         raise ValueError(
-            f"the target {target!r} is neither a .safetensors file nor a folder. Name it so, or end it with / for a folder of shards."
+            f"the target {target!r} is neither a .safetensors file (or .pt, .npz) nor a folder. Name it so, or end it with / for a folder of "
+            f"shards."
         )
     home = options.source if os.path.isdir(options.source) else os.path.dirname(options.source)
     if into_folder and sharding.is_sharded(options.source) and os.path.abspath(home) == os.path.abspath(target):
         raise ValueError(f"the target {target!r} is the folder of the source. Write into another one.")
     if not into_folder:
-        save(_whole(options), target)
+        save(_whole(options), target, format=_FORMATS[ending])
         return [target]
     size = sharding.size_of(options.max_shard_size or "5GB")
     names = sharding.save(_named(options), target, size, lambda tensors, path: save(tensors, path), "convert")

@@ -9,16 +9,20 @@ import dynograd as dg
 from dynograd.arrays import dlpack
 
 DTYPES = [
-    *"float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool complex64 complex128".split()
+    *"float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool complex64 complex128 float8_e4m3fn".split(),
+    "float8_e5m2",
 ]
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_there_and_back_shares_memory(name):
+@pytest.mark.parametrize("max_version", [None, (0, 8), (1, 0), (1, 3), (2, 0)])
+def test_there_and_back_shares_memory(name, max_version):
     x = dg.arange(6).reshape(2, 3).to(getattr(dg, name))
-    y = dg.from_dlpack(x)
-    assert y.dtype is x.dtype and y.shape == x.shape and y.data_ptr() == x.data_ptr()
-    assert dg.equal(x.float() if name == "bfloat16" else x, y.float() if name == "bfloat16" else y)
+    capsule = x.__dlpack__(max_version=max_version)
+    assert repr(capsule).split('"')[1] == ("dltensor" if max_version in (None, (0, 8)) else "dltensor_versioned")
+    for y in (dg.from_dlpack(x), dg.from_dlpack(capsule)):
+        assert y.dtype is x.dtype and y.shape == x.shape and y.data_ptr() == x.data_ptr()
+        assert y.numpy().tobytes() == x.numpy().tobytes()
 
 
 @pytest.mark.parametrize("view", [lambda x: x.T, lambda x: x[::2], lambda x: x[:, 1:], lambda x: x[0, 0]])
@@ -67,6 +71,73 @@ def test_a_capsule_is_taken_once():
     capsule = dg.to_dlpack(dg.ones(3))
     assert dg.from_dlpack(capsule).tolist() == [1, 1, 1]
     with pytest.raises(ValueError, match="PyCapsule"):
+        dg.from_dlpack(capsule)
+
+
+def test_a_versioned_capsule_is_taken_once_and_gives_back():
+    before = len(dlpack._lent)
+    capsule = dg.ones(3).bfloat16().__dlpack__(max_version=(1, 0))
+    y = dg.from_dlpack(capsule)
+    with pytest.raises(ValueError, match="PyCapsule"):
+        dg.from_dlpack(capsule)
+    assert len(dlpack._lent) == before + 1
+    del y
+    dg.ones(3).bfloat16().__dlpack__(max_version=(1, 0))  # that nobody takes
+    gc.collect()
+    assert len(dlpack._lent) == before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_memory_that_must_not_be_written(dtype):
+    array = numpy.ones(3).astype(getattr(dg, dtype).numpy)
+    array.flags.writeable = False
+    x = dg.from_numpy(array)
+    y = dg.from_dlpack(x)
+    assert y.data_ptr() == x.data_ptr() == array.ctypes.data and not y.numpy().flags.writeable
+    for write in (lambda: y.add_(1), lambda: y.zero_(), lambda: y.copy_(dg.zeros(3)), lambda: y.__setitem__(0, 5)):
+        with pytest.raises(ValueError, match="read-only"):
+            write()
+    with pytest.raises(BufferError):  # a capsule without a version cannot say it
+        x.__dlpack__()
+    assert dg.from_dlpack(x, copy=True).add_(1).tolist() == [2, 2, 2] and array.tolist() == [1, 1, 1]
+
+
+def test_flags():
+    for x in (dg.ones(3), dg.ones(3).bfloat16()):
+        for copy, flag in ((None, 0), (True, 2)):
+            capsule = x.__dlpack__(max_version=(1, 0), copy=copy)
+            address = dlpack._api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+            managed = dlpack._ManagedVersioned.from_address(address)
+            assert managed.major == 1 and managed.flags in (0, flag)
+
+
+class Producer:
+    """A library's array: its `__dlpack__` takes the arguments that are named."""
+
+    def __init__(self, tensor, *names):
+        self.tensor, self.names = tensor, names
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        unknown = [name for name in options if name not in self.names]
+        if unknown:
+            raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+        return self.tensor.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("names", [(), ("stream",), ("stream", "max_version", "dl_device", "copy")])
+def test_libraries_of_each_version_of_the_protocol(names):
+    x = dg.arange(3)
+    assert dg.from_dlpack(Producer(x, *names)).data_ptr() == x.data_ptr()
+
+
+def test_a_newer_major_version_is_refused():
+    capsule = dg.ones(3).bfloat16().__dlpack__(max_version=(1, 0))
+    address = dlpack._api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+    dlpack._ManagedVersioned.from_address(address).major = 2
+    with pytest.raises(BufferError, match=r"version 2.1 of DLPack; dynograd knows version 1"):
         dg.from_dlpack(capsule)
 
 

@@ -53,3 +53,41 @@ def test_the_cpu_may_ask_for_a_copy():
         dg.from_dlpack(x, device="cpu").tolist() == [0, 1, 2]
         and dg.from_dlpack(x, copy=True).data_ptr() != x.data_ptr()
     )
+
+
+class OfCupy:
+    """An array as CuPy has them: `__dlpack__` with a stream and versioned capsules; the memory may be said not to be written."""
+
+    def __init__(self, tensor, read_only=False):
+        self.tensor, self.read_only, self.streams = tensor, read_only, []
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        self.streams.append(stream)
+        capsule = self.tensor.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        if self.read_only:
+            address = dlpack._api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+            dlpack._ManagedVersioned.from_address(address).flags |= 1
+        return capsule
+
+
+def test_arrays_as_cupy_has_them():
+    x = dg.arange(6.0, device="cuda").reshape(2, 3).T
+    array = OfCupy(x)
+    y = dg.from_dlpack(array)
+    assert y.data_ptr() == x.data_ptr() and y.stride() == x.stride() and array.streams == [1]  # CUDA's default stream
+    with dg.cuda.stream(dg.cuda.Stream()):
+        dg.from_dlpack(array)
+    assert array.streams[1] not in (None, 1)
+    assert "versioned" in repr(x.__dlpack__(max_version=(1, 0))) and "versioned" not in repr(x.__dlpack__())
+
+
+def test_memory_that_must_not_be_written_is_copied():
+    x = dg.ones(3, device="cuda")
+    y = dg.from_dlpack(OfCupy(x, read_only=True))
+    y += 1
+    assert y.is_cuda and x.tolist() == [1, 1, 1] and y.tolist() == [2, 2, 2]
+    with pytest.raises(ValueError, match="memory that must not be written cannot be used on cuda:0 without a copy"):
+        dg.from_dlpack(OfCupy(x, read_only=True), copy=False)

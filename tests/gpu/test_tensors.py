@@ -202,6 +202,18 @@ def test_checkpoints_go_back_to_the_device(tmp_path):
     assert dg.load(tmp_path / "state.dg", map_location={"cpu": "cuda:0"})["y"].device == CUDA
 
 
+def test_files_for_other_libraries(tmp_path):
+    x = on_gpu(2, 3)
+    dg.save({"x": x, "turned": x.t(), "y": dg.ones(2)}, tmp_path / "a.pt", format="pt")
+    back = dg.load(tmp_path / "a.pt")
+    assert back["x"].device == CUDA and back["y"].is_cpu and dg.equal(back["turned"], x.t())
+    assert back["turned"].data_ptr() == back["x"].data_ptr()
+    dg.save({"x": x.t()}, tmp_path / "a.npz", format="npz")
+    dg.saving.save_folder({"x": x.t()}, tmp_path)
+    assert dg.equal(dg.load(tmp_path / "a.npz", map_location="cuda")["x"], x.t())
+    assert dg.equal(dg.saving.load_folder(tmp_path, "cuda").tensors["x"], x.t())
+
+
 def test_a_checkpoint_of_a_gpu_is_read_without_one(tmp_path, monkeypatch):
     dg.save({"x": on_gpu(2)}, tmp_path / "state.dg")
     monkeypatch.setattr("dynograd.cuda.is_available", lambda: False)

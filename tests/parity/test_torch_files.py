@@ -17,6 +17,8 @@ import torch
 
 import dynograd as dg
 from dynograd import convert
+from dynograd.saving import torch_file_writer
+from tests.saving.test_torch_writing import checkpoint, outline
 
 FORMATS = {
     "zip": {},
@@ -187,3 +189,56 @@ def test_values_that_programs_keep_beside_their_weights(form):
             assert str(one.layout).split(".")[1] == str(wanted.layout).split(".")[1]
             assert one.to_dense().tolist() == x.tolist()
         assert [row.tolist() for row in found[1][3].unbind()] == [[1, 0, 0], [0, 1]]
+
+
+def of_torch(value):
+    """`tests.saving.test_torch_writing.outline` of what PyTorch has read."""
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        return [of_torch(row) for row in value.unbind()]
+    if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+        return str(value.layout).replace("torch", "dynograd"), value.to_dense().tolist()
+    if isinstance(value, torch.Tensor):
+        kind = "Parameter" if isinstance(value, torch.nn.Parameter) else "Tensor"
+        raw = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        dtype = getattr(dg, str(value.dtype).split(".")[1])
+        return kind, dtype, value.requires_grad, tuple(value.shape), value.stride() if value.numel() else None, raw
+    if isinstance(value, dict):
+        return type(value), [(key, of_torch(entry)) for key, entry in value.items()], getattr(value, "_metadata", None)
+    if type(value) in (list, tuple):
+        return type(value), [of_torch(entry) for entry in value]
+    names = {torch.Size: dg.Size, torch.device: lambda device: dg.device(str(device))}
+    named = names.get(type(value))
+    if named is None and isinstance(value, (torch.dtype, torch.layout)):
+        value = getattr(dg, str(value).split(".")[1])
+    value = named(value) if named else value
+    return type(value), value
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("large", [1 << 30, 20])
+def test_pytorch_reads_what_is_written_here(tmp_path, monkeypatch, mapped, large):
+    """Everything that `format="pt"` takes, by the reader that makes nothing but data."""
+    monkeypatch.setattr(torch_file_writer, "_LARGE", large)
+    value = checkpoint()
+    value["turned round"] = value["turned round"].clone()
+    dg.save(value, tmp_path / "a.pt", format="pt")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        warnings.filterwarnings("ignore", "The PyTorch API of nested tensors is in prototype stage")
+        back = torch.load(tmp_path / "a.pt", weights_only=True, mmap=mapped)
+    assert list(back) == list(value)
+    for name in value:
+        assert of_torch(back[name]) == outline(value[name]), name
+    assert back["tied"][0] is back["tied"][1] and back["tied"][0].tag == "x" and back["noted"].note == {"a": 1}
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Embedding(5, 2))
+    model.load_state_dict(back["model"])
+    optimizer = torch.optim.AdamW(model[0].parameters())
+    optimizer.load_state_dict(back["optimizer"])
+    assert optimizer.param_groups[0]["lr"] == 0.1 and len(optimizer.state) == 2
+    file = io.BytesIO()
+    del back["memory of two dtypes"]  # which PyTorch reads, and refuses to write
+    torch.save(back, file)
+    file.seek(0)
+    assert all(outline(entry) == outline(value[name]) for name, entry in dg.load(file).items())
+    back["views"][0][5] = -1.0
+    assert back["views"][1][1].item() == -1.0 and back["views"][2][1, 1].item() == -1.0

@@ -1,7 +1,8 @@
 """Models of several architectures, written once: trained a few steps in PyTorch, their weights here and back, and the same the other way.
 
 Each model is the same code with `torch` or `dynograd` in the place of `T`. Outputs, gradients and running statistics are compared after
-every journey of the weights: as a state_dict, through safetensors that dynograd saved, and through a `.pt` that PyTorch saved.
+every journey of the weights: as a state_dict, through safetensors, a `.pt` and a folder of shards that dynograd saved,
+and through a `.pt` that PyTorch saved.
 """
 
 import numpy
@@ -81,11 +82,19 @@ def test_there_and_back(name, tmp_path):
     back = build(torch)
     assert repr(back.load_state_dict(to_torch(again.state_dict()))) == "<All keys matched successfully>"
     dynograd.save(again.state_dict(), tmp_path / "ours.safetensors")
+    dynograd.save(again.state_dict(), tmp_path / "ours.pt", format="pt")
+    dynograd.saving.save_folder(again, tmp_path / "folder", max_shard_size="100KB")
     from_file = build(torch)
     from_file.load_state_dict(safetensors.torch.load_file(tmp_path / "ours.safetensors"), strict=False)
     expected = outcomes(dynograd, again, our_inputs)
     same(expected, outcomes(torch, back, their_inputs))
     same(expected, outcomes(torch, from_file, their_inputs))
+    of_pytorch = build(torch)
+    of_pytorch.load_state_dict(torch.load(tmp_path / "ours.pt", weights_only=True, mmap=True))
+    same(expected, outcomes(torch, of_pytorch, their_inputs))
+    of_folder = build(dynograd)
+    of_folder.load_state_dict(dynograd.saving.load_folder(tmp_path / "folder").tensors)
+    same(expected, outcomes(dynograd, of_folder, our_inputs))
 
 
 def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):

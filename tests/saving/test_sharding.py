@@ -166,7 +166,7 @@ def test_mistakes_are_told(tmp_path, capsys):
     for arguments, words in [
         (["absent.pt", "b.safetensors"], "convert: error: 'absent.pt': No such file"),
         ([str(tmp_path / "broken.pt"), "b.safetensors"], "truncated or damaged"),
-        ([shards, "b.pt"], "neither a .safetensors file nor a folder"),
+        ([shards, "b.bin"], "neither a .safetensors file (or .pt, .npz) nor a folder"),
         ([shards, shards], "is the folder of the source"),
         ([f"{shards}/{INDEX}", f"{shards}/"], "is the folder of the source"),
         ([shards, "b", "--max-shard-size", "big"], "max_shard_size: expected a number of bytes"),
@@ -175,6 +175,23 @@ def test_mistakes_are_told(tmp_path, capsys):
         assert convert.main(arguments) == 2
         said = capsys.readouterr().err
         assert words in said and said.count("\n") == 1
+
+
+def test_files_of_other_libraries(tmp_path):
+    from tests.saving.test_gguf_files import gguf_file, place
+
+    (tmp_path / "a.gguf").write_bytes(gguf_file((), [place("w", (2, 3), 1, 0)], np.arange(6, dtype="<f2").tobytes()))
+    for source, target in (
+        ("a.gguf", "b.npz"),
+        ("b.npz", "c.pt"),
+        ("c.pt", "d.safetensors"),
+        ("d.safetensors", "e.pt"),
+    ):
+        assert convert.main([str(tmp_path / source), str(tmp_path / target), "--quiet"]) == 0
+        back = dg.load(tmp_path / target)
+        assert back["w"].dtype is dg.float16 and back["w"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert (tmp_path / "c.pt").read_bytes() == (tmp_path / "e.pt").read_bytes()
+    assert np.load(tmp_path / "b.npz")["w"].dtype == np.float16
 
 
 def test_help():
