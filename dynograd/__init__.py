@@ -182,6 +182,7 @@ _LAZY = (
     "array_api",
     "backends",
     "data",
+    "export",
     "fft",
     "func",
     "jit",

@@ -26,6 +26,7 @@ __all__ = [
     "NonFiniteError",
     "NumberRangeError",
     "OutOfMemoryError",
+    "ProgramError",
     "RaggedSizeError",
     "RankError",
     "ShapeError",
@@ -98,6 +99,10 @@ class StateDictError(DynogradError, RuntimeError, KeyError):
 
 class CheckpointError(DynogradError, RuntimeError, ValueError):
     """A file that is truncated, damaged, foreign, or would have to run code to be read."""
+
+
+class ProgramError(DynogradError, RuntimeError, ValueError):
+    """A program that cannot be exported, or a file of one that is damaged, foreign, or has no such op."""
 
 
 class DataFileError(DynogradError, ValueError):

@@ -13,6 +13,7 @@ without our metadata is somebody else's, and has no checksums to compare.
 from __future__ import annotations
 
 import json
+import mmap
 from typing import Any
 
 from dynograd import arrays
@@ -20,7 +21,7 @@ from dynograd.base import checksums, dtypes
 from dynograd.base.files import Output, Source
 from dynograd.errors import CheckpointError
 
-__all__ = ["FOREIGN", "FORMAT", "TREE", "metadata_of", "read", "write"]
+__all__ = ["FOREIGN", "FORMAT", "TREE", "mapped", "metadata_of", "read", "write"]
 
 FORMAT = 2
 FOREIGN = object()
@@ -121,22 +122,17 @@ def _with_own_checksum(header: bytes) -> bytes:
 # --- reading ------------------------------------------------------------------------------------------------------------------
 
 
-def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
+def read(source: Source, name: str, memory: Any = None) -> tuple[dict[str, Any], Any]:
     """(arrays by name, the tree or FOREIGN in somebody else's file) of a file, which is `name` in messages.
 
+    Args:
+        source: the file.
+        memory: the whole file mapped into memory, of which arrays are parts; None: they are copies.
     Raises:
         CheckpointError: it is damaged, incomplete, or no such file.
     """
-    header, begin = _read_header(source, name)
-    places = _parsed(header, name)
-    metadata = places.pop("__metadata__", None) or {}
-    own = _own_metadata(header, metadata, name)
+    places, own, begin = _places_in(source, name)
     sums = {} if own is None else own["crc32"]
-    if own is not None and set(sums) != set(places):
-        odd = sorted(set(sums) ^ set(places))[0]
-        raise CheckpointError(
-            f"load: {name} is damaged: {odd!r} is not both a tensor and in the list of them. {_OLDER}"
-        )
     entries, reads = {}, []
     for key, place in places.items():
         kind = NAMES.get(place["dtype"])
@@ -145,11 +141,16 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
                 f"load: {name} has a tensor {key!r} of the safetensors dtype {place['dtype']}, which dynograd does not have. "
                 f"Convert it where the file was made."
             )
+        first, last = place["data_offsets"]
         try:
-            entries[key] = arrays.empty(tuple(place["shape"]), kind)
+            shape = tuple(place["shape"])
+            entries[key] = (
+                arrays.empty(shape, kind)
+                if memory is None
+                else arrays.from_bytes(memory[begin + first : begin + last], shape, kind)
+            )
         except ValueError as error:
             raise CheckpointError(f"load: {name} is damaged: {key!r} has shape {place['shape']} ({error}).") from None
-        first, last = place["data_offsets"]
         target = arrays.bytes_of(entries[key])
         if len(target) != last - first:
             raise CheckpointError(
@@ -157,7 +158,7 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
             )
         reads.append((target, begin + first, own is not None))
     try:
-        computed = checksums.read_all(reads, source.read_into)
+        computed = checksums.read_all(reads, source.read_into if memory is None else lambda target, offset: None)
     except EOFError:
         raise CheckpointError(f"load: {name} became shorter while it was read. {_OLDER}") from None
     if own is None:
@@ -170,6 +171,32 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
     if TREE in entries:
         own["tree"] = _loads(bytes(arrays.bytes_of(entries.pop(TREE))), name)
     return entries, own["tree"]
+
+
+def mapped(path: str) -> tuple[dict[str, Any], Any]:
+    """As `read`, of arrays that are the file's own pages in memory: read when they are used, shared with other processes, copied when written.
+
+    Raises:
+        CheckpointError: it is damaged, incomplete, or no such file.
+    """
+    with open(path, "rb") as file, Source(file, path) as source:
+        if source.map is None:  # empty
+            return read(source, path)
+        return read(source, path, memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)))
+
+
+def _places_in(source: Source, name: str) -> tuple[dict[str, Any], Any, int]:
+    """(what the header says of each tensor, our own metadata or None, where the tensors begin)."""
+    header, begin = _read_header(source, name)
+    places = _parsed(header, name)
+    metadata = places.pop("__metadata__", None) or {}
+    own = _own_metadata(header, metadata, name)
+    if own is not None and set(own["crc32"]) != set(places):
+        odd = sorted(set(own["crc32"]) ^ set(places))[0]
+        raise CheckpointError(
+            f"load: {name} is damaged: {odd!r} is not both a tensor and in the list of them. {_OLDER}"
+        )
+    return places, own, begin
 
 
 def metadata_of(source: Source, name: str) -> Any:

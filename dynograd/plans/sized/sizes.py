@@ -163,6 +163,11 @@ class Sizes:
             numbers.append(value)
         return numbers
 
+    def formula(self, number: Number) -> tuple[list[tuple[int, int]], int, int]:
+        """The simplest formula of a number: (place of a size, what is added to it) of each factor of m, and c and d of c m + d."""
+        product, c, d = self._formulas[number.place][0]
+        return [(self.places[factor], by) for factor, by in self.factors[product]], c, d
+
     def largest(self, number: int | Number) -> int:
         """The most that a number can be between the samples."""
         if not isinstance(number, Number):
