@@ -14,6 +14,7 @@ True
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from dynograd.compat import refused
 from dynograd.compat.import_paths import below
@@ -25,5 +26,12 @@ from dynograd.export.programs import ExportedProgram
 __all__ = ["Dim", "ExportedProgram", "dims", "export", "load", "load_program", "save", "save_program"]
 
 
-refused.fill(sys.modules[__name__])  # the other names of torch.export, which say what is here
-__getattr__ = below("export")
+_below = below("export")
+
+
+def __getattr__(name: str) -> Any:
+    """The other names of torch.export, which say what is here when they are called."""
+    if name not in refused.modules()["export"][1] and f"{name}()" not in refused.modules()["export"][1]:
+        return _below(name)
+    refused.fill(sys.modules[__name__])
+    return globals()[name]

@@ -18,7 +18,7 @@ def listing(program: ExportedProgram) -> str:
     weights = program.weights
     elements = sum([weight.tensor.numel() for weight in weights])
     size = sum([weight.tensor.nbytes for weight in weights])
-    kinds = ", ".join([f"{count} {name}" for name, count in Counter([node.name for node in program.nodes]).most_common()])
+    kinds = ", ".join([f"{count} {name}" for name, count in Counter([_plain(node.name) for node in program.nodes]).most_common()])
     lines = [
         f"{program.name}: {len(program.nodes)} calls ({kinds})",
         f"{len(weights)} weights, {elements:,} numbers, {size:,} bytes" + "; it draws random numbers" * bool(program.spec["draws"]),
@@ -62,14 +62,18 @@ def _call(node: Node, names: list[str], program: ExportedProgram) -> str:
     _, args, kwargs, made, _ = node.spec
     arguments = [_shown(value, names, program) for value in args]
     named = [f"{key}={_shown(value, names, program)}" for key, value in kwargs.items()]
-    space, _, last = node.name.rpartition(".")
+    space, _, last = _plain(node.name).rpartition(".")
     if space == "Tensor" and last in ("T", "H", "mT", "mH", "imag", "real", "data"):
         call = f"{arguments[0]}.{last}"
     elif space == "Tensor":
         call = f"{arguments[0]}.{last}({', '.join([*arguments[1:], *named])})"
     else:
-        call = f"torch.{node.name}({', '.join([*arguments, *named])})"
+        call = f"torch.{_plain(node.name)}({', '.join([*arguments, *named])})"
     return call if made is None else f"{_made(made, names)} = {call}"
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix(".public").removeprefix("torch.")
 
 
 def _made(made: Any, names: list[str]) -> str:

@@ -83,7 +83,7 @@ class Trace(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
-        name = name_of(func)
+        name = name_of(func, kwargs)
         if getattr(func, "__name__", "") == "__iter__":
             return iter(self.__torch_function__(Tensor.unbind, types, args))
         state = default_generator.state()

@@ -18,10 +18,16 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["function_of", "name_of", "writes"]
 
-_SPACES = ("", "nn.functional", "linalg", "fft", "special")
+_SPACES = {
+    "torch": "dynograd",
+    "nn.functional": "dynograd.nn.functional",
+    "linalg": "dynograd.linalg",
+    "fft": "dynograd.fft",
+    "special": "dynograd.special",
+}
 # Public functions that are no rows of the table of ops: they make tensors of numbers, draw, or call ops.
 _OTHERS = {
-    "": frozenset(
+    "torch": frozenset(
         """tensor as_tensor scalar_tensor arange range eye empty empty_like empty_permuted empty_strided full full_like linspace logspace ones
         ones_like zeros zeros_like bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm bartlett_window
         blackman_window hamming_window hann_window kaiser_window dropout alpha_dropout feature_alpha_dropout feature_dropout dropout_
@@ -62,13 +68,10 @@ def function_of(name: str) -> Callable[..., Any]:
 
 @functools.cache
 def _known_function(name: str) -> Callable[..., Any] | None:
+    entry = registry.get(name)
+    if entry is not None:
+        return entry.function if entry.is_of_the_library else None
     space, _, last = name.rpartition(".")
-    if space == "op":
-        entry = registry.get(last)
-        return entry.function if entry is not None and entry.is_of_the_library else None
-    if space == "op.public":
-        entry = registry.get(f"{last}.public")
-        return entry.function if entry is not None and entry.is_of_the_library else None
     if space == "Tensor":
         member = vars(Tensor).get(last)
         if isinstance(member, property):
@@ -78,7 +81,7 @@ def _known_function(name: str) -> Callable[..., Any] | None:
         return vars(importlib.import_module("dynograd.export.ragged_parts")).get(last) if name in _RAGGED else None
     if space not in _SPACES:
         return None
-    member = vars(importlib.import_module(f"dynograd.{space}" if space else "dynograd")).get(last)
+    member = vars(importlib.import_module(_SPACES[space])).get(last)
     return member if _is_op(member) or last in _OTHERS.get(space, ()) else None
 
 
@@ -87,9 +90,14 @@ def _is_op(function: Any) -> bool:
     return isinstance(function, types.FunctionType) and isinstance(entry, Op) and entry.is_of_the_library
 
 
-def name_of(function: Any) -> str | None:
-    """The name of a function, or of the getter of an attribute; None where it has none."""
-    return _names(len(registry)).get(_plain(function))
+def name_of(function: Any, kwargs: Any = ()) -> str | None:
+    """The name of a function, or of the getter of an attribute, that is called with these arguments by name; None where it has none."""
+    ops, others = _names(len(registry))
+    function = _plain(function)
+    entry = ops.get(function)
+    if entry is not None and all([name in registry[entry].parameter_names for name in kwargs]):
+        return entry
+    return others.get(function)
 
 
 def _plain(function: Any) -> Any:
@@ -99,29 +107,27 @@ def _plain(function: Any) -> Any:
 
 
 @functools.cache
-def _names(count: int) -> dict[Any, str]:
-    """Names by function, where the table has so many ops: public names come before others."""
-    names: dict[Any, str] = {}
-    for space in _SPACES:
-        start = f"{space}." if space else ""
-        members = vars(importlib.import_module(f"dynograd.{space}" if space else "dynograd"))
-        for name, member in list(members.items()):
+def _names(count: int) -> tuple[dict[Any, str], dict[Any, str]]:
+    """Where the table has so many ops: keys of functions that are an op's or stand for it, and names of functions in their spaces."""
+    keys = {entry: key for key, entry in registry.items() if entry.is_of_the_library}
+    ops: dict[Any, str] = {entry.function: key for entry, key in keys.items()}
+    others: dict[Any, str] = {}
+    for space, module in _SPACES.items():
+        for name, member in list(vars(importlib.import_module(module)).items()):
             if not name.startswith("_") and isinstance(member, types.FunctionType):
-                names.setdefault(member, f"{start}{name}")
-    for key, entry in registry.items():
-        if entry.is_of_the_library:
-            last, _, public = key.partition(".")
-            names.setdefault(entry.function, f"op.{public}.{last}" if public else f"op.{key}")
+                others.setdefault(member, f"{space}.{name}")
+                if not name.endswith("_") and getattr(member, "op", None) in keys:
+                    ops.setdefault(member, keys[member.op])  # type: ignore[attr-defined]
     for name, member in vars(Tensor).items():
         getter = member.fget if isinstance(member, property) else member
         if callable(getter):
-            names.setdefault(getter, f"Tensor.{name}")
-    return {function: name for function, name in names.items() if _known_function(name) is not None}
+            others.setdefault(getter, f"Tensor.{name}")
+    return ops, {function: name for function, name in others.items() if _known_function(name) is not None}
 
 
 def writes(name: str, kwargs: Any = ()) -> bool:
     """Whether a call of that name writes into its first tensor, or into `out`."""
-    last = name.rpartition(".")[2]
+    last = name.removesuffix(".public").rpartition(".")[2]
     in_place = last.endswith("_") and not last.endswith("__")
     return in_place or last in ("__setitem__", "set_item", "copy") or last.startswith("__i") or "out" in kwargs
 
