@@ -15,7 +15,7 @@ from dynograd.base import devices, dtypes, layouts, memory_formats
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
 
-__all__ = ["Formula", "Ref", "built", "encoded", "reader"]
+__all__ = ["FLOATING", "Formula", "Ref", "built", "encoded", "reader"]
 
 _LARGEST = 1 << 63
 _FORMATS = {name: getattr(memory_formats, name) for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")}
@@ -31,7 +31,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The number of a formula. `kind` is "number", or of floating numbers "real" (a whole one) or "share" (one part of a whole one)."""
+    """The number of a formula. `kind` is "number", or of floating numbers one of `FLOATING`."""
 
     number: int
     kind: str = "number"
@@ -115,12 +115,12 @@ def reader(value: Any, known: int = _LARGEST, formulas: int = _LARGEST, used: se
         if type(value) is not dict or len(value) != 1:
             raise _damaged(value)
         ((kind, content),) = value.items()
-        if kind in ("value", "number", "real", "share"):
+        if kind in _LOOKED_UP or kind in FLOATING:
             if type(content) is not int or not 0 <= content < (known if kind == "value" else formulas):
                 raise _damaged(value)
             if kind == "value" and used is not None:
                 used.add(content)
-            return _LOOKED_UP[kind](content)
+            return _LOOKED_UP[kind](content) if kind in _LOOKED_UP else _floating(FLOATING[kind][0], content)
         if kind not in _LISTS:
             constant = _constant(kind, content)
             return lambda values, numbers: constant
@@ -147,9 +147,28 @@ _LISTS: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "size": Size, "
 _LOOKED_UP: dict[str, Callable[[int], Reader]] = {
     "value": lambda place: lambda values, numbers: values[place],
     "number": lambda place: lambda values, numbers: numbers[place],
-    "real": lambda place: lambda values, numbers: float(numbers[place]),
-    "share": lambda place: lambda values, numbers: 1.0 / numbers[place] if numbers[place] else math.inf,
 }
+
+
+FLOATING: dict[str, tuple[Callable[[int], float], Callable[[float], float]]] = {
+    "real": (float, lambda value: value),
+    "share": (lambda number: 1.0 / number, lambda value: 1.0 / value),
+    "root": (math.sqrt, lambda value: value * value),
+    "root_share": (lambda number: 1.0 / math.sqrt(number), lambda value: 1.0 / (value * value)),
+    "power": (lambda number: number**-0.5, lambda value: 1.0 / (value * value)),
+    "log": (math.log, math.exp),
+}
+"""Floating numbers of whole ones: how, and the whole number of one of them, but for rounding."""
+
+
+def _floating(function: Callable[[int], float], place: int) -> Reader:
+    def read(values: Any, numbers: Any) -> float:
+        try:
+            return function(numbers[place])
+        except (ArithmeticError, ValueError) as error:
+            raise ProgramError(f"a number follows from sizes by {function}, which {numbers[place]} has none of") from error
+
+    return read
 
 
 def _constant(kind: str, content: Any) -> Any:

@@ -38,6 +38,8 @@ class Examples:
         if isinstance(value, Tensor):
             if isinstance(value, RaggedTensor) and (type(value.partition).__name__ != "Partition" or isinstance(value.packed, RaggedTensor)):
                 raise ProgramError(f"export: expected one ragged dim in {name}, got {value.shape}. Give its values and offsets as tensors.")
+            if value.device.type != "cpu":
+                raise ProgramError(f"export: expected {name} on the CPU, got {value.device}. Programs run on the CPU: {name}.cpu().")
             self.tensors.append(value)
             self.names.append(name)
         elif isinstance(value, (list, tuple)):

@@ -6,11 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from dynograd.export.encoding import FLOATING
 from dynograd.export.programs import ExportedProgram, Node
 
 __all__ = ["code_of", "listing"]
 
 _WIDEST = 100
+_FLOATING = {
+    "real": "float({})",
+    "share": "1 / ({})",
+    "root": "({}) ** 0.5",
+    "root_share": "1 / ({}) ** 0.5",
+    "power": "({}) ** -0.5",
+    "log": "math.log({})",
+}
 
 
 def listing(program: ExportedProgram) -> str:
@@ -103,9 +112,9 @@ def _shown_dict(value: dict[str, Any], names: list[str], program: ExportedProgra
     ((kind, content),) = value.items()
     if kind == "value":
         return names[content]
-    if kind in ("number", "real", "share"):
+    if kind == "number" or kind in FLOATING:
         text = str(program.numbers[content])
-        return {"number": text, "real": f"float({text})", "share": f"1 / ({text})"}[kind]
+        return text if kind == "number" else _FLOATING[kind].format(text)
     if kind in ("tuple", "size"):
         parts = list(_parts(content, names, program))
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
-from dynograd.export.encoding import Formula, Ref, encoded
+from dynograd.export.encoding import FLOATING, Formula, Ref, encoded
 from dynograd.export.formulas import SizeFormula
 from dynograd.export.tracing import Call, refusal
 from dynograd.plans.sized.sizes import NoFormula, Sizes
@@ -160,16 +159,25 @@ class Merger:
         first = values[0]
         if all([value == first or (value != value and first != first) for value in values]):
             return first
-        if all([math.isfinite(value) and value == int(value) for value in values]):
-            number, kind = self.number([int(value) for value in values], what), "real"
-        elif all([0 < abs(value) < 1 and 1.0 / round(1.0 / value) == value for value in values]):
-            number, kind = self.number([round(1.0 / value) for value in values], what), "share"
-        else:
-            raise self._differs(values, what)
-        assert isinstance(number, Formula)
-        return Formula(number.number, kind)
+        for kind, (function, back) in FLOATING.items():
+            try:
+                whole = [round(back(value)) for value in values]
+                fits = all([function(number) == value for number, value in zip(whole, values)])
+            except (ArithmeticError, ValueError):  # no such number
+                continue
+            if fits:
+                number = self.number(whole, what)
+                assert isinstance(number, Formula)
+                return Formula(number.number, kind)
+        raise self._differs(values, what)
 
     def _differs(self, values: Sequence[Any], what: str) -> ProgramError:
+        if not self.names:
+            return refusal(
+                f"an argument of {what} is another one in each run: {', '.join(map(repr, values))}",
+                self.line,
+                "It follows from a counter, a clock or something else that is no input: take it out, or give it as an argument.",
+            )
         sizes = ", ".join([f"{value!r} at {sample}" for value, sample in zip(values, self.samples)])
         return refusal(
             f"an argument of {what} depends on the sizes, and is no formula of them: {sizes}",

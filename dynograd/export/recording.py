@@ -35,7 +35,7 @@ def program_of(function: Any, args: Any, kwargs: dict[str, Any], dynamic_shapes:
     examples.take(axes)
     recorded = _recorded(source, bounds)
     program = ExportedProgram(*_merged(source, recorded, bounds))
-    _compare(source, program, [recorded[0], recorded[-1]])
+    _compare(source, program, [recorded[0], _apart(source, recorded, bounds)])
     return program
 
 
@@ -130,6 +130,17 @@ def _recorded(source: _Source, bounds: dict[str, Bounds]) -> list[_Recorded]:
         if bounds[name].least <= 1 < example[name] and not _goes_the_same_way(source, recorded, {**example, name: 1}):
             bounds[name].least = 2
     return recorded
+
+
+def _apart(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds]) -> _Recorded:
+    """A run at sizes of which nothing was learnt, as far as the dims have others."""
+    sizes = {}
+    for number, (name, size) in enumerate(recorded[0].wanted.items()):
+        most = bounds[name].most if name in bounds else None
+        known = {run.wanted[name] for run in recorded}
+        others = [*range(size + 2 + number % 3, size + 40), *range(size, 0, -1)]
+        sizes[name] = next((other for other in others if other not in known and (most is None or other <= most)), size)
+    return _Recorded(source, sizes, len(recorded) + 1)
 
 
 def _goes_the_same_way(source: _Source, recorded: list[_Recorded], sizes: dict[str, int]) -> bool:

@@ -13,12 +13,13 @@ from dynograd.base.random_streams import default_generator
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
 from dynograd.export.encoding import Ref
-from dynograd.export.ragged_parts import values
+from dynograd.export.ragged_parts import part_of, reported
 from dynograd.export.vocabulary import name_of, writes
 from dynograd.interpreter import TENSORS
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.op import Op
 from dynograd.overrides import TorchFunctionMode
+from dynograd.overrides.guards import modes
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
@@ -81,6 +82,11 @@ class Trace(TorchFunctionMode):
         self.unsized: set[int] = set()  # ids of tensors whose sizes follow from values
         self.invariant = batch_invariant()
 
+    def __enter__(self) -> Trace:
+        modes.report(reported())
+        super().__enter__()
+        return self
+
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         name = name_of(func, kwargs)
@@ -115,14 +121,19 @@ class Trace(TorchFunctionMode):
         number = self.numbers.get(id(tensor))
         if number is not None:
             return number
-        rows = self._rows_of(tensor)
-        if rows is not None:
-            self.calls.append(Call("ragged.values", (Ref(self.numbers[id(rows)]),), {}, self._new(tensor), user_line()))
-            return self.numbers[id(tensor)]
+        for other in self.kept:
+            part = part_of(other, tensor) if isinstance(other, RaggedTensor) and id(other) in self.numbers else None
+            if part is not None:
+                operands = (Ref(self.numbers[id(other)]), *part[1])
+                self.calls.append(Call(part[0], operands, {}, self._new(tensor), user_line()))
+                return self.numbers[id(tensor)]
         if type(tensor) not in TENSORS or type(tensor.array) is not ndarray:
-            where = f"on {tensor.device}" if type(tensor) in TENSORS else f"of type {type(tensor).__name__}"
+            if type(tensor) in TENSORS:
+                raise refusal(f"it reaches a tensor on {tensor.device}", user_line(), "Programs run on the CPU: model.cpu().")
             raise refusal(
-                f"a tensor {where} is among those that the program reaches", user_line(), "Use plain tensors on the CPU: model.cpu()."
+                f"it reaches a tensor of type {type(tensor).__name__}, which no call of the program has made",
+                user_line(),
+                "Say it with ops on plain tensors; what vmap, sparse tensors and packed sequences do within is not recorded.",
             )
         if tensor.node is not None and tensor.requires_grad:
             raise refusal("it reaches a tensor with a history of gradients", user_line(), "detach() it before.")
@@ -131,14 +142,6 @@ class Trace(TorchFunctionMode):
         self.kept.append(tensor)
         self.numbers[id(tensor)] = -len(self.outside)
         return -len(self.outside)
-
-    def _rows_of(self, tensor: Tensor) -> RaggedTensor | None:
-        """The ragged tensor of the trace whose values these are."""
-        for other in self.kept:
-            if isinstance(other, RaggedTensor) and not isinstance(tensor, RaggedTensor):
-                if id(other) in self.numbers and values(other).array is tensor.array:
-                    return other
-        return None
 
     # --- results ----------------------------------------------------------------------------------------------------------------
 

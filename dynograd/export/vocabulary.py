@@ -49,7 +49,6 @@ _METHODS = frozenset(
     __rxor__ __rlshift__ __rrshift__""".split()
 )
 _PROPERTIES = frozenset("H T mH mT imag real data".split())
-_RAGGED = ("ragged.values",)
 
 
 def function_of(name: str) -> Callable[..., Any]:
@@ -78,7 +77,7 @@ def _known_function(name: str) -> Callable[..., Any] | None:
             return member.fget if last in _PROPERTIES else None
         return member if _is_op(member) or last in _METHODS else None
     if space == "ragged":
-        return vars(importlib.import_module("dynograd.export.ragged_parts")).get(last) if name in _RAGGED else None
+        return importlib.import_module("dynograd.export.ragged_parts").FUNCTIONS.get(last)
     if space not in _SPACES:
         return None
     member = vars(importlib.import_module(_SPACES[space])).get(last)
@@ -122,6 +121,8 @@ def _names(count: int) -> tuple[dict[Any, str], dict[Any, str]]:
         getter = member.fget if isinstance(member, property) else member
         if callable(getter):
             others.setdefault(getter, f"Tensor.{name}")
+    parts = importlib.import_module("dynograd.export.ragged_parts").FUNCTIONS
+    others |= {function: f"ragged.{name}" for name, function in parts.items()}
     return ops, {function: name for function, name in others.items() if _known_function(name) is not None}
 
 
