@@ -40,8 +40,14 @@ class Input:
         try:
             name, dtype, shape, ragged = value
             names = [size for size in shape if type(size) is not int] + (ragged[1:] if ragged else [])
-            fits = type(name) is str and isinstance(getattr(dtypes, dtype), dtypes.dtype) and all([size in dims for size in names])
-            fits = fits and (ragged is None or (len(ragged) == 4 and type(ragged[0]) is int and 0 < ragged[0] <= len(shape)))
+            fits = (
+                type(name) is str
+                and isinstance(getattr(dtypes, dtype), dtypes.dtype)
+                and all([size in dims for size in names])
+            )
+            fits = fits and (
+                ragged is None or (len(ragged) == 4 and type(ragged[0]) is int and 0 < ragged[0] <= len(shape))
+            )
         except (TypeError, ValueError, AttributeError, IndexError):
             fits = False
         if not fits:
@@ -74,10 +80,14 @@ class Input:
                 f"{who}: expected {self.dtype} for {self.name}, got {value.dtype.name}. {self.name}.to(dynograd.{self.dtype}) converts it."
             )
         if value.device.type != "cpu":
-            raise DeviceError(f"{who}: expected {self.name} on the CPU, got {value.device}. {self.name}.cpu() brings it there.")
+            raise DeviceError(
+                f"{who}: expected {self.name} on the CPU, got {value.device}. {self.name}.cpu() brings it there."
+            )
         shape = self._shape_of(value)
         if len(shape) != len(self.shape):
-            raise ShapeError(f"{who}: expected {self.name} of {len(self.shape)} dims, {self}, got {len(shape)} (shape {tuple(shape)}).")
+            raise ShapeError(
+                f"{who}: expected {self.name} of {len(self.shape)} dims, {self}, got {len(shape)} (shape {tuple(shape)})."
+            )
         return value
 
     def _ragged(self, who: str, value: Any) -> Any:
@@ -146,7 +156,11 @@ class Arguments:
         """
         names = list(self.spec)
         arguments = {**dict(zip(names, args)), **kwargs}
-        if len(args) > len(names) or any([name in kwargs for name in names[: len(args)]]) or set(arguments) != set(names):
+        if (
+            len(args) > len(names)
+            or any([name in kwargs for name in names[: len(args)]])
+            or set(arguments) != set(names)
+        ):
             got = [*["one by place"] * len(args), *kwargs]
             raise TypeError(f"{self.who}: expected the arguments {', '.join(names)}, got {len(got)}: {', '.join(got)}.")
         inputs: list[Any] = []
@@ -187,7 +201,9 @@ class Arguments:
                 self._match(f"{name}[{key!r}]", part, value[key], inputs)
             return
         if not isinstance(value, (list, tuple)) or len(value) != len(parts):
-            raise TypeError(f"{self.who}: expected {len(parts)} values in a list or tuple for {name}, got {_shown(value)}.")
+            raise TypeError(
+                f"{self.who}: expected {len(parts)} values in a list or tuple for {name}, got {_shown(value)}."
+            )
         for number, (part, element) in enumerate(zip(parts, value)):
             self._match(f"{name}[{number}]", part, element, inputs)
 

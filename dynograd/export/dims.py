@@ -126,7 +126,9 @@ def named_axes(
             known.least = max(known.least, bound.least)
             known.most = bound.most if known.most is None else known.most
             if size < known.least or (known.most is not None and size > known.most):
-                raise ProgramError(f"export: the dim {name!r} is {known}, but the example has {size}. Give another example, or other bounds.")
+                raise ProgramError(
+                    f"export: the dim {name!r} is {known}, but the example has {size}. Give another example, or other bounds."
+                )
             axes[number, axis] = name
     return axes, bounds
 
@@ -138,7 +140,9 @@ def _read(dim: Any, usual: str) -> tuple[str, Bounds]:
         return dim, Bounds()
     if getattr(dim, "name", dim) in _ANY:
         return usual, Bounds()
-    raise ProgramError(f"export: expected a Dim, a name or None for an axis in dynamic_shapes, got {dim!r}. {{0: Dim('batch')}} is right.")
+    raise ProgramError(
+        f"export: expected a Dim, a name or None for an axis in dynamic_shapes, got {dim!r}. {{0: Dim('batch')}} is right."
+    )
 
 
 def _identifier(name: str) -> str:
@@ -154,7 +158,9 @@ def _by_input(names: Sequence[str], dynamic: Any) -> Iterable[tuple[int, Any]]:
         dynamic = dict(zip(tops, dynamic))
     for top, given in dynamic.items():
         if top not in tops:
-            raise ProgramError(f"export: dynamic_shapes has {top!r}, but the tensors are {', '.join(names)}. Use one of these names.")
+            raise ProgramError(
+                f"export: dynamic_shapes has {top!r}, but the tensors are {', '.join(names)}. Use one of these names."
+            )
         numbers = [number for number, name in enumerate(names) if name.partition("[")[0].partition(".")[0] == top]
         if given is None:
             continue
@@ -178,6 +184,8 @@ def sizes_to_record(sizes: dict[str, int], bounds: dict[str, Bounds]) -> list[di
             bound = bounds[name]
             added, taken = size + steps[step], size - 1 - step
             fits = bound.most is None or added <= bound.most
-            sample[name] = added if fits else taken if taken >= bound.least else min(size + 1 + step, bound.most or size)
+            sample[name] = (
+                added if fits else taken if taken >= bound.least else min(size + 1 + step, bound.most or size)
+            )
         samples.append(sample)
     return samples

@@ -18,8 +18,14 @@ from dynograd.errors import ProgramError
 __all__ = ["FLOATING", "Formula", "Ref", "built", "encoded", "reader"]
 
 _LARGEST = 1 << 63
-_FORMATS = {name: getattr(memory_formats, name) for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")}
+_FORMATS = {
+    name: getattr(memory_formats, name)
+    for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+}
 _DTYPES = {kind.name: kind for kind in vars(dtypes).values() if isinstance(kind, dtypes.dtype)}
+
+
+_NAMED: dict[str, dict[str, Any]] = {"dtype": _DTYPES, "layout": layouts.ALL, "memory_format": _FORMATS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ def encoded(value: Any) -> Any:
     Raises:
         TypeError: it has none; the message names its type.
     """
-    if value is None or isinstance(value, (bool, str)) and type(value) in (bool, str):
+    if value is None or type(value) in (bool, str):
         return value
     if type(value) is int and -_LARGEST <= value < _LARGEST:
         return value
@@ -96,7 +102,9 @@ def built(value: Any, values: Any, numbers: Any) -> Any:
     return reader(value)(values, numbers)
 
 
-def reader(value: Any, known: int = _LARGEST, formulas: int = _LARGEST, used: set[int] | None = None, depth: int = 0) -> Reader:
+def reader(
+    value: Any, known: int = _LARGEST, formulas: int = _LARGEST, used: set[int] | None = None, depth: int = 0
+) -> Reader:
     """Reads a JSON value once for all runs.
 
     Args:
@@ -143,7 +151,12 @@ def _dict(parts: list[Any]) -> dict[Any, Any]:
         raise _damaged(parts[::2]) from None
 
 
-_LISTS: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "size": Size, "slice": lambda parts: slice(*parts), "dict": _dict}
+_LISTS: dict[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "size": Size,
+    "slice": lambda parts: slice(*parts),
+    "dict": _dict,
+}
 _LOOKED_UP: dict[str, Callable[[int], Reader]] = {
     "value": lambda place: lambda values, numbers: values[place],
     "number": lambda place: lambda values, numbers: numbers[place],
@@ -166,7 +179,9 @@ def _floating(function: Callable[[int], float], place: int) -> Reader:
         try:
             return function(numbers[place])
         except (ArithmeticError, ValueError) as error:
-            raise ProgramError(f"a number follows from sizes by {function}, which {numbers[place]} has none of") from error
+            raise ProgramError(
+                f"a number follows from sizes by {function}, which {numbers[place]} has none of"
+            ) from error
 
     return read
 
@@ -182,7 +197,7 @@ def _constant(kind: str, content: Any) -> Any:
             return Ellipsis
         if kind == "device":
             return devices.as_device(content)
-        return {"dtype": _DTYPES, "layout": layouts.ALL, "memory_format": _FORMATS}[kind][content]
+        return _NAMED[kind][content]
     except (LookupError, TypeError, ValueError, RuntimeError):
         raise _damaged({kind: content}) from None
 

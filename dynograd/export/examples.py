@@ -36,10 +36,16 @@ class Examples:
 
     def _find(self, value: Any, name: str) -> None:
         if isinstance(value, Tensor):
-            if isinstance(value, RaggedTensor) and (type(value.partition).__name__ != "Partition" or isinstance(value.packed, RaggedTensor)):
-                raise ProgramError(f"export: expected one ragged dim in {name}, got {value.shape}. Give its values and offsets as tensors.")
+            if isinstance(value, RaggedTensor) and (
+                type(value.partition).__name__ != "Partition" or isinstance(value.packed, RaggedTensor)
+            ):
+                raise ProgramError(
+                    f"export: expected one ragged dim in {name}, got {value.shape}. Give its values and offsets as tensors."
+                )
             if value.device.type != "cpu":
-                raise ProgramError(f"export: expected {name} on the CPU, got {value.device}. Programs run on the CPU: {name}.cpu().")
+                raise ProgramError(
+                    f"export: expected {name} on the CPU, got {value.device}. Programs run on the CPU: {name}.cpu()."
+                )
             self.tensors.append(value)
             self.names.append(name)
         elif isinstance(value, (list, tuple)):
@@ -52,7 +58,9 @@ class Examples:
             try:
                 encoded(value)
             except TypeError as error:
-                raise ProgramError(f"export: {name} is an object of type {error}, which a file cannot hold. Give tensors, numbers and texts.") from None
+                raise ProgramError(
+                    f"export: {name} is an object of type {error}, which a file cannot hold. Give tensors, numbers and texts."
+                ) from None
 
     def take(self, axes: dict[tuple[int, int], str]) -> None:
         """Which axes are dynamic."""
@@ -144,7 +152,11 @@ def _dims_of_rows(name: str) -> tuple[str, str, str]:
 
 def _rows_at(tensor: RaggedTensor, rows: int, turn: int) -> RaggedTensor:
     """So many rows, of lengths that differ from the example's where `turn` is more than 0."""
-    lengths = numpy.resize(numpy.asarray(tensor.partition.lengths), rows) if len(tensor.partition.lengths) else numpy.ones(rows, numpy.int64)
+    lengths = (
+        numpy.resize(numpy.asarray(tensor.partition.lengths), rows)
+        if len(tensor.partition.lengths)
+        else numpy.ones(rows, numpy.int64)
+    )
     lengths = lengths + turn * (1 + numpy.arange(rows) % 3) if turn else lengths
     axis = tensor.place - 1
     packed = numpy.asarray(tensor.packed.detach().array)

@@ -53,13 +53,21 @@ def save_program(
     >>> program = dynograd.export.save_program(dynograd.nn.LayerNorm(4), (dynograd.ones(2, 4),), path)
     """
     if file is None:
-        raise TypeError("save_program: expected a path or an open file, got none. save_program(model, args, 'model.dg')")
-    program = model if isinstance(model, ExportedProgram) else export(model, args, kwargs, dynamic_shapes=dynamic_shapes, draws=draws)
+        raise TypeError(
+            "save_program: expected a path or an open file, got none. save_program(model, args, 'model.dg')"
+        )
+    program = (
+        model
+        if isinstance(model, ExportedProgram)
+        else export(model, args, kwargs, dynamic_shapes=dynamic_shapes, draws=draws)
+    )
     save(program, file)
     return program
 
 
-def save(ep: ExportedProgram, f: Any, *, extra_files: None = None, opset_version: None = None, pickle_protocol: int = 2) -> None:
+def save(
+    ep: ExportedProgram, f: Any, *, extra_files: None = None, opset_version: None = None, pickle_protocol: int = 2
+) -> None:
     """Writes a program.
 
     Args:
@@ -126,7 +134,8 @@ def load_program(file: Any) -> ExportedProgram:
     except ProgramError as error:
         raise ProgramError(f"{error} ({name})") from None
     except CheckpointError as error:
-        raise ProgramError(f"load_program: {str(error).removeprefix('load: ')}") from None
+        text = str(error).removeprefix("load: ").replace("Use an older checkpoint", "Use another copy")
+        raise ProgramError(f"load_program: {text}") from None
     except (RecursionError, MemoryError) as error:
         raise ProgramError(f"load_program: {name} is damaged: {type(error).__name__}.") from None
 
@@ -166,14 +175,33 @@ def _program_of(entries: dict[str, Any], tree: Any, name: str) -> ExportedProgra
         )
     spec, orders = tree.get("program"), tree.get("orders")
     listed = spec.get("weights") if type(spec) is dict else None
-    if type(listed) is not list or type(orders) is not list or len(orders) != len(listed) or len(entries) != len(listed):
+    if (
+        type(listed) is not list
+        or type(orders) is not list
+        or len(orders) != len(listed)
+        or len(entries) != len(listed)
+    ):
         raise ProgramError(f"load_program: expected {len(entries)} weights. The file is damaged: export it anew.")
     weights = []
     for pair, order in zip(listed, orders):
-        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str or pair[0] not in entries or pair[1] not in _KINDS:
-            raise ProgramError(f"load_program: expected a weight, got {str(pair)[:80]}. The file is damaged: export it anew.")
+        if (
+            type(pair) is not list
+            or len(pair) != 2
+            or type(pair[0]) is not str
+            or pair[0] not in entries
+            or pair[1] not in _KINDS
+        ):
+            raise ProgramError(
+                f"load_program: expected a weight, got {str(pair)[:80]}. The file is damaged: export it anew."
+            )
         array = entries[pair[0]]
-        if type(order) is not list or sorted(map(str, order)) != sorted(map(str, range(array.ndim))) or not all([type(dim) is int for dim in order]):
-            raise ProgramError(f"load_program: expected the order of dims of {pair[0]}, got {str(order)[:80]}. Export it anew.")
+        if (
+            type(order) is not list
+            or sorted(map(str, order)) != sorted(map(str, range(array.ndim)))
+            or not all([type(dim) is int for dim in order])
+        ):
+            raise ProgramError(
+                f"load_program: expected the order of dims of {pair[0]}, got {str(order)[:80]}. Export it anew."
+            )
         weights.append(Weight(pair[0], pair[1], wrap(array.transpose([order.index(dim) for dim in range(array.ndim)]))))
     return ExportedProgram(spec, weights)

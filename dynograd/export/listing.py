@@ -27,10 +27,13 @@ def listing(program: ExportedProgram) -> str:
     weights = program.weights
     elements = sum([weight.tensor.numel() for weight in weights])
     size = sum([weight.tensor.nbytes for weight in weights])
-    kinds = ", ".join([f"{count} {name}" for name, count in Counter([_plain(node.name) for node in program.nodes]).most_common()])
+    kinds = ", ".join(
+        [f"{count} {name}" for name, count in Counter([_plain(node.name) for node in program.nodes]).most_common()]
+    )
     lines = [
         f"{program.name}: {len(program.nodes)} calls ({kinds})",
-        f"{len(weights)} weights, {elements:,} numbers, {size:,} bytes" + "; it draws random numbers" * bool(program.spec["draws"]),
+        f"{len(weights)} weights, {elements:,} numbers, {size:,} bytes"
+        + "; it draws random numbers" * bool(program.spec["draws"]),
         "inputs:",
         *[f"  {each.name}: {each}" for each in program.arguments.inputs],
     ]
@@ -39,9 +42,14 @@ def listing(program: ExportedProgram) -> str:
     lines += ["weights:"] * bool(weights)
     for weight in weights:
         shape = ", ".join(map(str, weight.tensor.shape))
-        lines.append(f"  {weight.name}: {weight.tensor.dtype.name}({shape}), {weight.tensor.nbytes:,} bytes, {weight.kind}")
+        lines.append(
+            f"  {weight.name}: {weight.tensor.dtype.name}({shape}), {weight.tensor.nbytes:,} bytes, {weight.kind}"
+        )
     names = _names_of(program)
-    lines += ["calls:", *[f"  {_call(node, names, program)}{f'   # {node.line}' * bool(node.line)}" for node in program.nodes]]
+    lines += [
+        "calls:",
+        *[f"  {_call(node, names, program)}{f'   # {node.line}' * bool(node.line)}" for node in program.nodes],
+    ]
     return "\n".join([*lines, f"  return {_shown(program.spec['result'], names, program)}"])
 
 

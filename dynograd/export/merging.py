@@ -40,22 +40,26 @@ class Merger:
 
     def calls(self, runs: Sequence[list[Call]]) -> list[list[Any]]:
         """The JSON values of the calls."""
-        merged = [self._call(calls) for calls in zip(*runs)]
         counts = [len(calls) for calls in runs]
         if len(set(counts)) > 1:
-            longest = max(runs, key=len)
+            pairs = zip(min(runs, key=len), max(runs, key=len))
+            apart = next((place for place, (first, other) in enumerate(pairs) if first.name != other.name), min(counts))
             raise refusal(
                 f"how many functions {self.name} calls depends on the sizes ({min(counts)} in one call, {max(counts)} in another)",
-                longest[min(counts)].line,
+                max(runs, key=len)[apart].line,
                 "A Python loop over a dynamic dim is unrolled: leave that dim out of dynamic_shapes, or use a layer (nn.LSTM) that takes it whole.",
             )
-        return merged
+        return [self._call(calls) for calls in zip(*runs)]
 
     def _call(self, calls: Sequence[Call]) -> list[Any]:
         first = calls[0]
         self.line = first.line
         for call in calls:
-            if call.name != first.name or call.kwargs.keys() != first.kwargs.keys() or len(call.args) != len(first.args):
+            if (
+                call.name != first.name
+                or call.kwargs.keys() != first.kwargs.keys()
+                or len(call.args) != len(first.args)
+            ):
                 raise refusal(
                     f"the functions that {self.name} calls depend on the sizes: {first.name} in one call, {call.name} (at {call.line}) in another",
                     first.line,
@@ -64,7 +68,11 @@ class Merger:
         args = [self._argument(values, first.name) for values in zip(*[call.args for call in calls])]
         kwargs = {key: self._argument([call.kwargs[key] for call in calls], first.name) for key in first.kwargs}
         if any([call.result != first.result for call in calls]):
-            raise refusal(f"how many tensors {first.name} gives depends on the sizes", first.line, "Leave that dim out of dynamic_shapes.")
+            raise refusal(
+                f"how many tensors {first.name} gives depends on the sizes",
+                first.line,
+                "Leave that dim out of dynamic_shapes.",
+            )
         return [first.name, args, kwargs, self._results(first.result), _short(first.line)]
 
     def _results(self, result: Any) -> Any:
@@ -83,7 +91,9 @@ class Merger:
             return encoded(merged)
         except TypeError as error:
             raise refusal(
-                f"{what} is called with an object of type {error}, which a file cannot hold", self.line, "Call it with tensors, numbers and texts."
+                f"{what} is called with an object of type {error}, which a file cannot hold",
+                self.line,
+                "Call it with tensors, numbers and texts.",
             ) from None
 
     def _merged(self, values: Sequence[Any], what: str) -> Any:
@@ -95,7 +105,13 @@ class Merger:
             if any([value.number != first.number for value in values]):
                 raise self._differs(["another tensor"] * 2, what)
             number = first.number
-            return Ref(number if 0 <= number < self.inputs else number + self.outside if number >= 0 else self.inputs - 1 - number)
+            return Ref(
+                number
+                if 0 <= number < self.inputs
+                else number + self.outside
+                if number >= 0
+                else self.inputs - 1 - number
+            )
         if kind is dict:
             if any([value.keys() != first.keys() for value in values]):
                 raise self._differs(values, what)
@@ -104,9 +120,17 @@ class Merger:
             if any([len(value) != len(first) for value in values]):
                 raise self._differs([f"{len(value)} values" for value in values], what)
             parts = [self._merged(parts, what) for parts in zip(*values)]
-            return parts if kind is list else Size(parts) if kind is Size and all([type(part) is int for part in parts]) else tuple(parts)
+            return (
+                parts
+                if kind is list
+                else Size(parts)
+                if kind is Size and all([type(part) is int for part in parts])
+                else tuple(parts)
+            )
         if kind is slice:
-            ends = [self._merged(parts, what) for parts in zip(*[(value.start, value.stop, value.step) for value in values])]
+            ends = [
+                self._merged(parts, what) for parts in zip(*[(value.start, value.stop, value.step) for value in values])
+            ]
             return slice(*ends)
         if kind is int:
             return self.number(values, what)
@@ -151,7 +175,11 @@ class Merger:
                         continue
                     times, rest = divmod(values[pair[0]] - values[0], pair[1] - shares[0])
                     plus = values[0] - times * shares[0]
-                    if times and not rest and all([times * share + plus == value for share, value in zip(shares, values)]):
+                    if (
+                        times
+                        and not rest
+                        and all([times * share + plus == value for share, value in zip(shares, values)])
+                    ):
                         return SizeFormula(((name, by),), times, plus, over)
         return None
 

@@ -111,7 +111,9 @@ class ExportedProgram:
     """
 
     def __init__(self, spec: Any, weights: list[Weight]) -> None:
-        if type(spec) is not dict or any([not isinstance(spec.get(key), kind) or key not in spec for key, kind in _FIELDS.items()]):
+        if type(spec) is not dict or any(
+            [not isinstance(spec.get(key), kind) or key not in spec for key, kind in _FIELDS.items()]
+        ):
             raise _damaged("expected the fields of a program")
         self.spec, self.weights, self.name = spec, weights, spec["name"]
         self.dims = _bounds_of(spec["dims"])
@@ -153,7 +155,11 @@ class ExportedProgram:
             )
         inputs, sizes = self.arguments.bind(args, kwargs)
         numbers = [formula.at(sizes) for formula in self.numbers]
-        values = [*inputs, *[weight.tensor for weight in self.weights], *[None] * (self.count - len(inputs) - len(self.weights))]
+        values = [
+            *inputs,
+            *[weight.tensor for weight in self.weights],
+            *[None] * (self.count - len(inputs) - len(self.weights)),
+        ]
         with no_grad():
             for node in self.nodes:
                 try:
@@ -228,7 +234,12 @@ class ExportedProgram:
 
 def _bounds_of(dims: dict[str, Any]) -> dict[str, Bounds]:
     for name, value in dims.items():
-        if type(value) is not list or len(value) != 2 or type(value[0]) is not int or type(value[1]) not in (int, type(None)):
+        if (
+            type(value) is not list
+            or len(value) != 2
+            or type(value[0]) is not int
+            or type(value[1]) not in (int, type(None))
+        ):
             raise _damaged(f"expected the bounds of {name[:80]}, got {str(value)[:80]}")
     return {name: Bounds(least, most) for name, (least, most) in dims.items()}
 

@@ -42,7 +42,11 @@ def part_of(x: RaggedTensor, tensor: Tensor) -> tuple[str, tuple[str, ...]] | No
 
 def is_ragged(value: Any) -> bool:
     """Whether it is a ragged tensor with one ragged dim."""
-    return isinstance(value, RaggedTensor) and type(value.partition).__name__ == "Partition" and type(value.packed) is Tensor
+    return (
+        isinstance(value, RaggedTensor)
+        and type(value.partition).__name__ == "Partition"
+        and type(value.packed) is Tensor
+    )
 
 
 def from_parts(packed: Tensor, offsets: Tensor, dim: int) -> RaggedTensor:

@@ -86,7 +86,11 @@ def _bound(
         raise ProgramError(f"export: the example does not fit {name}: {error}.") from None
     except ValueError:
         parameters = []
-    names = [parameter.name for parameter in parameters if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)]
+    names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
     rest = next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_POSITIONAL), "args")
     names = (names + [f"{rest}_{number}" for number in range(len(args))])[: len(args)]
     return {**dict(zip(names, args)), **kwargs}, names, list(kwargs)
@@ -156,7 +160,9 @@ def _goes_the_same_way(source: _Source, recorded: list[_Recorded], sizes: dict[s
     return True
 
 
-def _merged(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds]) -> tuple[dict[str, Any], list[Weight]]:
+def _merged(
+    source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds]
+) -> tuple[dict[str, Any], list[Weight]]:
     """The JSON value of the program, and its weights."""
     examples = source.examples
     count = len(examples.tensors)
@@ -273,7 +279,11 @@ def _weights(source: _Source, traces: list[Trace], kept: list[int]) -> list[Weig
 
 def _same_bits(first: Tensor, second: Tensor) -> bool:
     a, b = first.detach().array, second.detach().array
-    return a.dtype == b.dtype and a.shape == b.shape and numpy.ascontiguousarray(a).tobytes() == numpy.ascontiguousarray(b).tobytes()
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and numpy.ascontiguousarray(a).tobytes() == numpy.ascontiguousarray(b).tobytes()
+    )
 
 
 def _compare(source: _Source, program: ExportedProgram, runs: list[_Recorded]) -> None:
@@ -283,7 +293,9 @@ def _compare(source: _Source, program: ExportedProgram, runs: list[_Recorded]) -
         default_generator.set_plain_state(run.state)
         parameters = source.examples.with_tensors(source.examples.at(run.wanted, run.turn))
         try:
-            result = program(*[parameters[name] for name in source.args], **{name: parameters[name] for name in source.kwargs})
+            result = program(
+                *[parameters[name] for name in source.args], **{name: parameters[name] for name in source.kwargs}
+            )
         finally:
             default_generator.set_plain_state(state)
         for number, (own, expected) in enumerate(zip(_leaves(result), _leaves(run.result), strict=True)):
@@ -301,4 +313,3 @@ def _leaves(value: Any) -> list[Tensor]:
     if isinstance(value, (list, tuple, dict)):
         return [leaf for part in (value.values() if isinstance(value, dict) else value) for leaf in _leaves(part)]
     return []
-

@@ -71,7 +71,9 @@ class Trace(TorchFunctionMode):
     Tensors from outside have the numbers -1, -2, ..., results those behind the inputs'.
     """
 
-    def __init__(self, inputs: list[Tensor], weights: dict[int, str], may_draw: bool, known: Sequence[Tensor] = ()) -> None:
+    def __init__(
+        self, inputs: list[Tensor], weights: dict[int, str], may_draw: bool, known: Sequence[Tensor] = ()
+    ) -> None:
         self.weights, self.may_draw, self.draws = weights, may_draw, False
         self.calls: list[Call] = []
         self.kept: list[Any] = list(inputs)  # so that ids stay theirs
@@ -101,7 +103,9 @@ class Trace(TorchFunctionMode):
         elif _has_tensors(result):
             if getattr(func, "__name__", "") not in _IDLE:
                 called = getattr(func, "__qualname__", str(func))
-                raise refusal(f"{called} is no function that a program may call", user_line(), "Say it with ops of dynograd.")
+                raise refusal(
+                    f"{called} is no function that a program may call", user_line(), "Say it with ops of dynograd."
+                )
         else:
             self._check_told(func, (*args, *kwargs.values()))
         return result
@@ -129,7 +133,9 @@ class Trace(TorchFunctionMode):
                 return self.numbers[id(tensor)]
         if type(tensor) not in TENSORS or type(tensor.array) is not ndarray:
             if type(tensor) in TENSORS:
-                raise refusal(f"it reaches a tensor on {tensor.device}", user_line(), "Programs run on the CPU: model.cpu().")
+                raise refusal(
+                    f"it reaches a tensor on {tensor.device}", user_line(), "Programs run on the CPU: model.cpu()."
+                )
             raise refusal(
                 f"it reaches a tensor of type {type(tensor).__name__}, which no call of the program has made",
                 user_line(),
@@ -176,10 +182,14 @@ class Trace(TorchFunctionMode):
                 "Call model.eval() before, give the numbers as an input, or export with draws=True: the program then draws as this one does.",
             )
         if is_autocast_enabled("cpu"):
-            raise refusal(f"{name} is called under autocast", user_line(), "Convert the model instead: model.bfloat16().")
+            raise refusal(
+                f"{name} is called under autocast", user_line(), "Convert the model instead: model.bfloat16()."
+            )
         if batch_invariant() != self.invariant:
             raise refusal(
-                f"{name} is called in another batch-invariant mode", user_line(), "Set the mode around calls of the program."
+                f"{name} is called in another batch-invariant mode",
+                user_line(),
+                "Set the mode around calls of the program.",
             )
 
     def _check_told(self, func: Any, values: tuple[Any, ...]) -> None:
@@ -207,7 +217,9 @@ class Trace(TorchFunctionMode):
             if tensor._version != self.versions[id(tensor)]:
                 name = self.weights.get(id(tensor), f"constant_{number}")
                 raise refusal(
-                    f"it writes into {name}, which is no input", "", "Call model.eval() before, or give that tensor as an input and return it."
+                    f"it writes into {name}, which is no input",
+                    "",
+                    "Call model.eval() before, or give that tensor as an input and return it.",
                 )
 
 

@@ -131,5 +131,3 @@ def writes(name: str, kwargs: Any = ()) -> bool:
     last = name.removesuffix(".public").rpartition(".")[2]
     in_place = last.endswith("_") and not last.endswith("__")
     return in_place or last in ("__setitem__", "set_item", "copy") or last.startswith("__i") or "out" in kwargs
-
-

@@ -45,7 +45,7 @@ _QUANTIZATION = (
 _NO_CPP = "nothing is compiled from C++ here. Write an autograd.Function; kernels can be Numba's or Triton's."
 _MODULES = {
     "onnx": "there is no export to ONNX yet. dynograd.save writes safetensors, which other frameworks read.",
-    "export": "programs are not exported. dynograd.save writes the weights; the program is the Python that it is.",
+    "export": "this part of torch.export is not here. dynograd.export.export makes a program, save writes it and load reads it.",
     "package": "programs are not packaged. dynograd.save writes the weights.",
     "_VF": "there is no C++ core; use nn.functional, or nn.LSTM and its like.",
     "distributed.fsdp": _ONE_PROCESS,
