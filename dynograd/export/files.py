@@ -17,6 +17,7 @@ from dynograd.base.files import Source, Stream, write_atomically
 from dynograd.errors import CheckpointError, ProgramError
 from dynograd.export.exporting import export
 from dynograd.export.programs import ExportedProgram, Weight
+from dynograd.kernels.build import packs
 from dynograd.saving import checkpoint_files
 from dynograd.tensor.tensor import wrap
 from dynograd.version import __version__
@@ -107,11 +108,13 @@ def save(
         raise ProgramError(str(error)) from error
 
 
-def load_program(file: Any) -> ExportedProgram:
+def load_program(file: Any, *, kernels: Any = None, compiling: bool = True) -> ExportedProgram:
     """Reads a program that `save_program` wrote. Nothing in the file is run, and the Python that it was made of is not needed.
 
     Args:
         file: a path, or a file opened for reading bytes. Weights of a path are mapped into memory.
+        kernels: a folder with packs of compiled kernels (`program.save_kernels`). What is in a pack is run, unlike what is in the file.
+        compiling: False: nothing is compiled. A kernel that neither a pack nor the cache has is then an error when it is needed.
     Returns:
         The program.
     Raises:
@@ -129,8 +132,9 @@ def load_program(file: Any) -> ExportedProgram:
     try:
         if hasattr(file, "read"):
             with Source(bytes(file.read())) as source:
-                return _program_of(*checkpoint_files.read(source, name), name)
-        return _program_of(*checkpoint_files.mapped(name), name)
+                program = _program_of(*checkpoint_files.read(source, name), name)
+        else:
+            program = _program_of(*checkpoint_files.mapped(name), name)
     except ProgramError as error:
         raise ProgramError(f"{error} ({name})") from None
     except CheckpointError as error:
@@ -138,6 +142,10 @@ def load_program(file: Any) -> ExportedProgram:
         raise ProgramError(f"load_program: {text}") from None
     except (RecursionError, MemoryError) as error:
         raise ProgramError(f"load_program: {name} is damaged: {type(error).__name__}.") from None
+    if kernels is not None:
+        packs.add_folder(kernels)
+    program.compiling = compiling
+    return program
 
 
 def load(f: Any, *, extra_files: None = None, expected_opset_version: None = None) -> ExportedProgram:

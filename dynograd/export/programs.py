@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
@@ -13,6 +16,7 @@ from dynograd.export.dims import Bounds
 from dynograd.export.encoding import reader
 from dynograd.export.formulas import SizeFormula
 from dynograd.export.vocabulary import function_of
+from dynograd.kernels.build.kept_kernels import use_only_kept
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["ExportedProgram", "Node", "Weight"]
@@ -102,6 +106,7 @@ class ExportedProgram:
     Args:
         spec: its JSON value.
         weights: the tensors that it holds.
+        compiling: whether it may compile kernels.
     Raises:
         ProgramError: the JSON value is none of a program.
 
@@ -110,7 +115,8 @@ class ExportedProgram:
     (['linear'], ['weight', 'bias'])
     """
 
-    def __init__(self, spec: Any, weights: list[Weight]) -> None:
+    def __init__(self, spec: Any, weights: list[Weight], compiling: bool = True) -> None:
+        self.compiling = compiling
         if type(spec) is not dict or any(
             [not isinstance(spec.get(key), kind) or key not in spec for key, kind in _FIELDS.items()]
         ):
@@ -160,7 +166,7 @@ class ExportedProgram:
             *[weight.tensor for weight in self.weights],
             *[None] * (self.count - len(inputs) - len(self.weights)),
         ]
-        with no_grad():
+        with no_grad(), contextlib.nullcontext() if self.compiling else use_only_kept():
             for node in self.nodes:
                 try:
                     node.run(values, numbers)
@@ -168,6 +174,26 @@ class ExportedProgram:
                     where = f" at {node.line}" * bool(node.line)
                     raise ProgramError(f"{self.name}: {node.name}{where}: {type(error).__name__}: {error}") from error
             return self._result(values, numbers)
+
+    def save_kernels(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes the compiled kernels that this process has used so far as a pack, which `load_program(file, kernels=folder)` reads elsewhere.
+
+        Which kernels a program needs depends on the sizes: call it before, at sizes as they will come. A pack is for processors of one level and
+        one Numba; a folder may hold several. Loading one runs the machine code in it, so the folder is to be as safe as the library itself.
+
+        Args:
+            folder: where to; made if need be.
+        Returns:
+            The path of the pack.
+        Raises:
+            ProgramError: the cache of kernels is off, or this processor has no level.
+
+        >>> program = dynograd.export.export(dynograd.nn.Softmax(-1), (dynograd.ones(100, 100),))
+        >>> path = program.save_kernels("kernels")  # doctest: +SKIP
+        """
+        from dynograd.export.kernels import save_kernels
+
+        return save_kernels(folder)
 
     # --- what PyTorch's has -----------------------------------------------------------------------------------------------------
 

@@ -321,3 +321,47 @@ def test_the_bits_of_a_program_that_was_written_twice():
     torch.export.save(load(content), again)
     assert again.getvalue() == content
     assert_same_bits(load(again.getvalue())(torch.ones(2, 3)), load(content)(torch.ones(2, 3)))
+
+
+# --- kernels ------------------------------------------------------------------------------------------------------------------
+
+LARGE = """
+    import sys
+    import dynograd as torch
+    torch.manual_seed(0)
+    x = torch.randn(300, 200)
+    def counts():
+        statistics = torch.kernel_cache_statistics()
+        return statistics["compiled"], statistics["packed"]
+"""
+
+
+@pytest.mark.slow  # kernels of what is not the program are compiled in an empty cache
+def test_a_program_runs_from_packed_kernels_alone(tmp_path, monkeypatch):
+    write = f"""{LARGE}
+    program = torch.export.save_program(torch.nn.Softmax(-1), (x[:3],), "softmax.dg", dynamic_shapes=(dict([(0, "n")]),))
+    torch.save(program(x), "expected.safetensors")
+    print(program.save_kernels("kernels").name.endswith(".pack"))
+    """
+    assert run(write, folder=tmp_path).split() == ["True"]
+    monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path / "empty"))
+    read = f"""{LARGE}
+    program = torch.export.load_program("softmax.dg", kernels=sys.argv[1] or None, compiling=False)
+    before, expected = counts(), torch.load("expected.safetensors")
+    try:
+        result, after = program(x), counts()
+        print(torch.equal(result, expected), "compiled", after[0] - before[0], "packed", after[1] > before[1])
+    except torch.errors.ProgramError as error:
+        print(error)
+    """
+    assert run(read, "kernels", folder=tmp_path).strip() == "True compiled 0 packed True"
+    without = run(read, "", folder=tmp_path)
+    assert (
+        "Softmax: softmax" in without
+        and "is neither in a pack nor in the cache, and is not to be compiled here" in without
+    )
+    (tmp_path / "kernels").chmod(0o777)
+    open_to_others = run(
+        "import warnings; warnings.simplefilter('ignore')\n" + textwrap.dedent(read), "kernels", folder=tmp_path
+    )
+    assert "is neither in a pack nor in the cache" in open_to_others
