@@ -14,7 +14,6 @@ True
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from dynograd.compat import refused
 from dynograd.compat.import_paths import below
@@ -29,7 +28,7 @@ __all__ = ["Dim", "ExportedProgram", "dims", "export", "load", "load_program", "
 _below = below("export")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """The other names of torch.export, which say what is here when they are called."""
     if name not in refused.modules()["export"][1] and f"{name}()" not in refused.modules()["export"][1]:
         return _below(name)

@@ -11,6 +11,7 @@ from dynograd.errors import DeviceError, DtypeError, ProgramError, ShapeError
 from dynograd.export.dims import Bounds
 from dynograd.export.encoding import built
 from dynograd.interpreter import TENSORS
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Arguments", "Input"]
 
@@ -61,14 +62,14 @@ class Input:
             sizes.insert(0, self.ragged[1])
         return f"{self.dtype}({', '.join(sizes)})"
 
-    def check(self, who: str, value: Any) -> Any:
+    def check(self, who: str, value: Any) -> Tensor:
         """The tensor.
 
         Raises:
             TypeError, DtypeError, DeviceError, ShapeError: it is another one.
         """
         if self.ragged:
-            value = self._ragged(who, value)
+            value = self._ragged(who, value, self.ragged[0])
         elif type(value) is ndarray:
             from dynograd.tensor.creation import as_tensor
 
@@ -90,19 +91,19 @@ class Input:
             )
         return value
 
-    def _ragged(self, who: str, value: Any) -> Any:
+    def _ragged(self, who: str, value: Any, dim: int) -> Tensor:
         from dynograd.export.ragged_parts import from_parts, is_ragged
 
         if isinstance(value, tuple) and len(value) == 2:
-            value = from_parts(*value, self.ragged[0])  # type: ignore[index]
-        if not is_ragged(value) or value.place != self.ragged[0]:  # type: ignore[index]
+            value = from_parts(*value, dim)
+        if not is_ragged(value) or value.place != dim:
             raise TypeError(
                 f"{who}: expected a ragged tensor for {self.name}, {self}, or a pair (values, offsets), got {type(value).__name__}. "
                 f"dynograd.ragged_tensor(rows) makes one."
             )
         return value
 
-    def _shape_of(self, value: Any) -> Any:
+    def _shape_of(self, value: Any) -> tuple[int, ...]:
         return value.packed.shape if self.ragged else value.shape
 
     def sizes(self, value: Any) -> Iterator[tuple[str, int, str]]:
@@ -168,9 +169,9 @@ class Arguments:
             self._match(name, expected, arguments[name], inputs)
         sizes: dict[str, int] = {}
         places: dict[str, str] = {}
-        for given, value in zip(self.inputs, inputs):
-            given.check_fixed(self.who, value)
-            for name, size, where in given.sizes(value):
+        for each, value in zip(self.inputs, inputs):
+            each.check_fixed(self.who, value)
+            for name, size, where in each.sizes(value):
                 bounds = self.dims[name]
                 if size < bounds.least or (bounds.most is not None and size > bounds.most):
                     raise ShapeError(f"{self.who}: expected {bounds} for {name} ({where}), got {size}.")

@@ -100,9 +100,9 @@ def named_axes(
     axes: dict[tuple[int, int], str] = {}
     bounds: dict[str, Bounds] = {}
     sizes: dict[str, tuple[int, str]] = {}
-    for number, given in _by_input(names, dynamic):
+    for number, spec in _by_input(names, dynamic):
         shape = shapes[number]
-        entries = given.items() if isinstance(given, dict) else enumerate(given)
+        entries = spec.items() if isinstance(spec, dict) else enumerate(spec)
         if shape is None:
             raise ProgramError(
                 f"export: {names[number]} is ragged, and its numbers of rows and elements may be any. Leave it out of dynamic_shapes."
@@ -156,21 +156,21 @@ def _by_input(names: Sequence[str], dynamic: Any) -> Iterable[tuple[int, Any]]:
     tops = list(dict.fromkeys([name.partition("[")[0].partition(".")[0] for name in names]))
     if isinstance(dynamic, (list, tuple)):
         dynamic = dict(zip(tops, dynamic))
-    for top, given in dynamic.items():
+    for top, spec in dynamic.items():
         if top not in tops:
             raise ProgramError(
                 f"export: dynamic_shapes has {top!r}, but the tensors are {', '.join(names)}. Use one of these names."
             )
         numbers = [number for number, name in enumerate(names) if name.partition("[")[0].partition(".")[0] == top]
-        if given is None:
+        if spec is None:
             continue
         if numbers and names[numbers[0]] == top:
-            yield numbers[0], given
+            yield numbers[0], spec
             continue
-        nested = list(given.values() if isinstance(given, dict) else given)
+        nested = list(spec.values() if isinstance(spec, dict) else spec)
         if len(nested) != len(numbers):
             raise ProgramError(
-                f"export: expected dynamic_shapes of {len(numbers)} tensors in {top}, got {len(nested)}: {given!r}. Nest them as the argument is."
+                f"export: expected dynamic_shapes of {len(numbers)} tensors in {top}, got {len(nested)}: {spec!r}. Nest them as the argument is."
             )
         yield from [(number, part) for number, part in zip(numbers, nested) if part is not None]
 

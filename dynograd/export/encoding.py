@@ -9,13 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from dynograd.base import devices, dtypes, layouts, memory_formats
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
 
-__all__ = ["FLOATING", "Formula", "Ref", "built", "encoded", "reader"]
+__all__ = ["FLOATING", "Formula", "Json", "Ref", "Tree", "built", "encoded", "reader"]
+
+Json: TypeAlias = Any
+"""A JSON value."""
+Tree: TypeAlias = Any
+"""Tensors and plain values in lists, tuples and dicts."""
 
 _LARGEST = 1 << 63
 _FORMATS = {
@@ -43,7 +48,7 @@ class Formula:
     kind: str = "number"
 
 
-def encoded(value: Any) -> Any:
+def encoded(value: Tree) -> Json:
     """The JSON value of an argument.
 
     Raises:
@@ -93,7 +98,7 @@ Reader = Callable[[list[Any], list[int]], Any]
 """Gives an argument, from the values of a run and the numbers at its sizes."""
 
 
-def built(value: Any, values: Any, numbers: Any) -> Any:
+def built(value: Json, values: Any, numbers: Any) -> Tree:
     """What a JSON value stands for.
 
     Raises:
@@ -186,7 +191,7 @@ def _floating(function: Callable[[int], float], place: int) -> Reader:
     return read
 
 
-def _constant(kind: str, content: Any) -> Any:
+def _constant(kind: str, content: Json) -> Tree:
     try:
         if kind == "float":
             return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]

@@ -9,7 +9,7 @@ import numpy
 
 from dynograd.errors import ProgramError
 from dynograd.export.arguments import Input
-from dynograd.export.encoding import Ref, encoded
+from dynograd.export.encoding import Ref, Tree, encoded
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -109,7 +109,7 @@ class Examples:
         """Tensors of the example's kind at other sizes: its values again, the first `turn` of them behind the others. Always other tensors."""
         return [self._at(number, sizes, turn) for number in range(len(self.tensors))]
 
-    def _at(self, number: int, sizes: dict[str, int], turn: int) -> Any:
+    def _at(self, number: int, sizes: dict[str, int], turn: int) -> Tensor:
         tensor = self.tensors[number]
         if isinstance(tensor, RaggedTensor):
             return _rows_at(tensor, sizes[_dims_of_rows(self.names[number])[0]], turn)
@@ -128,7 +128,7 @@ class Examples:
         return {name: _with(value, remaining) for name, value in self.parameters.items()}
 
 
-def _with(value: Any, tensors: Iterator[Any]) -> Any:
+def _with(value: Tree, tensors: Iterator[Any]) -> Tree:
     """The value with the next tensors in the places of its own."""
     if isinstance(value, Tensor):
         return next(tensors)

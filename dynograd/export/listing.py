@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynograd.export.encoding import FLOATING
-from dynograd.export.programs import ExportedProgram, Node
+
+if TYPE_CHECKING:
+    from dynograd.export.programs import ExportedProgram, Node
 
 __all__ = ["code_of", "listing"]
 
@@ -76,7 +78,7 @@ def _names_of(program: ExportedProgram) -> list[str]:
 
 
 def _call(node: Node, names: list[str], program: ExportedProgram) -> str:
-    _, args, kwargs, made, _ = node.spec
+    _, args, kwargs, results, _ = node.spec
     arguments = [_shown(value, names, program) for value in args]
     named = [f"{key}={_shown(value, names, program)}" for key, value in kwargs.items()]
     space, _, last = _plain(node.name).rpartition(".")
@@ -86,20 +88,20 @@ def _call(node: Node, names: list[str], program: ExportedProgram) -> str:
         call = f"{arguments[0]}.{last}({', '.join([*arguments[1:], *named])})"
     else:
         call = f"torch.{_plain(node.name)}({', '.join([*arguments, *named])})"
-    return call if made is None else f"{_made(made, names)} = {call}"
+    return call if results is None else f"{_targets(results, names)} = {call}"
 
 
 def _plain(name: str) -> str:
     return name.removesuffix(".public").removeprefix("torch.")
 
 
-def _made(made: Any, names: list[str]) -> str:
-    if type(made) is int:
-        return names[made]
-    if made is None:
+def _targets(results: Any, names: list[str]) -> str:
+    if type(results) is int:
+        return names[results]
+    if results is None:
         return "_"
-    parts = ", ".join([_made(part, names) for part in made])
-    return f"({parts},)" if len(made) == 1 else f"({parts})"
+    parts = ", ".join([_targets(part, names) for part in results])
+    return f"({parts},)" if len(results) == 1 else f"({parts})"
 
 
 def _shown(value: Any, names: list[str], program: ExportedProgram) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
-from dynograd.export.encoding import FLOATING, Formula, Ref, encoded
+from dynograd.export.encoding import FLOATING, Formula, Json, Ref, Tree, encoded
 from dynograd.export.formulas import SizeFormula
 from dynograd.export.tracing import Call, refusal
-from dynograd.plans.sized.sizes import NoFormula, Sizes
+from dynograd.plans.sized.sizes import NoFormula, Number, Sizes
 
 __all__ = ["Merger"]
 
@@ -42,11 +42,12 @@ class Merger:
         """The JSON values of the calls."""
         counts = [len(calls) for calls in runs]
         if len(set(counts)) > 1:
-            pairs = zip(min(runs, key=len), max(runs, key=len))
+            longest = runs[counts.index(max(counts))]
+            pairs = zip(runs[counts.index(min(counts))], longest)
             apart = next((place for place, (first, other) in enumerate(pairs) if first.name != other.name), min(counts))
             raise refusal(
                 f"how many functions {self.name} calls depends on the sizes ({min(counts)} in one call, {max(counts)} in another)",
-                max(runs, key=len)[apart].line,
+                longest[apart].line,
                 "A Python loop over a dynamic dim is unrolled: leave that dim out of dynamic_shapes, or use a layer (nn.LSTM) that takes it whole.",
             )
         return [self._call(calls) for calls in zip(*runs)]
@@ -75,17 +76,17 @@ class Merger:
             )
         return [first.name, args, kwargs, self._results(first.result), _short(first.line)]
 
-    def _results(self, result: Any) -> Any:
+    def _results(self, result: Json) -> Json:
         if type(result) is int:
             return result + self.outside
         return None if result is None else [self._results(part) for part in result]
 
-    def result(self, results: Sequence[Any]) -> Any:
+    def result(self, results: Sequence[Tree]) -> Json:
         """The JSON value of what the function gives."""
         self.line = ""
         return self._argument(results, "the result")
 
-    def _argument(self, values: Sequence[Any], what: str) -> Any:
+    def _argument(self, values: Sequence[Tree], what: str) -> Json:
         merged = self._merged(values, what)
         try:
             return encoded(merged)
@@ -96,7 +97,7 @@ class Merger:
                 "Call it with tensors, numbers and texts.",
             ) from None
 
-    def _merged(self, values: Sequence[Any], what: str) -> Any:
+    def _merged(self, values: Sequence[Tree], what: str) -> Tree:
         first = values[0]
         kind = type(first)
         if any([type(value) is not kind for value in values]):
@@ -160,7 +161,8 @@ class Merger:
             number = self.sizes.number(values)
         except NoFormula:
             return None
-        factors, times, plus = self.sizes.formula(number)  # type: ignore[arg-type]
+        assert isinstance(number, Number), "they differ"
+        factors, times, plus = self.sizes.formula(number)
         return SizeFormula(tuple([(self.names[place], by) for place, by in factors]), times, plus)
 
     def _cut(self, values: tuple[int, ...]) -> SizeFormula | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dynograd.export.programs import ExportedProgram
+from dynograd.export.encoding import Tree
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from dynograd.export.programs import ExportedProgram
 
 __all__ = ["ProgramModule"]
 
@@ -30,14 +33,14 @@ class ProgramModule(Module):
                 *path, name = weight.name.split(".")
                 owner: Module = self
                 for part in path:
-                    if part not in owner._modules:
-                        owner.add_module(part, Module())
-                    owner = owner._modules[part]  # type: ignore[assignment]
+                    inner = owner._modules.get(part) or Module()
+                    owner.add_module(part, inner)
+                    owner = inner
                 if weight.kind == "parameter":
                     owner.register_parameter(name, Parameter(weight.tensor, requires_grad=False))
                 else:
                     owner.register_buffer(name, weight.tensor)
         self.eval()
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Tree:
         return self.program(*args, **kwargs)

@@ -6,18 +6,21 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.base import dtypes
 from dynograd.errors import ProgramError
 from dynograd.export.arguments import Arguments
 from dynograd.export.dims import Bounds
-from dynograd.export.encoding import reader
+from dynograd.export.encoding import Tree, reader
 from dynograd.export.formulas import SizeFormula
 from dynograd.export.vocabulary import function_of
-from dynograd.kernels.build.kept_kernels import use_only_kept
+from dynograd.kernels.build.kernel_cache import use_only_kept
 from dynograd.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from dynograd.nn.module import Module
 
 __all__ = ["ExportedProgram", "Node", "Weight"]
 
@@ -129,10 +132,10 @@ class ExportedProgram:
         self.nodes: list[Node] = []
         for value in spec["nodes"]:
             node = Node(value, known, len(self.numbers))
-            made = list(node.results())
-            if made != list(range(known, known + len(made))):
-                raise _damaged(f"expected results from {known} on, got {made[:5]}")
-            known += len(made)
+            results = list(node.results())
+            if results != list(range(known, known + len(results))):
+                raise _damaged(f"expected results from {known} on, got {results[:5]}")
+            known += len(results)
             self.nodes.append(node)
         self.count = known
         used: set[int] = set()
@@ -146,7 +149,7 @@ class ExportedProgram:
             node.released = tuple({*node.used, *node.results()} - used)
             used |= node.used
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Tree:
         """What the function gives.
 
         Raises:
@@ -197,7 +200,7 @@ class ExportedProgram:
 
     # --- what PyTorch's has -----------------------------------------------------------------------------------------------------
 
-    def module(self) -> Any:
+    def module(self) -> Module:
         """A module that computes what the program does: with its parameters and buffers, by their names. It has no gradients.
 
         Returns:

@@ -13,7 +13,7 @@ from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator
 from dynograd.errors import ProgramError
 from dynograd.export.dims import Bounds, named_axes, sizes_to_record
-from dynograd.export.encoding import Ref, encoded
+from dynograd.export.encoding import Json, Ref, Tree, encoded
 from dynograd.export.examples import Examples
 from dynograd.export.merging import Merger
 from dynograd.export.programs import ExportedProgram, Weight
@@ -58,7 +58,7 @@ class _Source:
         self.kinds = _kinds_of(function)
         self.known: list[Tensor] = []
 
-    def run(self, tensors: list[Any]) -> Any:
+    def run(self, tensors: list[Any]) -> Tree:
         """The function's result on these tensors in the places of its own."""
         parameters = self.examples.with_tensors(tensors)
         args = [parameters[name] for name in self.args]
@@ -106,7 +106,7 @@ class _Recorded:
     """One run: its sizes, and what it called and gave."""
 
     def __init__(self, source: _Source, sizes: dict[str, int], turn: int) -> None:
-        self.wanted, self.turn = sizes, turn
+        self.asked, self.turn = sizes, turn
         tensors = source.examples.at(sizes, turn)
         self.trace, self.result, self.state = source.trace(tensors)
         self.tensors = tensors
@@ -116,7 +116,7 @@ class _Recorded:
 def _recorded(source: _Source, bounds: dict[str, Bounds]) -> list[_Recorded]:
     """Runs at the sizes to record, and at size 1 of each dim. A dim at whose size 1 the program goes another way begins at 2."""
     example = source.examples.wanted_sizes()
-    source.known = source.trace(source.examples.at(example, 0))[0].outside  # what is made once, in the first call
+    source.known = source.trace(source.examples.at(example, 0))[0].outside  # what is results once, in the first call
     bounds_of_all = {name: bounds.get(name, Bounds()) for name in example}
     samples = sizes_to_record(example, bounds_of_all) if example else [{}, {}]
     recorded = [_Recorded(source, samples[0], 0)]
@@ -139,9 +139,9 @@ def _recorded(source: _Source, bounds: dict[str, Bounds]) -> list[_Recorded]:
 def _apart(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds]) -> _Recorded:
     """A run at sizes of which nothing was learnt, as far as the dims have others."""
     sizes = {}
-    for number, (name, size) in enumerate(recorded[0].wanted.items()):
+    for number, (name, size) in enumerate(recorded[0].asked.items()):
         most = bounds[name].most if name in bounds else None
-        known = {run.wanted[name] for run in recorded}
+        known = {run.asked[name] for run in recorded}
         others = [*range(size + 2 + number % 3, size + 40), *range(size, 0, -1)]
         sizes[name] = next((other for other in others if other not in known and (most is None or other <= most)), size)
     return _Recorded(source, sizes, len(recorded) + 1)
@@ -154,7 +154,13 @@ def _goes_the_same_way(source: _Source, recorded: list[_Recorded], sizes: dict[s
         _merged(source, [*recorded, run], {})
     except ProgramError:
         return False
-    except Exception:  # the function has no such size, and says so when it is called with it
+    except (
+        ArithmeticError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ):  # the function says so when it is called with that size
         return True
     recorded.insert(1, run)
     return True
@@ -188,7 +194,7 @@ def _merged(
     return spec, weights
 
 
-def _described(trace: Trace, result: Any, name: str) -> Any:
+def _described(trace: Trace, result: Tree, name: str) -> Tree:
     if isinstance(result, Tensor):
         return Ref(trace.number_of(result))
     if isinstance(result, (list, tuple)):
@@ -210,8 +216,8 @@ def _needed(calls: list[list[Any]], result: Any, inputs: int, outside: int) -> t
     used = set(_values_in(result))
     kept = []
     for call in reversed(calls):
-        name, args, kwargs, made, _ = call
-        if writes(name, kwargs) or used & set(_numbers(made)):
+        name, args, kwargs, results, _ = call
+        if writes(name, kwargs) or used & set(_numbers(results)):
             used |= {*_values_in(args), *_values_in(kwargs)}
             kept.append(call)
     kept.reverse()
@@ -223,8 +229,8 @@ def _needed(calls: list[list[Any]], result: Any, inputs: int, outside: int) -> t
         for number in _numbers(call[3]):
             renumbered[number] = len(renumbered)
     changed = [
-        [name, _renumbered(args, renumbered), _renumbered(kwargs, renumbered), _renamed(made, renumbered), line]
-        for name, args, kwargs, made, line in kept
+        [name, _renumbered(args, renumbered), _renumbered(kwargs, renumbered), _renamed(results, renumbered), line]
+        for name, args, kwargs, results, line in kept
     ]
     return changed, _renumbered(result, renumbered), weights
 
@@ -237,11 +243,11 @@ def _values_in(value: Any) -> list[int]:
     return [number for part in value for number in _values_in(part)] if isinstance(value, list) else []
 
 
-def _numbers(made: Any) -> list[int]:
-    return [made] if type(made) is int else [number for part in made or [] for number in _numbers(part)]
+def _numbers(results: Any) -> list[int]:
+    return [results] if type(results) is int else [number for part in results or [] for number in _numbers(part)]
 
 
-def _renumbered(value: Any, numbers: dict[int, int]) -> Any:
+def _renumbered(value: Json, numbers: dict[int, int]) -> Json:
     if isinstance(value, list):
         return [_renumbered(part, numbers) for part in value]
     if isinstance(value, dict):
@@ -251,8 +257,10 @@ def _renumbered(value: Any, numbers: dict[int, int]) -> Any:
     return value
 
 
-def _renamed(made: Any, numbers: dict[int, int]) -> Any:
-    return numbers[made] if type(made) is int else made if made is None else [_renamed(part, numbers) for part in made]
+def _renamed(results: Json, numbers: dict[int, int]) -> Json:
+    if type(results) is int:
+        return numbers[results]
+    return None if results is None else [_renamed(part, numbers) for part in results]
 
 
 def _weights(source: _Source, traces: list[Trace], kept: list[int]) -> list[Weight]:
@@ -291,7 +299,7 @@ def _compare(source: _Source, program: ExportedProgram, runs: list[_Recorded]) -
     state = default_generator.state()
     for run in runs:
         default_generator.set_plain_state(run.state)
-        parameters = source.examples.with_tensors(source.examples.at(run.wanted, run.turn))
+        parameters = source.examples.with_tensors(source.examples.at(run.asked, run.turn))
         try:
             result = program(
                 *[parameters[name] for name in source.args], **{name: parameters[name] for name in source.kwargs}

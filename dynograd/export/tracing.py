@@ -12,7 +12,7 @@ from dynograd.autograd.nodes import user_line
 from dynograd.base.random_streams import default_generator
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
-from dynograd.export.encoding import Ref
+from dynograd.export.encoding import Json, Ref, Tree
 from dynograd.export.ragged_parts import part_of, reported
 from dynograd.export.vocabulary import name_of, writes
 from dynograd.interpreter import TENSORS
@@ -89,7 +89,9 @@ class Trace(TorchFunctionMode):
         super().__enter__()
         return self
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
         kwargs = kwargs or {}
         name = name_of(func, kwargs)
         if getattr(func, "__name__", "") == "__iter__":
@@ -112,7 +114,7 @@ class Trace(TorchFunctionMode):
 
     # --- arguments --------------------------------------------------------------------------------------------------------------
 
-    def _described(self, value: Any) -> Any:
+    def _described(self, value: Tree) -> Tree:
         if isinstance(value, Tensor):
             return Ref(self.number_of(value))
         if type(value) is not Size and isinstance(value, (list, tuple)):
@@ -159,7 +161,7 @@ class Trace(TorchFunctionMode):
             self.unsized |= {id(tensor) for tensor in _tensors_in(result) if tensor.ndim}
         self.calls.append(call)
 
-    def _numbered(self, result: Any) -> Any:
+    def _numbered(self, result: Tree) -> Json:
         if isinstance(result, Tensor):
             return self._new(result)
         return [self._numbered(part) for part in result] if isinstance(result, (list, tuple)) else None

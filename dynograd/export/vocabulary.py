@@ -99,7 +99,7 @@ def name_of(function: Any, kwargs: Any = ()) -> str | None:
     return others.get(function)
 
 
-def _plain(function: Any) -> Any:
+def _plain(function: Any) -> Callable[..., Any] | None:
     """Handlers are told of attributes as bound `property.__get__`."""
     owner = getattr(function, "__self__", None)
     return owner.fget if isinstance(owner, property) else function
@@ -115,8 +115,9 @@ def _names(count: int) -> tuple[dict[Any, str], dict[Any, str]]:
         for name, member in list(vars(importlib.import_module(module)).items()):
             if not name.startswith("_") and isinstance(member, types.FunctionType):
                 others.setdefault(member, f"{space}.{name}")
-                if not name.endswith("_") and getattr(member, "op", None) in keys:
-                    ops.setdefault(member, keys[member.op])  # type: ignore[attr-defined]
+                key = keys.get(member.op, "") if hasattr(member, "op") else ""
+                if key and not name.endswith("_"):
+                    ops.setdefault(member, key)
     for name, member in vars(Tensor).items():
         getter = member.fget if isinstance(member, property) else member
         if callable(getter):

@@ -15,8 +15,8 @@ import numpy
 
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 from dynograd.kernels.build.compiled_kernels import compiled
-from dynograd.kernels.build.kept_kernels import USES as USES_OF_KEPT
-from dynograd.kernels.build.kept_kernels import only_kept
+from dynograd.kernels.build.kernel_cache import USES as USES_OF_KEPT
+from dynograd.kernels.build.kernel_cache import only_kept
 from dynograd.kernels.build.sizes import FEW
 from dynograd.kernels.small.object_fields import FIELDS
 

@@ -6,7 +6,7 @@ import pytest
 
 from dynograd.errors import KernelCompileError
 from dynograd.kernels.build.compiling_numba import compiled
-from dynograd.kernels.build.kept_kernels import only_kept, use_only_kept
+from dynograd.kernels.build.kernel_cache import only_kept, use_only_kept
 from dynograd.kernels.small.few_cpu import often_called
 
 
