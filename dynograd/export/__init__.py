@@ -13,24 +13,14 @@ True
 
 from __future__ import annotations
 
-import sys
-
-from dynograd.compat import refused
 from dynograd.compat.import_paths import below
-from dynograd.export.dims import Dim, dims
+from dynograd.compat.refused import others
+from dynograd.export.dynamic_shapes import Dim, dims
+from dynograd.export.exported_program import ExportedProgram
 from dynograd.export.exporting import export
 from dynograd.export.files import load, load_program, save, save_program
-from dynograd.export.programs import ExportedProgram
 
 __all__ = ["Dim", "ExportedProgram", "dims", "export", "load", "load_program", "save", "save_program"]
 
 
-_below = below("export")
-
-
-def __getattr__(name: str) -> object:
-    """The other names of torch.export, which say what is here when they are called."""
-    if name not in refused.modules()["export"][1] and f"{name}()" not in refused.modules()["export"][1]:
-        return _below(name)
-    refused.fill(sys.modules[__name__])
-    return globals()[name]
+__getattr__ = others("export", below("export"))

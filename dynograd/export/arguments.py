@@ -8,7 +8,7 @@ from typing import Any
 from dynograd.arrays import ndarray
 from dynograd.base import dtypes
 from dynograd.errors import DeviceError, DtypeError, ProgramError, ShapeError
-from dynograd.export.dims import Bounds
+from dynograd.export.dynamic_shapes import Bounds
 from dynograd.export.encoding import built
 from dynograd.interpreter import TENSORS
 from dynograd.tensor.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.export.programs import ExportedProgram
+from dynograd.export.exported_program import ExportedProgram
 
 __all__ = ["export"]
 

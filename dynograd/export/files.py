@@ -15,8 +15,8 @@ import numpy
 
 from dynograd.base.files import Source, Stream, write_atomically
 from dynograd.errors import CheckpointError, ProgramError
+from dynograd.export.exported_program import ExportedProgram, Weight
 from dynograd.export.exporting import export
-from dynograd.export.programs import ExportedProgram, Weight
 from dynograd.kernels.build import packs
 from dynograd.saving import checkpoint_files
 from dynograd.tensor.tensor import wrap

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dynograd.export.encoding import FLOATING
 
 if TYPE_CHECKING:
-    from dynograd.export.programs import ExportedProgram, Node
+    from dynograd.export.exported_program import ExportedProgram, Node
 
 __all__ = ["code_of", "listing"]
 

@@ -9,7 +9,7 @@ from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 
 if TYPE_CHECKING:
-    from dynograd.export.programs import ExportedProgram
+    from dynograd.export.exported_program import ExportedProgram
 
 __all__ = ["ProgramModule"]
 

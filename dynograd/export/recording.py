@@ -12,11 +12,11 @@ from dynograd.autograd.modes import no_grad
 from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator
 from dynograd.errors import ProgramError
-from dynograd.export.dims import Bounds, named_axes, sizes_to_record
+from dynograd.export.dynamic_shapes import Bounds, named_axes, sizes_to_record
 from dynograd.export.encoding import Json, Ref, Tree, encoded
 from dynograd.export.examples import Examples
+from dynograd.export.exported_program import ExportedProgram, Weight
 from dynograd.export.merging import Merger
-from dynograd.export.programs import ExportedProgram, Weight
 from dynograd.export.tracing import Trace
 from dynograd.export.vocabulary import writes
 from dynograd.nn.module import Module

@@ -46,7 +46,7 @@ _NO_CPP = "nothing is compiled from C++ here. Write an autograd.Function; kernel
 _MODULES = {
     "onnx": "there is no export to ONNX yet. dynograd.save writes safetensors, which other frameworks read.",
     "export": "this part of torch.export is not here. dynograd.export.export makes a program, save writes it and load reads it.",
-    "package": "programs are not packaged. dynograd.save writes the weights.",
+    "package": "programs are not packaged. dynograd.save writes the weights, dynograd.export.save_program a program.",
     "_VF": "there is no C++ core; use nn.functional, or nn.LSTM and its like.",
     "distributed.fsdp": _ONE_PROCESS,
     "distributed.tensor": _ONE_PROCESS,

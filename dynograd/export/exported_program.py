@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.base import dtypes
+from dynograd.compat.refused import others
 from dynograd.errors import ProgramError
 from dynograd.export.arguments import Arguments
-from dynograd.export.dims import Bounds
+from dynograd.export.dynamic_shapes import Bounds
 from dynograd.export.encoding import Tree, reader
 from dynograd.export.formulas import SizeFormula
 from dynograd.export.vocabulary import function_of
@@ -275,3 +276,6 @@ def _bounds_of(dims: dict[str, Any]) -> dict[str, Bounds]:
 
 def _damaged(what: str) -> ProgramError:
     return ProgramError(f"load_program: {what}. The file is damaged, or of another dynograd: export it anew.")
+
+
+__getattr__ = others("export.exported_program")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dynograd.compat.refused import others
 from dynograd.errors import ProgramError
 
 __all__ = ["Bounds", "Dim", "dims", "named_axes", "sizes_to_record"]
@@ -189,3 +190,6 @@ def sizes_to_record(sizes: dict[str, int], bounds: dict[str, Bounds]) -> list[di
             )
         samples.append(sample)
     return samples
+
+
+__getattr__ = others("export.dynamic_shapes")
