@@ -9,7 +9,7 @@ from dynograd.arrays import ndarray
 from dynograd.base import dtypes
 from dynograd.errors import DeviceError, DtypeError, ProgramError, ShapeError
 from dynograd.export.dynamic_shapes import Bounds
-from dynograd.export.encoding import built
+from dynograd.export.encoding import built, reader
 from dynograd.interpreter import TENSORS
 from dynograd.tensor.tensor import Tensor
 
@@ -144,6 +144,7 @@ class Arguments:
         for pair in spec:
             if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
                 raise _damaged(f"expected an argument, got {str(pair)[:80]}")
+            reader(pair[1], len(inputs), 0)  # which checks it
             self.spec[pair[0]] = pair[1]
             seen += _inputs_in(pair[1])
         if seen != list(range(len(self.inputs))) or len(self.spec) != len(spec):

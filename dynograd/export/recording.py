@@ -109,8 +109,9 @@ class _Recorded:
         self.asked, self.turn = sizes, turn
         tensors = source.examples.at(sizes, turn)
         self.trace, self.result, self.state = source.trace(tensors)
-        self.tensors = tensors
-        self.sizes = source.examples.sizes(source.examples.at(sizes, turn))
+        self.described = _described(self.trace, self.result, source.name)
+        self.trace.let_go()
+        self.sizes = source.examples.sizes(tensors)
 
 
 def _recorded(source: _Source, bounds: dict[str, Bounds]) -> list[_Recorded]:
@@ -175,7 +176,7 @@ def _merged(
     traces = [run.trace for run in recorded]
     merger = Merger(source.name, [run.sizes for run in recorded], count, len(traces[0].outside))
     calls = merger.calls([trace.calls for trace in traces])
-    result = merger.result([_described(run.trace, run.result, source.name) for run in recorded])
+    result = merger.result([run.described for run in recorded])
     calls, result, kept = _needed(calls, result, count, len(traces[0].outside))
     weights = _weights(source, traces, kept)
     dims = {name: [bounds.get(name, Bounds(0)).least, bounds.get(name, Bounds()).most] for name in recorded[0].sizes}

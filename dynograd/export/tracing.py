@@ -199,7 +199,7 @@ class Trace(TorchFunctionMode):
         own = [tensor for tensor in _tensors_in(values) if self.numbers.get(id(tensor), -1) >= 0]
         is_property = isinstance(getattr(func, "__self__", None), property)
         name = getattr(func, "__name__", "")
-        if is_property or name in _SIZES or name == "range":
+        if is_property or name in _SIZES:
             if any([id(tensor) in self.unsized for tensor in own]) and _is_size(func, name):
                 raise refusal(
                     "it reads a size that depends on values of its inputs",
@@ -212,6 +212,10 @@ class Trace(TorchFunctionMode):
                 user_line(),
                 "Say it with tensors: dynograd.where(condition, a, b) instead of `if`, or give the number as an argument.",
             )
+
+    def let_go(self) -> None:
+        """The calls are all that is kept of it, and the tensors from outside."""
+        self.kept, self.numbers, self.unsized = [], {}, set()
 
     def check_end(self) -> None:
         """Raises where the run has written into a tensor from outside."""

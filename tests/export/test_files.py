@@ -1,5 +1,7 @@
 """Programs in files: other processes without the model's Python, damaged and forged files, and the command."""
 
+import contextlib
+import importlib
 import io
 import json
 import os
@@ -246,6 +248,46 @@ def test_forged_graphs_with_right_checksums_are_refused_with_errors_of_the_libra
             refused += 1
     print(f"{count} forged programs: {refused} refused, {count - refused} run otherwise, 0 other errors")
     assert refused > count // 2
+
+
+FORBIDDEN = (
+    "exec",
+    "compile",
+    "import",
+    "os.system",
+    "os.exec",
+    "subprocess.",
+    "socket.",
+    "pickle.",
+    "ctypes.dlopen",
+    "marshal.",
+)
+audited = None
+
+
+def audit(event, arguments):
+    if audited is not None and event.startswith(FORBIDDEN):
+        audited.append(f"{event} {arguments!r:.100}")
+
+
+sys.addaudithook(audit)
+
+
+def test_loading_runs_no_code():
+    global audited
+    content, draw = saved(), random.Random(7)
+    contents = [content, *[forged(content, draw) for _ in range(100)], *[mutated(content, draw) for _ in range(100)]]
+    for name in ("os.system", "nn.functional.os", "Tensor.apply_", "linalg.importlib"):
+        contents.append(with_call(name))
+    importlib.import_module("dynograd.nn.functional")  # whose functions files may name
+    for changed in contents:
+        audited = []
+        try:
+            with contextlib.suppress(ProgramError):
+                load(changed)
+        finally:
+            events, audited = audited, None
+        assert not events
 
 
 def with_call(name, args=()):
