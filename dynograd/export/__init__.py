@@ -13,6 +13,8 @@ True
 
 from __future__ import annotations
 
+from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.compat.import_paths import below
 from dynograd.compat.refused import others
 from dynograd.export.dynamic_shapes import Dim, dims
@@ -21,6 +23,7 @@ from dynograd.export.exporting import export
 from dynograd.export.files import load, load_program, save, save_program
 
 __all__ = ["Dim", "ExportedProgram", "dims", "export", "load", "load_program", "save", "save_program"]
-
-
+__dir__ = lists(__name__, __all__)
 __getattr__ = others("export", below("export"))
+
+_show_plainly(globals())
