@@ -11,6 +11,7 @@ import numpy
 from dynograd.autograd.modes import no_grad
 from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator
+from dynograd.compat.exporting import while_exporting
 from dynograd.errors import ProgramError
 from dynograd.export.dynamic_shapes import Bounds, named_axes, sizes_to_record
 from dynograd.export.encoding import Json, Ref, Tree, encoded
@@ -68,7 +69,7 @@ class _Source:
         """The calls of a run, its result, and the place in the random stream where it began."""
         state = default_generator.state()
         trace = Trace(list(tensors), self.weights, self.draws, self.known)
-        with no_grad(), trace:
+        with no_grad(), while_exporting(), trace:
             result = self.run(tensors)
         trace.check_end()
         return trace, result, state

@@ -30,7 +30,7 @@ _SIZES = "size numel nelement __len__ stride".split()
 _TOLD = frozenset(
     """dim ndimension sparse_dim dense_dim element_size storage_offset data_ptr is_contiguous is_floating_point is_complex is_signed get_device
     is_inference is_pinned is_same_size is_set_to dim_order __repr__ __format__ result_type can_cast promote_types typename is_tensor is_storage
-    broadcast_shapes has_names is_distributed is_shared untyped_storage storage storage_type""".split()
+    broadcast_shapes has_names is_distributed is_ragged is_shared untyped_storage storage storage_type""".split()
 )
 
 _IDLE = ("requires_grad_", "retain_grad")  # they give the tensor itself, and change nothing that is computed

@@ -15,6 +15,9 @@ from tests.export.leaves import assert_same_bits
 F = nn.functional
 
 
+assert not torch.is_ragged(torch.ones(1))  # from the first use on, modes see that function too
+
+
 def randn(*shape):
     return torch.randn(*shape)
 
@@ -292,6 +295,20 @@ def test_an_op_that_fails_says_which_and_where():
     program = torch.export.export(nn.Embedding(8, 2), (torch.tensor([1, 2]),))
     with pytest.raises(ProgramError, match=r"Embedding: embedding\S* at test_programs.py:\d+ in .*IndexRangeError"):
         program(torch.tensor([1, 9]))
+
+
+def checked(x):
+    if not torch.compiler.is_exporting() and x.sum() < 0:
+        raise ValueError("less than nothing")
+    return x * 2
+
+
+def test_models_are_told_that_they_are_exported():
+    program = torch.export.export(checked, (torch.ones(2),))
+    assert program(-torch.ones(2)).tolist() == [-2.0, -2.0]
+    assert not torch.compiler.is_exporting() and not torch.compiler.is_compiling()
+    with pytest.raises(ValueError, match="less than nothing"):
+        checked(-torch.ones(2))
 
 
 def test_another_default_dtype_is_refused():
