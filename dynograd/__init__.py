@@ -195,6 +195,7 @@ _LAZY = (
     "data",
     "debug",
     "saving",
+    "export",
     "fft",
     "func",
     "jit",

@@ -10,6 +10,8 @@ from dynograd.compat.compiler import OptimizedModule as OptimizedModule
 from dynograd.compat.compiler import Report as Report
 from dynograd.compat.compiler import compile as compile
 from dynograd.compat.compiler import get_default_backend as get_default_backend
+from dynograd.compat.compiler import is_compiling as is_compiling
+from dynograd.compat.compiler import is_exporting as is_exporting
 from dynograd.compat.compiler import list_backends as list_backends
 from dynograd.compat.compiler import mark_dynamic as mark_dynamic
 from dynograd.compat.compiler import mark_static as mark_static

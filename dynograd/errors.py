@@ -27,6 +27,7 @@ __all__ = [
     "NumberRangeError",
     "OnnxError",
     "OutOfMemoryError",
+    "ProgramError",
     "RaggedSizeError",
     "RankError",
     "ShapeError",
@@ -103,6 +104,10 @@ class CheckpointError(DynogradError, RuntimeError, ValueError):
 
 class OnnxError(DynogradError, RuntimeError, ValueError):
     """An ONNX file that is damaged or says what is not known here, or a program that ONNX has no words for."""
+
+
+class ProgramError(DynogradError, RuntimeError, ValueError):
+    """A program that cannot be exported, or a file of one that is damaged, foreign, or has no such op."""
 
 
 class DataFileError(DynogradError, ValueError):

@@ -98,9 +98,7 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "compiler.skip_guard_on_globals_unsafe": (CONSTANT, lambda guard_entries: [], _UNGUARDED),
     "compiler.skip_guard_on_inbuilt_nn_modules_unsafe": (CONSTANT, lambda guard_entries: [], _UNGUARDED),
     "compiler.substitute_in_graph": (MARKER, lambda original_fn, *, can_constant_fold_through=False, skip_signature_check=False: lambda fn: fn, _EAGER),
-    "compiler.is_compiling": (CONSTANT, lambda: False, _EAGER),
     "compiler.is_dynamo_compiling": (CONSTANT, lambda: False, _EAGER),
-    "compiler.is_exporting": (CONSTANT, lambda: False, _EAGER),
 
     "_dynamo.config": (SETTINGS, None, _UNUSED),
     "_dynamo.disable": (MARKER, lambda fn=None, recursive=True, *, reason=None, wrapping=True: (lambda fn: fn) if fn is None else fn, _EAGER),
@@ -109,7 +107,6 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "_dynamo.disallow_in_graph": (MARKER, lambda fn: fn, _EAGER),
     "_dynamo.forbid_in_graph": (MARKER, lambda fn: fn, _EAGER),
     "_dynamo.graph_break": (CONSTANT, lambda msg="": None, _EAGER),
-    "_dynamo.is_compiling": (CONSTANT, lambda: False, _EAGER),
     "_dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex": (CONSTANT, lambda: _Nothing(), "indices that vmap batches need no help."),
     "_dynamo.allow_c_slot": (MARKER, lambda tp, *, tp_hash=True, tp_richcompare=True: tp, _EAGER),
     "_dynamo.disable_nested_graph_breaks": (MARKER, lambda fn=None: (lambda fn: fn) if fn is None else fn, _EAGER),

@@ -18,6 +18,7 @@ from dynograd.compat.compiler import (
     set_stance,
 )
 from dynograd.compat.explaining import explain
+from dynograd.compat.exporting import is_compiling
 from dynograd.compat.import_paths import below
 
 globals().update(stubs.names("_dynamo"))
@@ -36,6 +37,7 @@ __all__ = [
     "patch_dynamo_config",
     "reset",
     "set_stance",
+    "is_compiling",
     *stubs.names("_dynamo"),
 ]
 

@@ -20,6 +20,7 @@ from dynograd.compat.compile_options import (
     list_backends,
     set_default_backend,
 )
+from dynograd.compat.exporting import is_compiling, is_exporting
 from dynograd.compat.numpy_functions import wrap_numpy
 from dynograd.nn.module import Module
 from dynograd.plans.compiling import STANCES, Compiled, forget_all, set_stance_to
@@ -36,6 +37,8 @@ __all__ = [
     "Report",
     "compile",
     "get_default_backend",
+    "is_compiling",
+    "is_exporting",
     "list_backends",
     "mark_dynamic",
     "mark_static",

@@ -8,6 +8,7 @@ which only describe, are real.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 from dynograd.base import stub_texts, stubs
 from dynograd.tensor.absent import absent_module
 
-__all__ = ["above", "addition", "fill", "modules"]
+__all__ = ["above", "addition", "fill", "modules", "others"]
 
 _REASONS = {
     "SHARDED": "distributed.tensor",
@@ -37,6 +38,7 @@ _HERE = {
     "accelerator",
     "cuda",
     "distributed",
+    "export",
     "fx",
     "jit",
     "masked",
@@ -80,6 +82,20 @@ def addition(path: str, name: str) -> Any:
     why, names = _table()[1].get(path, ("", ()))
     word = next((word for word in names if word.removesuffix("()") == name), None)
     return None if word is None else _refused(path, name, why, word != name)
+
+
+def others(path: str, otherwise: Callable[[str], Any] | None = None) -> Callable[[str], object]:
+    """The `__getattr__` of a module that is here, for its names in the list; `otherwise` is asked for all else."""
+
+    def attribute(name: str) -> object:
+        value = addition(path, name)
+        if value is None and otherwise is not None:
+            return otherwise(name)
+        if value is None:
+            raise AttributeError(f"module 'dynograd.{path}' has no attribute {name!r}")
+        return value
+
+    return attribute
 
 
 @functools.cache

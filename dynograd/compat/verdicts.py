@@ -38,8 +38,8 @@ def refusal(name: str) -> str | None:
     """Why a name that can be imported refuses to be called; None for names that work.
 
     >>> from dynograd.compat.verdicts import refusal
-    >>> refusal("torch.nn.Linear"), refusal("torch.export.export")[:26]
-    (None, 'programs are not exported.')
+    >>> refusal("torch.nn.Linear"), refusal("torch.package.PackageImporter")[:27]
+    (None, 'programs are not packaged. ')
     """
     module, _, last = name.partition(".")[2].rpartition(".")
     for path, member in ((module, last), (f"{module}.{last}", "")):

@@ -124,9 +124,7 @@ def _is_elementwise(call: Call) -> bool:
     return row is not None and row.kind == "elementwise"
 
 
-def _matching(
-    index: tuple[int, ...], result: Value, operand: Value, shape: tuple[int, ...]
-) -> tuple[int, ...] | None:
+def _matching(index: tuple[int, ...], result: Value, operand: Value, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The element of an operand, of this shape, that goes into element `index` of the result."""
     if result.offsets is not None and operand.offsets is None:  # an element behind another, and one of a row
         row = int(numpy.searchsorted(result.offsets, index[0], side="right")) - 1

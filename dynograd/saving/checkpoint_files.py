@@ -13,6 +13,7 @@ without our metadata is somebody else's, and has no checksums to compare.
 from __future__ import annotations
 
 import json
+import mmap
 from typing import Any
 
 import numpy
@@ -22,7 +23,7 @@ from dynograd.base import checksums, dtypes
 from dynograd.base.files import Output, Source
 from dynograd.errors import CheckpointError
 
-__all__ = ["FOREIGN", "FORMAT", "TREE", "has_name", "metadata_of", "read", "write", "write_plain"]
+__all__ = ["FOREIGN", "FORMAT", "TREE", "has_name", "mapped", "metadata_of", "read", "write", "write_plain"]
 
 FORMAT = 2
 FOREIGN = object()
@@ -151,11 +152,12 @@ def _with_own_checksum(header: bytes) -> bytes:
 # --- reading ------------------------------------------------------------------------------------------------------------------
 
 
-def read(source: Source, name: str, pages: Any = None) -> tuple[dict[str, Any], Any]:
+def read(source: Source, name: str, pages: Any = None, compared: bool = False) -> tuple[dict[str, Any], Any]:
     """(arrays by name, the tree or FOREIGN in somebody else's file) of a file, which is `name` in messages.
 
     Args:
-        pages: a memory map of the file, which arrays then lie in; their checksums are not compared.
+        pages: a memory map of the file, which arrays then lie in.
+        compared: compare the checksums of these as well, which reads them all; those of other arrays always are.
     Raises:
         CheckpointError: it is damaged, incomplete, or no such file.
     """
@@ -171,6 +173,7 @@ def read(source: Source, name: str, pages: Any = None) -> tuple[dict[str, Any], 
         )
     entries: dict[str, Any] = {}
     reads: list[tuple[str, Any, int]] = []
+    there: list[tuple[str, Any]] = []  # in memory already
     for key, place in places.items():
         kind = NAMES.get(place["dtype"])
         if kind is None:
@@ -190,11 +193,16 @@ def read(source: Source, name: str, pages: Any = None) -> tuple[dict[str, Any], 
             )
         if pages is not None and len(target) and not (begin + first) % kind.itemsize and key != TREE:
             entries[key] = numpy.ndarray(tuple(place["shape"]), kind.numpy, pages, begin + first)
+            if compared:
+                there.append((key, arrays.bytes_of(entries[key])))
             continue
         reads.append((key, target, begin + first))
     try:
         places_read = [(target, offset, own is not None) for _, target, offset in reads]
         computed = checksums.read_all(places_read, source.read_into)
+        computed += checksums.read_all(
+            [(target, 0, own is not None) for _, target in there], lambda target, offset: None
+        )
     except EOFError:
         raise CheckpointError(f"load: {name} became shorter while it was read. {_OLDER}") from None
     if own is None:
@@ -202,7 +210,7 @@ def read(source: Source, name: str, pages: Any = None) -> tuple[dict[str, Any], 
         ties = {key: name for key, name in metadata.items() if key != "format"}
         entries.update({key: entries[name] for key, name in ties.items() if name in entries and key not in entries})
         return entries, FOREIGN
-    for (key, _, _), checksum in zip(reads, computed):
+    for key, checksum in zip([*[key for key, _, _ in reads], *[key for key, _ in there]], computed):
         if f"{checksum:08x}" != sums[key]:
             raise CheckpointError(
                 f"load: {name} is damaged: the bytes of tensor {key!r} have checksum {checksum:08x}, expected {sums[key]}. {_OLDER}"
@@ -210,6 +218,18 @@ def read(source: Source, name: str, pages: Any = None) -> tuple[dict[str, Any], 
     if TREE in entries:
         own["tree"] = _loads(bytes(arrays.bytes_of(entries.pop(TREE))), name)
     return entries, own["tree"]
+
+
+def mapped(path: str) -> tuple[dict[str, Any], Any]:
+    """As `read`, of arrays that are the file's own pages in memory: read when they are used, shared with other processes, copied when written.
+
+    Raises:
+        CheckpointError: it is damaged, incomplete, or no such file.
+    """
+    with open(path, "rb") as file, Source(file, path) as source:
+        if source.map is None:  # empty
+            return read(source, path)
+        return read(source, path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), compared=True)
 
 
 def metadata_of(source: Source, name: str) -> Any:

@@ -45,8 +45,8 @@ _QUANTIZATION = (
 _NO_CPP = "nothing is compiled from C++ here. Write an autograd.Function; kernels can be Numba's or Triton's."
 _MODULES = {
     "onnx": "this part of torch.onnx is not here. dynograd.onnx.export writes a model, with verify=True beside onnxruntime.",
-    "export": "programs are not exported. dynograd.save writes the weights; the program is the Python that it is.",
-    "package": "programs are not packaged. dynograd.save writes the weights.",
+    "export": "this part of torch.export is not here. dynograd.export.export makes a program, save writes it and load reads it.",
+    "package": "programs are not packaged. dynograd.save writes the weights, dynograd.export.save_program a program.",
     "_VF": "there is no C++ core; use nn.functional, or nn.LSTM and its like.",
     "distributed.fsdp": _ONE_PROCESS,
     "distributed.tensor": _ONE_PROCESS,

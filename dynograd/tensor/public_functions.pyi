@@ -495,6 +495,7 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     '`exp(input) - 1`, exact near 0.'
 def expm1_(input: Tensor) -> Tensor:
     'In-place form of `expm1`: the result is written into the tensor, which is returned.'
+from dynograd import export as export
 def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: _Dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, out: Tensor | None = None, layout: _layouts.layout | None = None, pin_memory: builtins.bool = False) -> Tensor:
     'Ones on the diagonal, zeros elsewhere.'
 def feature_alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:

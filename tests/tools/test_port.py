@@ -83,10 +83,10 @@ def test_as_a_command(tmp_path):
 
 def test_names_that_refuse_when_called(tmp_path, capsys):
     path = tmp_path / "program.py"
-    path.write_text("from torch.export import export\nfrom torch.distributed.tensor import Shard\n")
+    path.write_text("from torch.package import PackageImporter\nfrom torch.distributed.tensor import Shard\n")
     assert main(["--missing", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"{path}:1: refuses torch.export.export: programs are not exported")
+    assert lines[0].startswith(f"{path}:1: refuses torch.package.PackageImporter: programs are not packaged")
     assert lines[1:] == ["2 torch names, 0 missing, 1 refuse when called."]
 
 

@@ -26,7 +26,7 @@ from numba import _dynfunc, njit
 from numba.core import compiler, dispatcher, event, registry, serialize, sigutils
 
 from dynograd.base.generated_sources import run_source
-from dynograd.errors import user_level
+from dynograd.errors import KernelCompileError, user_level
 from dynograd.kernels.build import blas, drivers_numba, kernel_cache, targets_numba, threads
 from dynograd.kernels.build.notices import notices
 from dynograd.kernels.build.processors import processor
@@ -246,6 +246,11 @@ class _KernelCache:
             if self._compile_again is not None:
                 result.library.compile_again = partial(self._compile_again, *sigutils.normalize_signature(signature))
             return result
+        if kernel_cache.only_kept():
+            raise KernelCompileError(
+                f"the kernel {self._function.__name__} of {signature} for {processor().name} is neither in a pack nor in the cache, and is not to be "
+                f"compiled here. Call the program where it may be, at this size, and save_kernels(folder) makes a pack."
+            )
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:

@@ -160,3 +160,38 @@ def note_used(name: str, by_another: bool) -> None:
 def used() -> list[str]:
     """The entries that this process has asked for, each once, in order."""
     return list(dict.fromkeys(_used))
+
+
+# --- without compiling ----------------------------------------------------------------------------------------------------------
+
+
+class _Uses:
+    """Nobody pays for what nobody has asked for: kernels that are called most look at `USES.only_kept` first."""
+
+    only_kept = False
+
+
+USES = _Uses()
+
+
+class _OfThread(threading.local):
+    depth = 0
+
+
+_of_thread = _OfThread()
+
+
+def only_kept() -> bool:
+    """Whether the calling thread must not compile."""
+    return USES.only_kept and _of_thread.depth > 0
+
+
+class use_only_kept:
+    """Inside, in this thread, a kernel that neither a pack nor the cache has is an error, and what gives the bits of NumPy is NumPy's."""
+
+    def __enter__(self) -> None:
+        USES.only_kept = True
+        _of_thread.depth += 1
+
+    def __exit__(self, *error: Any) -> None:
+        _of_thread.depth -= 1

@@ -1,8 +1,8 @@
 """Packs: files of compiled kernels that are shipped with the library, one for each level of processors.
 
-A pack lies in `dynograd/kernels/packs/` (made when the wheel was built) or in `packs/` of the user's cache (`make_pack`), under a name that
-says for which level, system and Numba it is. Loading an entry runs what is in it, so the file and its folder must be such as the library's
-own files are: nobody else may write them. `DYNOGRAD_PACK=0` turns packs off.
+A pack lies in `dynograd/kernels/packs/` (made when the wheel was built), in `packs/` of the user's cache (`make_pack`), or in a folder that a
+program names (`add_folder`), under a name that says for which level, system and Numba it is. Loading an entry runs what is in it, so the file
+and its folder must be such as the library's own files are: nobody else may write them. `DYNOGRAD_PACK=0` turns packs off.
 
 The format: a line of magic, the digest of the head, the length of the head, the head, the entries. The head is a line of JSON that says
 what the pack is for, and the index: for each entry, in the order of names, its name, place, size and digest. Entries are compressed.
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from dynograd.base import cache_files
 
-__all__ = ["Pack", "file_name", "folder_of_the_library", "read", "refuse", "reset", "write"]
+__all__ = ["Pack", "add_folder", "file_name", "folder_of_the_library", "read", "refuse", "reset", "write"]
 
 _MAGIC = b"dynograd pack 1\n"
 _ENTRY = struct.Struct("<20sQI32s")  # name, place behind the head, size, digest
@@ -125,12 +125,22 @@ def folder_of_the_library() -> Path:
 
 _opened: dict[tuple[str, str], list[Pack]] = {}
 _refused: set[str] = set()
+_others: list[Path] = []  # folders that the program has named
 
 
 def reset() -> None:
     """Forgets what has been opened, as a new process would."""
     _opened.clear()
     _refused.clear()
+    _others.clear()
+
+
+def add_folder(folder: str | os.PathLike[str]) -> None:
+    """Packs in this folder are read too. Loading runs what is in them: the folder must be such as the library's own."""
+    path = Path(folder)
+    if path not in _others:
+        _others.append(path)
+        _opened.clear()
 
 
 def read(name: str, level: str, numba_version: str) -> bytes | None:
@@ -174,12 +184,12 @@ def _open_all(level: str, numba_version: str) -> list[Pack]:
     packs = []
     shipped = folder_of_the_library()
     own = cache_files.folder("packs")
-    for folder in (shipped, own):
+    for folder in (shipped, *_others, own):
         path = None if folder is None else folder / file_name(level, numba_version)
         if path is None or not path.exists():
             continue
         try:
-            if folder == shipped:
+            if folder != own:
                 _check_owner(path)
             pack = Pack.open(path)
             _check_purpose(pack, level, numba_version)

@@ -15,6 +15,8 @@ import numpy
 
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 from dynograd.kernels.build.compiled_kernels import compiled
+from dynograd.kernels.build.kernel_cache import USES as USES_OF_KEPT
+from dynograd.kernels.build.kernel_cache import only_kept
 from dynograd.kernels.build.sizes import FEW
 from dynograd.kernels.small.object_fields import FIELDS
 
@@ -36,6 +38,8 @@ _left_to_numpy = False
 def often_called() -> Mapping[str, Callable[..., Any]] | None:
     """The compiled kernels, once Numba is loaded or after `SMALL_CALLS` calls. Only for kernels that give the bits that NumPy gives."""
     global _calls
+    if USES_OF_KEPT.only_kept and only_kept():
+        return None
     if _calls < SMALL_CALLS:
         if _left_to_numpy:
             return None

@@ -1,0 +1,195 @@
+"""Sizes that may differ from call to call: `Dim`, what `dynamic_shapes` says of the inputs, and the sizes at which a program is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dynograd.compat.refused import others
+from dynograd.errors import ProgramError
+
+__all__ = ["Bounds", "Dim", "dims", "named_axes", "sizes_to_record"]
+
+_STEPS = ((2, 5, 9), (7, 3, 4), (11, 13, 6), (5, 17, 8), (19, 4, 15), (6, 23, 10))
+_ANY = ("AUTO", "DYNAMIC")
+
+
+@dataclass(slots=True)
+class Bounds:
+    """The least and the largest size of a dim; None: any."""
+
+    least: int = 1
+    most: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+
+
+class _Hint:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Dim.{self.name}"
+
+
+class Dim:
+    """A size that may differ from call to call. Dims of one name have one size.
+
+    Args:
+        name: what messages call it; an identifier.
+        min: the least size.
+        max: the largest; None: any.
+
+    >>> batch = dynograd.export.Dim("batch", max=64)
+    >>> program = dynograd.export.export(dynograd.nn.Linear(2, 1), (dynograd.ones(3, 2),), dynamic_shapes={"input": {0: batch}})
+    >>> program(dynograd.ones(5, 2)).shape
+    dynograd.Size([5, 1])
+    """
+
+    AUTO = _Hint("AUTO")
+    DYNAMIC = _Hint("DYNAMIC")
+    STATIC = _Hint("STATIC")
+
+    def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ProgramError(f"Dim: expected a name that is an identifier, got {name!r}. Dim('batch') is one.")
+        self.min, self.max = 1 if min is None else min, max
+        if self.min < 0 or (max is not None and max <= self.min):
+            raise ProgramError(f"Dim {name}: expected 0 <= min < max, got min={min} and max={max}.")
+        self.__name__ = name
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.__name__)
+
+
+def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
+    """A `Dim` for each name.
+
+    Args:
+        *names: as of `Dim`.
+        min, max: of each.
+    Returns:
+        A tuple of them.
+
+    >>> dynograd.export.dims("batch", "time")
+    (batch, time)
+    """
+    return tuple([Dim(name, min=min, max=max) for name in names])
+
+
+def named_axes(
+    names: Sequence[str], shapes: Sequence[tuple[int, ...] | None], dynamic: Any
+) -> tuple[dict[tuple[int, int], str], dict[str, Bounds]]:
+    """The names of dynamic axes by (number of the input, axis), and what each name may be.
+
+    Args:
+        names: of the inputs, "x" or "batch[0]".
+        shapes: of each; None of one that has no fixed rank.
+        dynamic: `dynamic_shapes` as PyTorch has it: by name of the argument or in order; for each a dict or a list of what its axes are: a Dim,
+            a text, `Dim.AUTO`, or None or a number for a fixed size. Of a list or dict of tensors the same, nested.
+    Raises:
+        ProgramError: an unknown argument, an axis that is not there, or one name for two sizes.
+    """
+    axes: dict[tuple[int, int], str] = {}
+    bounds: dict[str, Bounds] = {}
+    sizes: dict[str, tuple[int, str]] = {}
+    for number, spec in _by_input(names, dynamic):
+        shape = shapes[number]
+        entries = spec.items() if isinstance(spec, dict) else enumerate(spec)
+        if shape is None:
+            raise ProgramError(
+                f"export: {names[number]} is ragged, and its numbers of rows and elements may be any. Leave it out of dynamic_shapes."
+            )
+        for axis, dim in entries:
+            if dim is None or dim is Dim.STATIC or isinstance(dim, int):
+                continue
+            if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+                raise ProgramError(
+                    f"export: {names[number]} has {len(shape)} dims (shape {shape}), and no axis {axis!r}. Count from 0."
+                )
+            axis %= len(shape)
+            name, bound = _read(dim, f"{_identifier(names[number])}_dim_{axis}")
+            size, where = sizes.setdefault(name, (shape[axis], names[number]))
+            if size != shape[axis]:
+                raise ProgramError(
+                    f"export: the dim {name!r} has size {size} in {where} and {shape[axis]} in {names[number]}. Give axes of different sizes "
+                    f"different names."
+                )
+            known = bounds.setdefault(name, bound)
+            known.least = max(known.least, bound.least)
+            known.most = bound.most if known.most is None else known.most
+            if size < known.least or (known.most is not None and size > known.most):
+                raise ProgramError(
+                    f"export: the dim {name!r} is {known}, but the example has {size}. Give another example, or other bounds."
+                )
+            axes[number, axis] = name
+    return axes, bounds
+
+
+def _read(dim: Any, usual: str) -> tuple[str, Bounds]:
+    if isinstance(dim, Dim):
+        return dim.__name__, Bounds(dim.min, dim.max)
+    if isinstance(dim, str) and dim.isidentifier():
+        return dim, Bounds()
+    if getattr(dim, "name", dim) in _ANY:
+        return usual, Bounds()
+    raise ProgramError(
+        f"export: expected a Dim, a name or None for an axis in dynamic_shapes, got {dim!r}. {{0: Dim('batch')}} is right."
+    )
+
+
+def _identifier(name: str) -> str:
+    return "".join([letter if letter.isalnum() else "_" for letter in name]).strip("_")
+
+
+def _by_input(names: Sequence[str], dynamic: Any) -> Iterable[tuple[int, Any]]:
+    """(number of an input, what is said of its axes)."""
+    if not dynamic:
+        return
+    tops = list(dict.fromkeys([name.partition("[")[0].partition(".")[0] for name in names]))
+    if isinstance(dynamic, (list, tuple)):
+        dynamic = dict(zip(tops, dynamic))
+    for top, spec in dynamic.items():
+        if top not in tops:
+            raise ProgramError(
+                f"export: dynamic_shapes has {top!r}, but the tensors are {', '.join(names)}. Use one of these names."
+            )
+        numbers = [number for number, name in enumerate(names) if name.partition("[")[0].partition(".")[0] == top]
+        if spec is None:
+            continue
+        if numbers and names[numbers[0]] == top:
+            yield numbers[0], spec
+            continue
+        nested = list(spec.values() if isinstance(spec, dict) else spec)
+        if len(nested) != len(numbers):
+            raise ProgramError(
+                f"export: expected dynamic_shapes of {len(numbers)} tensors in {top}, got {len(nested)}: {spec!r}. Nest them as the argument is."
+            )
+        yield from [(number, part) for number, part in zip(numbers, nested) if part is not None]
+
+
+def sizes_to_record(sizes: dict[str, int], bounds: dict[str, Bounds]) -> list[dict[str, int]]:
+    """Sizes of the dynamic dims at which a program is recorded: the example's, and three more of each, of which none follows from another."""
+    samples = [dict(sizes)]
+    for step in range(3):
+        sample = {}
+        for (name, size), steps in zip(sizes.items(), _STEPS * len(sizes)):
+            bound = bounds[name]
+            added, taken = size + steps[step], size - 1 - step
+            fits = bound.most is None or added <= bound.most
+            sample[name] = (
+                added if fits else taken if taken >= bound.least else min(size + 1 + step, bound.most or size)
+            )
+        samples.append(sample)
+    return samples
+
+
+__getattr__ = others("export.dynamic_shapes")

@@ -1,0 +1,164 @@
+"""The tensors among the example's arguments, and others of their kind at other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+
+from dynograd.errors import ProgramError
+from dynograd.export.arguments import Input
+from dynograd.export.encoding import Ref, Tree, encoded
+from dynograd.ragged import RaggedTensor
+from dynograd.tensor.tensor import Tensor, wrap
+
+__all__ = ["Examples"]
+
+
+class Examples:
+    """The tensors of a function's arguments.
+
+    Args:
+        parameters: the arguments by name.
+    Raises:
+        ProgramError: an argument that a file cannot hold.
+    """
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self.parameters = parameters
+        self.tensors: list[Tensor] = []
+        self.names: list[str] = []
+        self.axes: dict[tuple[int, int], str] = {}
+        for name, value in parameters.items():
+            self._find(value, name)
+        self.shapes = [None if isinstance(tensor, RaggedTensor) else tuple(tensor.shape) for tensor in self.tensors]
+
+    def _find(self, value: Any, name: str) -> None:
+        if isinstance(value, Tensor):
+            if isinstance(value, RaggedTensor) and (
+                type(value.partition).__name__ != "Partition" or isinstance(value.packed, RaggedTensor)
+            ):
+                raise ProgramError(
+                    f"export: expected one ragged dim in {name}, got {value.shape}. Give its values and offsets as tensors."
+                )
+            if value.device.type != "cpu":
+                raise ProgramError(
+                    f"export: expected {name} on the CPU, got {value.device}. Programs run on the CPU: {name}.cpu()."
+                )
+            self.tensors.append(value)
+            self.names.append(name)
+        elif isinstance(value, (list, tuple)):
+            for number, part in enumerate(value):
+                self._find(part, f"{name}[{number}]")
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                self._find(part, f"{name}[{key!r}]")
+        else:
+            try:
+                encoded(value)
+            except TypeError as error:
+                raise ProgramError(
+                    f"export: {name} is an object of type {error}, which a file cannot hold. Give tensors, numbers and texts."
+                ) from None
+
+    def take(self, axes: dict[tuple[int, int], str]) -> None:
+        """Which axes are dynamic."""
+        self.axes = axes
+
+    # --- what is written --------------------------------------------------------------------------------------------------------
+
+    def described(self) -> Iterator[tuple[str, Any]]:
+        """The arguments, with a `Ref` for each tensor."""
+        count = iter(range(len(self.tensors)))
+        for name, value in self.parameters.items():
+            yield name, _with(value, (Ref(number) for number in count))
+
+    def inputs(self) -> list[Any]:
+        """The JSON values of the inputs."""
+        return [[each.name, each.dtype, each.shape, each.ragged] for each in self._inputs()]
+
+    def _inputs(self) -> list[Input]:
+        inputs = []
+        for number, (name, tensor) in enumerate(zip(self.names, self.tensors)):
+            if isinstance(tensor, RaggedTensor):
+                rows, total, longest = _dims_of_rows(name)
+                shape: list[int | str] = list(tensor.packed.shape)
+                shape[tensor.place - 1] = total
+                inputs.append(Input(name, tensor.dtype.name, shape, [tensor.place, rows, total, longest]))
+            else:
+                shape = [self.axes.get((number, axis), size) for axis, size in enumerate(tensor.shape)]
+                inputs.append(Input(name, tensor.dtype.name, shape))
+        return inputs
+
+    def sizes(self, tensors: list[Any]) -> dict[str, int]:
+        """The size of each dim, of these tensors."""
+        return {name: size for each, tensor in zip(self._inputs(), tensors) for name, size, _ in each.sizes(tensor)}
+
+    # --- other sizes ------------------------------------------------------------------------------------------------------------
+
+    def wanted_sizes(self) -> dict[str, int]:
+        """What can be asked of `at`: the dynamic axes, and the rows of ragged tensors."""
+        sizes = {name: self.tensors[number].shape[axis] for (number, axis), name in self.axes.items()}
+        for name, tensor in zip(self.names, self.tensors):
+            if isinstance(tensor, RaggedTensor):
+                sizes[_dims_of_rows(name)[0]] = tensor.partition.count
+        return sizes
+
+    def at(self, sizes: dict[str, int], turn: int) -> list[Any]:
+        """Tensors of the example's kind at other sizes: its values again, the first `turn` of them behind the others. Always other tensors."""
+        return [self._at(number, sizes, turn) for number in range(len(self.tensors))]
+
+    def _at(self, number: int, sizes: dict[str, int], turn: int) -> Tensor:
+        tensor = self.tensors[number]
+        if isinstance(tensor, RaggedTensor):
+            return _rows_at(tensor, sizes[_dims_of_rows(self.names[number])[0]], turn)
+        array = numpy.array(tensor.detach().array, order="K", copy=True)
+        for axis, size in enumerate(tensor.shape):
+            name = self.axes.get((number, axis))
+            if name is not None and sizes[name] != size:
+                array = numpy.take(array, numpy.arange(sizes[name]) % max(size, 1), axis=axis)
+        if turn and array.size > 1 and not _is_in_order(array):
+            array[...] = numpy.roll(array.reshape(-1), turn).reshape(array.shape)
+        return wrap(array)
+
+    def with_tensors(self, tensors: list[Any]) -> dict[str, Any]:
+        """The arguments with these tensors."""
+        remaining = iter(tensors)
+        return {name: _with(value, remaining) for name, value in self.parameters.items()}
+
+
+def _with(value: Tree, tensors: Iterator[Any]) -> Tree:
+    """The value with the next tensors in the places of its own."""
+    if isinstance(value, Tensor):
+        return next(tensors)
+    if isinstance(value, dict):
+        return {key: _with(part, tensors) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        make = getattr(value, "_make", type(value))
+        return make([_with(part, tensors) for part in value])
+    return value
+
+
+def _is_in_order(array: Any) -> bool:
+    """Whether the values may have to be in the order that they have: offsets, sorted lengths, a mask."""
+    return array.dtype.kind in "iub" and array.ndim == 1 and bool((numpy.diff(array.astype(numpy.int64)) >= 0).all())
+
+
+def _dims_of_rows(name: str) -> tuple[str, str, str]:
+    stem = "".join([letter if letter.isalnum() else "_" for letter in name]).strip("_")
+    return f"{stem}_rows", f"{stem}_elements", f"{stem}_longest"
+
+
+def _rows_at(tensor: RaggedTensor, rows: int, turn: int) -> RaggedTensor:
+    """So many rows, of lengths that differ from the example's where `turn` is more than 0."""
+    lengths = (
+        numpy.resize(numpy.asarray(tensor.partition.lengths), rows)
+        if len(tensor.partition.lengths)
+        else numpy.ones(rows, numpy.int64)
+    )
+    lengths = lengths + turn * (1 + numpy.arange(rows) % 3) if turn else lengths
+    axis = tensor.place - 1
+    packed = numpy.asarray(tensor.packed.detach().array)
+    places = (numpy.arange(int(lengths.sum())) + turn) % max(packed.shape[axis], 1)
+    return RaggedTensor(wrap(numpy.take(packed, places, axis=axis)), lengths=lengths.tolist(), dim=tensor.place)

@@ -1,0 +1,140 @@
+"""What is in a program, as text: its inputs, outputs, weights and calls; and the calls as Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dynograd.export.encoding import FLOATING
+
+if TYPE_CHECKING:
+    from dynograd.export.exported_program import ExportedProgram, Node
+
+__all__ = ["code_of", "listing"]
+
+_WIDEST = 100
+_FLOATING = {
+    "real": "float({})",
+    "share": "1 / ({})",
+    "root": "({}) ** 0.5",
+    "root_share": "1 / ({}) ** 0.5",
+    "power": "({}) ** -0.5",
+    "log": "math.log({})",
+}
+
+
+def listing(program: ExportedProgram) -> str:
+    """Its inputs, dims, weights and calls, a line each."""
+    weights = program.weights
+    elements = sum([weight.tensor.numel() for weight in weights])
+    size = sum([weight.tensor.nbytes for weight in weights])
+    kinds = ", ".join(
+        [f"{count} {name}" for name, count in Counter([_plain(node.name) for node in program.nodes]).most_common()]
+    )
+    lines = [
+        f"{program.name}: {len(program.nodes)} calls ({kinds})",
+        f"{len(weights)} weights, {elements:,} numbers, {size:,} bytes"
+        + "; it draws random numbers" * bool(program.spec["draws"]),
+        "inputs:",
+        *[f"  {each.name}: {each}" for each in program.arguments.inputs],
+    ]
+    if program.dims:
+        lines += ["dims:", *[f"  {name}: {bounds}" for name, bounds in program.dims.items()]]
+    lines += ["weights:"] * bool(weights)
+    for weight in weights:
+        shape = ", ".join(map(str, weight.tensor.shape))
+        lines.append(
+            f"  {weight.name}: {weight.tensor.dtype.name}({shape}), {weight.tensor.nbytes:,} bytes, {weight.kind}"
+        )
+    names = _names_of(program)
+    lines += [
+        "calls:",
+        *[f"  {_call(node, names, program)}{f'   # {node.line}' * bool(node.line)}" for node in program.nodes],
+    ]
+    return "\n".join([*lines, f"  return {_shown(program.spec['result'], names, program)}"])
+
+
+def code_of(program: ExportedProgram) -> str:
+    """The calls as a function."""
+    names = _names_of(program)
+    parameters = ", ".join(program.arguments.spec)
+    types = "; ".join([str(each) for each in program.arguments.inputs])
+    lines = [f"def {_identifier(program.name)}({parameters}):  # {types}"]
+    lines += [f"    {_call(node, names, program)}" for node in program.nodes]
+    return "\n".join([*lines, f"    return {_shown(program.spec['result'], names, program)}"])
+
+
+def _identifier(name: str) -> str:
+    last = name.rpartition(".")[2]
+    return last if last.isidentifier() else "program"
+
+
+def _names_of(program: ExportedProgram) -> list[str]:
+    inputs = [each.name for each in program.arguments.inputs]
+    weights = [f"weights[{weight.name!r}]" for weight in program.weights]
+    count = program.count - len(inputs) - len(weights)
+    return [*inputs, *weights, *[f"v{number}" for number in range(count)]]
+
+
+def _call(node: Node, names: list[str], program: ExportedProgram) -> str:
+    _, args, kwargs, results, _ = node.spec
+    arguments = [_shown(value, names, program) for value in args]
+    named = [f"{key}={_shown(value, names, program)}" for key, value in kwargs.items()]
+    space, _, last = _plain(node.name).rpartition(".")
+    if space == "Tensor" and last in ("T", "H", "mT", "mH", "imag", "real", "data"):
+        call = f"{arguments[0]}.{last}"
+    elif space == "Tensor":
+        call = f"{arguments[0]}.{last}({', '.join([*arguments[1:], *named])})"
+    else:
+        call = f"torch.{_plain(node.name)}({', '.join([*arguments, *named])})"
+    return call if results is None else f"{_targets(results, names)} = {call}"
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix(".public").removeprefix("torch.")
+
+
+def _targets(results: Any, names: list[str]) -> str:
+    if type(results) is int:
+        return names[results]
+    if results is None:
+        return "_"
+    parts = ", ".join([_targets(part, names) for part in results])
+    return f"({parts},)" if len(results) == 1 else f"({parts})"
+
+
+def _shown(value: Any, names: list[str], program: ExportedProgram) -> str:
+    if type(value) is list:
+        text = f"[{', '.join(_parts(value, names, program))}]"
+    elif type(value) is not dict:
+        text = repr(value)
+    else:
+        text = _shown_dict(value, names, program)
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
+
+
+def _parts(values: list[Any], names: list[str], program: ExportedProgram) -> Iterator[str]:
+    return (_shown(part, names, program) for part in values)
+
+
+def _shown_dict(value: dict[str, Any], names: list[str], program: ExportedProgram) -> str:
+    ((kind, content),) = value.items()
+    if kind == "value":
+        return names[content]
+    if kind == "number" or kind in FLOATING:
+        text = str(program.numbers[content])
+        return text if kind == "number" else _FLOATING[kind].format(text)
+    if kind in ("tuple", "size"):
+        parts = list(_parts(content, names, program))
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    if kind == "dict":
+        return f"{{{', '.join([': '.join(_parts(pair, names, program)) for pair in content])}}}"
+    if kind == "slice":
+        start, stop, step = [_shown(part, names, program) if part is not None else "" for part in content]
+        return f"slice({start or None}, {stop or None}, {step or None})"
+    if kind == "float":
+        return f"float({content!r})"
+    if kind == "complex":
+        return f"complex({content[0]}, {content[1]})"
+    return "..." if kind == "ellipsis" else repr(content) if kind == "device" else f"torch.{content}"

@@ -1,0 +1,221 @@
+"""Runs of a program at several sizes as one: the same calls in the same order, with formulas where numbers differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynograd.base.shapes import Size
+from dynograd.errors import ProgramError
+from dynograd.export.encoding import FLOATING, Formula, Json, Ref, Tree, encoded
+from dynograd.export.formulas import SizeFormula
+from dynograd.export.tracing import Call, refusal
+from dynograd.plans.sized.sizes import NoFormula, Number, Sizes
+
+__all__ = ["Merger"]
+
+_LARGEST_SHARE = 64  # of a size that is cut off, as n // 2
+
+
+class Merger:
+    """Makes one program of several runs.
+
+    Args:
+        name: of the function, for messages.
+        samples: the sizes of each run.
+        inputs: how many inputs there are.
+        outside: how many tensors from outside.
+    """
+
+    def __init__(self, name: str, samples: Sequence[dict[str, int]], inputs: int, outside: int) -> None:
+        self.name, self.samples, self.inputs, self.outside = name, samples, inputs, outside
+        self.names = list(samples[0])
+        self.formulas: list[SizeFormula] = []
+        self._known: dict[tuple[int, ...], int] = {}
+        self.line = ""
+        try:
+            self.sizes: Sizes | None = Sizes([tuple(sample.values()) for sample in samples])
+        except NoFormula:
+            self.sizes = None
+
+    def calls(self, runs: Sequence[list[Call]]) -> list[list[Any]]:
+        """The JSON values of the calls."""
+        counts = [len(calls) for calls in runs]
+        if len(set(counts)) > 1:
+            longest = runs[counts.index(max(counts))]
+            pairs = zip(runs[counts.index(min(counts))], longest)
+            apart = next((place for place, (first, other) in enumerate(pairs) if first.name != other.name), min(counts))
+            raise refusal(
+                f"how many functions {self.name} calls depends on the sizes ({min(counts)} in one call, {max(counts)} in another)",
+                longest[apart].line,
+                "A Python loop over a dynamic dim is unrolled: leave that dim out of dynamic_shapes, or use a layer (nn.LSTM) that takes it whole.",
+            )
+        return [self._call(calls) for calls in zip(*runs)]
+
+    def _call(self, calls: Sequence[Call]) -> list[Any]:
+        first = calls[0]
+        self.line = first.line
+        for call in calls:
+            if (
+                call.name != first.name
+                or call.kwargs.keys() != first.kwargs.keys()
+                or len(call.args) != len(first.args)
+            ):
+                raise refusal(
+                    f"the functions that {self.name} calls depend on the sizes: {first.name} in one call, {call.name} (at {call.line}) in another",
+                    first.line,
+                    "Leave that dim out of dynamic_shapes, or write the program so that it is the same at any size.",
+                )
+        args = [self._argument(values, first.name) for values in zip(*[call.args for call in calls])]
+        kwargs = {key: self._argument([call.kwargs[key] for call in calls], first.name) for key in first.kwargs}
+        if any([call.result != first.result for call in calls]):
+            raise refusal(
+                f"how many tensors {first.name} gives depends on the sizes",
+                first.line,
+                "Leave that dim out of dynamic_shapes.",
+            )
+        return [first.name, args, kwargs, self._results(first.result), _short(first.line)]
+
+    def _results(self, result: Json) -> Json:
+        if type(result) is int:
+            return result + self.outside
+        return None if result is None else [self._results(part) for part in result]
+
+    def result(self, results: Sequence[Tree]) -> Json:
+        """The JSON value of what the function gives."""
+        self.line = ""
+        return self._argument(results, "the result")
+
+    def _argument(self, values: Sequence[Tree], what: str) -> Json:
+        merged = self._merged(values, what)
+        try:
+            return encoded(merged)
+        except TypeError as error:
+            raise refusal(
+                f"{what} is called with an object of type {error}, which a file cannot hold",
+                self.line,
+                "Call it with tensors, numbers and texts.",
+            ) from None
+
+    def _merged(self, values: Sequence[Tree], what: str) -> Tree:
+        first = values[0]
+        kind = type(first)
+        if any([type(value) is not kind for value in values]):
+            raise self._differs(values, what)
+        if kind is Ref:
+            if any([value.number != first.number for value in values]):
+                raise self._differs(["another tensor"] * 2, what)
+            number = first.number
+            return Ref(
+                number
+                if 0 <= number < self.inputs
+                else number + self.outside
+                if number >= 0
+                else self.inputs - 1 - number
+            )
+        if kind is dict:
+            if any([value.keys() != first.keys() for value in values]):
+                raise self._differs(values, what)
+            return {key: self._merged([value[key] for value in values], what) for key in first}
+        if isinstance(first, (list, tuple)):
+            if any([len(value) != len(first) for value in values]):
+                raise self._differs([f"{len(value)} values" for value in values], what)
+            parts = [self._merged(parts, what) for parts in zip(*values)]
+            return (
+                parts
+                if kind is list
+                else Size(parts)
+                if kind is Size and all([type(part) is int for part in parts])
+                else tuple(parts)
+            )
+        if kind is slice:
+            ends = [
+                self._merged(parts, what) for parts in zip(*[(value.start, value.stop, value.step) for value in values])
+            ]
+            return slice(*ends)
+        if kind is int:
+            return self.number(values, what)
+        if kind is float:
+            return self._real(values, what)
+        if any([value is not first and value != first for value in values]):
+            raise self._differs(values, what)
+        return first
+
+    def number(self, values: Sequence[int], what: str) -> int | Formula:
+        """The number that has these values in the runs."""
+        if len(set(values)) == 1:
+            return values[0]
+        key = tuple(values)
+        if key not in self._known:
+            formula = self._whole(key) or self._cut(key)
+            if formula is None:
+                raise self._differs(values, what)
+            self._known[key] = len(self.formulas)
+            self.formulas.append(formula)
+        return Formula(self._known[key])
+
+    def _whole(self, values: tuple[int, ...]) -> SizeFormula | None:
+        if self.sizes is None:
+            return None
+        try:
+            number = self.sizes.number(values)
+        except NoFormula:
+            return None
+        assert isinstance(number, Number), "they differ"
+        factors, times, plus = self.sizes.formula(number)
+        return SizeFormula(tuple([(self.names[place], by) for place, by in factors]), times, plus)
+
+    def _cut(self, values: tuple[int, ...]) -> SizeFormula | None:
+        """A share of one size, cut off: (n + a) // k."""
+        for name in self.names:
+            column = [sample[name] for sample in self.samples]
+            for over in range(2, _LARGEST_SHARE):
+                for by in range(over):
+                    shares = [(size + by) // over for size in column]
+                    pair = next(((place, share) for place, share in enumerate(shares) if share != shares[0]), None)
+                    if pair is None:
+                        continue
+                    times, rest = divmod(values[pair[0]] - values[0], pair[1] - shares[0])
+                    plus = values[0] - times * shares[0]
+                    if (
+                        times
+                        and not rest
+                        and all([times * share + plus == value for share, value in zip(shares, values)])
+                    ):
+                        return SizeFormula(((name, by),), times, plus, over)
+        return None
+
+    def _real(self, values: Sequence[float], what: str) -> float | Formula:
+        first = values[0]
+        if all([value == first or (value != value and first != first) for value in values]):
+            return first
+        for kind, (function, back) in FLOATING.items():
+            try:
+                whole = [round(back(value)) for value in values]
+                fits = all([function(number) == value for number, value in zip(whole, values)])
+            except (ArithmeticError, ValueError):  # no such number
+                continue
+            if fits:
+                number = self.number(whole, what)
+                assert isinstance(number, Formula)
+                return Formula(number.number, kind)
+        raise self._differs(values, what)
+
+    def _differs(self, values: Sequence[Any], what: str) -> ProgramError:
+        if not self.names:
+            return refusal(
+                f"an argument of {what} is another one in each run: {', '.join(map(repr, values))}",
+                self.line,
+                "It follows from a counter, a clock or something else that is no input: take it out, or give it as an argument.",
+            )
+        sizes = ", ".join([f"{value!r} at {sample}" for value, sample in zip(values, self.samples)])
+        return refusal(
+            f"an argument of {what} depends on the sizes, and is no formula of them: {sizes}",
+            self.line,
+            "Leave that dim out of dynamic_shapes, or compute the number from sizes by +, -, * and //.",
+        )
+
+
+def _short(line: str) -> str:
+    """The line without the folders, which are of no use elsewhere."""
+    return line.replace("\\", "/").rpartition("/")[2]

@@ -1,0 +1,257 @@
+"""Tracing: which public functions a program calls on tensors, in order, with their arguments. Each call is one node, as the program says it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from dynograd.amp import is_autocast_enabled
+from dynograd.arrays import ndarray
+from dynograd.autograd.nodes import user_line
+from dynograd.base.random_streams import default_generator
+from dynograd.base.shapes import Size
+from dynograd.errors import ProgramError
+from dynograd.export.encoding import Json, Ref, Tree
+from dynograd.export.ragged_parts import part_of, reported
+from dynograd.export.vocabulary import name_of, writes
+from dynograd.interpreter import TENSORS
+from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.ops.op import Op
+from dynograd.overrides import TorchFunctionMode
+from dynograd.overrides.guards import modes
+from dynograd.ragged import RaggedTensor
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Call", "Trace", "refusal"]
+
+_SIZES = "size numel nelement __len__ stride".split()
+# What tells of a tensor, and not of its values.
+_TOLD = frozenset(
+    """dim ndimension sparse_dim dense_dim element_size storage_offset data_ptr is_contiguous is_floating_point is_complex is_signed get_device
+    is_inference is_pinned is_same_size is_set_to dim_order __repr__ __format__ result_type can_cast promote_types typename is_tensor is_storage
+    broadcast_shapes has_names is_distributed is_ragged is_shared untyped_storage storage storage_type""".split()
+)
+
+_IDLE = ("requires_grad_", "retain_grad")  # they give the tensor itself, and change nothing that is computed
+
+
+def refusal(what: str, line: str, way_out: str) -> ProgramError:
+    """The error with the line of the program and a way out."""
+    return ProgramError(f"export: {what}{', at ' * bool(line)}{line}. {way_out}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """One call.
+
+    Args:
+        name: of the function; see `vocabulary`.
+        args, kwargs: a `Ref` for a tensor, and all else as it is.
+        result: a number for each tensor, in lists; None for all else.
+        line: of the program.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+    line: str
+
+
+class Trace(TorchFunctionMode):
+    """The calls of one run, while it is entered.
+
+    Args:
+        inputs: tensors that differ from run to run; they have the first numbers.
+        weights: names of tensors by id, for messages.
+        may_draw: whether calls may draw random numbers.
+        known: tensors from outside that an earlier run has met.
+
+    Tensors from outside have the numbers -1, -2, ..., results those behind the inputs'.
+    """
+
+    def __init__(
+        self, inputs: list[Tensor], weights: dict[int, str], may_draw: bool, known: Sequence[Tensor] = ()
+    ) -> None:
+        self.weights, self.may_draw, self.draws = weights, may_draw, False
+        self.calls: list[Call] = []
+        self.kept: list[Any] = list(inputs)  # so that ids stay theirs
+        self.numbers = {id(tensor): number for number, tensor in enumerate(inputs)}
+        self.count = len(inputs)
+        self.outside: list[Tensor] = []
+        self.versions = {id(tensor): tensor._version for tensor in known}
+        self.unsized: set[int] = set()  # ids of tensors whose sizes follow from values
+        self.invariant = batch_invariant()
+
+    def __enter__(self) -> Trace:
+        modes.report(reported())
+        super().__enter__()
+        return self
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
+        kwargs = kwargs or {}
+        name = name_of(func, kwargs)
+        if getattr(func, "__name__", "") == "__iter__":
+            return iter(self.__torch_function__(Tensor.unbind, types, args))
+        state = default_generator.state()
+        described = self._described((args, kwargs)) if name is not None and writes(name, kwargs) else None
+        result = func(*args, **kwargs)
+        if name is not None and (described is not None or _has_tensors(result)):
+            self._check_call(name, default_generator.state() != state)
+            self._note(name, described or self._described((args, kwargs)), func, result, (args, kwargs))
+        elif _has_tensors(result):
+            if getattr(func, "__name__", "") not in _IDLE:
+                called = getattr(func, "__qualname__", str(func))
+                raise refusal(
+                    f"{called} is no function that a program may call", user_line(), "Say it with ops of dynograd."
+                )
+        else:
+            self._check_told(func, (*args, *kwargs.values()))
+        return result
+
+    # --- arguments --------------------------------------------------------------------------------------------------------------
+
+    def _described(self, value: Tree) -> Tree:
+        if isinstance(value, Tensor):
+            return Ref(self.number_of(value))
+        if type(value) is not Size and isinstance(value, (list, tuple)):
+            parts = [self._described(part) for part in value]
+            return parts if isinstance(value, list) else tuple(parts)
+        return {key: self._described(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+    def number_of(self, tensor: Tensor) -> int:
+        """The number of a tensor."""
+        number = self.numbers.get(id(tensor))
+        if number is not None:
+            return number
+        for other in self.kept:
+            part = part_of(other, tensor) if isinstance(other, RaggedTensor) and id(other) in self.numbers else None
+            if part is not None:
+                operands = (Ref(self.numbers[id(other)]), *part[1])
+                self.calls.append(Call(part[0], operands, {}, self._new(tensor), user_line()))
+                return self.numbers[id(tensor)]
+        if type(tensor) not in TENSORS or type(tensor.array) is not ndarray:
+            if type(tensor) in TENSORS:
+                raise refusal(
+                    f"it reaches a tensor on {tensor.device}", user_line(), "Programs run on the CPU: model.cpu()."
+                )
+            raise refusal(
+                f"it reaches a tensor of type {type(tensor).__name__}, which no call of the program has made",
+                user_line(),
+                "Say it with ops on plain tensors; what vmap, sparse tensors and packed sequences do within is not recorded.",
+            )
+        if tensor.node is not None and tensor.requires_grad:
+            raise refusal("it reaches a tensor with a history of gradients", user_line(), "detach() it before.")
+        self.outside.append(tensor)
+        self.versions.setdefault(id(tensor), tensor._version)
+        self.kept.append(tensor)
+        self.numbers[id(tensor)] = -len(self.outside)
+        return -len(self.outside)
+
+    # --- results ----------------------------------------------------------------------------------------------------------------
+
+    def _note(self, name: str, described: tuple[Any, Any], func: Any, result: Any, arguments: Any) -> None:
+        operands = list(_tensors_in(arguments))
+        unsized = _depends_on_values(func, operands) or any([id(tensor) in self.unsized for tensor in operands])
+        call = Call(name, *described, self._numbered(result), user_line())
+        if unsized:
+            self.unsized |= {id(tensor) for tensor in _tensors_in(result) if tensor.ndim}
+        self.calls.append(call)
+
+    def _numbered(self, result: Tree) -> Json:
+        if isinstance(result, Tensor):
+            return self._new(result)
+        return [self._numbered(part) for part in result] if isinstance(result, (list, tuple)) else None
+
+    def _new(self, tensor: Tensor) -> int:
+        if self.numbers.get(id(tensor), 0) >= 0:  # a weight that a call hands on stays what it is
+            self.numbers[id(tensor)] = self.count
+        self.kept.append(tensor)
+        self.count += 1
+        return self.count - 1
+
+    # --- checks -----------------------------------------------------------------------------------------------------------------
+
+    def _check_call(self, name: str, draws: bool) -> None:
+        self.draws = self.draws or draws
+        if draws and not self.may_draw:
+            raise refusal(
+                f"{name} draws random numbers",
+                user_line(),
+                "Call model.eval() before, give the numbers as an input, or export with draws=True: the program then draws as this one does.",
+            )
+        if is_autocast_enabled("cpu"):
+            raise refusal(
+                f"{name} is called under autocast", user_line(), "Convert the model instead: model.bfloat16()."
+            )
+        if batch_invariant() != self.invariant:
+            raise refusal(
+                f"{name} is called in another batch-invariant mode",
+                user_line(),
+                "Set the mode around calls of the program.",
+            )
+
+    def _check_told(self, func: Any, values: tuple[Any, ...]) -> None:
+        """Raises where a call has told the program of values of its inputs, or of sizes that follow from them."""
+        own = [tensor for tensor in _tensors_in(values) if self.numbers.get(id(tensor), -1) >= 0]
+        is_property = isinstance(getattr(func, "__self__", None), property)
+        name = getattr(func, "__name__", "")
+        if is_property or name in _SIZES:
+            if any([id(tensor) in self.unsized for tensor in own]) and _is_size(func, name):
+                raise refusal(
+                    "it reads a size that depends on values of its inputs",
+                    user_line(),
+                    "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards.",
+                )
+        elif own and name not in _TOLD:
+            raise refusal(
+                f"it reads values that depend on its inputs ({name}), and one way through it would stand for all",
+                user_line(),
+                "Say it with tensors: dynograd.where(condition, a, b) instead of `if`, or give the number as an argument.",
+            )
+
+    def let_go(self) -> None:
+        """The calls are all that is kept of it, and the tensors from outside."""
+        self.kept, self.numbers, self.unsized = [], {}, set()
+
+    def check_end(self) -> None:
+        """Raises where the run has written into a tensor from outside."""
+        for number, tensor in enumerate(self.outside):
+            if tensor._version != self.versions[id(tensor)]:
+                name = self.weights.get(id(tensor), f"constant_{number}")
+                raise refusal(
+                    f"it writes into {name}, which is no input",
+                    "",
+                    "Call model.eval() before, or give that tensor as an input and return it.",
+                )
+
+
+def _is_size(func: Any, name: str) -> bool:
+    owner = getattr(func, "__self__", None)
+    own = vars(Tensor)
+    return name in _SIZES or owner in [own[name] for name in ("shape", "nbytes")]
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(part)
+
+
+def _has_tensors(value: Any) -> bool:
+    return next(_tensors_in(value), None) is not None
+
+
+def _depends_on_values(func: Callable[..., Any], operands: list[Tensor]) -> bool:
+    """Whether the shape of the result depends on values of the operands."""
+    op = getattr(func, "op", None)
+    if not isinstance(op, Op):
+        return False
+    reason = op.row["at_once"] or op.row["partly_at_once"] or ""
+    masks = [tensor for tensor in operands if tensor.dtype.name == "bool"]
+    return "depends on values" in reason and (bool(op.row["at_once"]) or bool(masks))

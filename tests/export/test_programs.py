@@ -1,0 +1,364 @@
+"""Programs of functions: what they take and give, what is refused, and what a program tells."""
+
+import copy
+import io
+
+import numpy
+import pytest
+
+import dynograd as torch
+from dynograd import nn
+from dynograd.errors import DtypeError, ProgramError, ShapeError
+from dynograd.export import Dim
+from tests.export.leaves import assert_same_bits
+
+F = nn.functional
+
+
+assert not torch.is_ragged(torch.ones(1))  # from the first use on, modes see that function too
+
+
+def randn(*shape):
+    return torch.randn(*shape)
+
+
+def through_a_file(program):
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file)
+
+
+def check(function, args, *others, dims=({0: "n"},), kwargs=None, **options):
+    """The program gives the bits of the function, for these arguments and others."""
+    program = through_a_file(torch.export.export(function, args, kwargs, dynamic_shapes=dims, **options))
+    for arguments in (args, *others):
+        state = torch.get_rng_state()
+        with torch.no_grad():
+            expected = function(*copy.deepcopy(arguments), **(kwargs or {}))
+        torch.set_rng_state(state)
+        result = program(*copy.deepcopy(arguments), **(kwargs or {}))
+        assert isinstance(expected, tuple) or type(result) is type(expected)
+        assert_same_bits(result, expected)
+    return program
+
+
+def writes(x):
+    y = torch.zeros(x.shape[0], 4)
+    y[:, 1] = x[:, 0]
+    y[:, 2:].add_(1)
+    y += 2
+    y.relu_()
+    y[0].zero_()
+    return y
+
+
+class Cached(nn.Module):
+    """Makes a tensor in its first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.cache = None
+
+    def forward(self, x):
+        if self.cache is None:
+            self.cache = torch.arange(2).float()
+        return x + self.cache
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+
+WEIGHT, CONSTANT = nn.Parameter(torch.ones(2, 2)), torch.arange(2.0)
+FUNCTIONS = {
+    "nested results": lambda x: {"a": (x + 1, [x * 2]), "b": x.sum()},
+    "numbers among the results": lambda x: (x, 3, None, "text", x.shape[0]),
+    "writes": writes,
+    "writes into an input": lambda x: x.add_(1) * 2,
+    "halves": lambda x: x[: x.shape[0] // 2] + x[-(x.shape[0] // 2) :],
+    "divided by the root of a size": lambda x: x / x.shape[0] ** 0.5,
+    "times one part of a size": lambda x: x.sum(0) * (1 / x.shape[0]),
+    "times the logarithm of a size": lambda x: x * numpy.log(x.shape[0]).item(),
+    "at a mask": lambda x: x[x > 0].sum(),
+    "places": lambda x: x.nonzero(),
+    "several results": lambda x: (x.sort(1), x.topk(1, 1), x.max(1), torch.var_mean(x, 1)),
+    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
+    "dtypes": lambda x: (x.double(), x.bfloat16() * 2, x.half() + 1, x.to(torch.complex64), (x > 0).to(torch.int32)),
+    "attributes": lambda x: x.T @ x,
+    "closures": lambda x: x @ WEIGHT + CONSTANT,
+    "a tensor made once": Cached(),
+    "an autograd function": lambda x: Doubled.apply(x) + 1,
+    "a compiled function": torch.compile(lambda x: x.sum() * 2),
+    "out": lambda x: torch.add(x, 1, out=torch.empty(x.shape[0], 2)),
+    "the input itself": lambda x: x,
+    "meshgrid": lambda x: torch.meshgrid(x[:, 0], x[:, 1], indexing="ij"),
+    "indices": lambda x: x[torch.tensor([0, 1]), None, ::1],
+    "a tensor of sizes": lambda x: x * torch.tensor([x.shape[0], 2]),
+    "infinity": lambda x: torch.full_like(x, float("-inf")).maximum(x),
+    "methods that make tensors": lambda x: x.new_zeros(x.size(0)),
+    "rows of another dim": lambda x: sum(list(x.T.contiguous())),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_program_gives_the_bits_of_its_function(name):
+    torch.manual_seed(0)
+    check(FUNCTIONS[name], (randn(6, 2),), (randn(4, 2),), (randn(9, 2),))
+
+
+def test_arguments_in_lists_and_dicts_and_by_name():
+    torch.manual_seed(0)
+
+    def function(xs, y, scale=2.0, *, flag=False):
+        return torch.cat(xs) + y["a"].sum() * scale if flag else xs[0]
+
+    dims = {"xs": [{0: "a"}, {0: "b"}]}
+    arguments = ([randn(2, 3), randn(4, 3)], {"a": randn(3)})
+    others = ([randn(6, 3), randn(1, 3)], {"a": randn(3)})
+    program = check(function, arguments, others, dims=dims, kwargs={"flag": True})
+    with pytest.raises(ProgramError, match="expected flag=True, with which it was exported, got False"):
+        program(*arguments, flag=False)
+    with pytest.raises(TypeError, match="expected the arguments xs, y, flag, got 2"):
+        program(*arguments)
+    with pytest.raises(TypeError, match="expected 2 values in a list or tuple for xs, got list of 1"):
+        program([randn(2, 3)], arguments[1], flag=True)
+    with pytest.raises(TypeError, match=r"expected a dict with \['a'\] for y, got a dict with \['b'\]"):
+        program(arguments[0], {"b": randn(3)}, flag=True)
+
+
+def test_states_of_recurrent_layers():
+    torch.manual_seed(0)
+    layer = nn.LSTM(2, 3).eval()
+
+    def example(t, n):
+        return randn(t, n, 2), (randn(1, n, 3), randn(1, n, 3))
+
+    check(layer, example(6, 2), example(4, 5), dims=({0: "t", 1: "n"}, [{1: "n"}, {1: "n"}]))
+
+
+def rows(*lengths):
+    return torch.ragged_tensor([randn(length, 2) for length in lengths])
+
+
+RAGGED = {
+    "elementwise": lambda x: torch.relu(x).sum(1),
+    "linear": nn.Linear(2, 3),
+    "lstm": nn.LSTM(2, 3, batch_first=True).eval(),
+    "attention": nn.TransformerEncoderLayer(2, 1, 4, batch_first=True).eval(),
+    "values": lambda x: x.values * 2,
+    "lengths": lambda x: x.sum(1) / x.lengths[:, None],
+    "padded": lambda x: x.to_padded(0.0),
+    "rows as a number": lambda x: x.sum(1).reshape(x.shape[0] * 2),
+    "like another": lambda x: torch.ragged_like(x, x.values[:, 0]).softmax(1),
+}
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged_inputs(name):
+    torch.manual_seed(0)
+    check(RAGGED[name], (rows(3, 1, 4),), (rows(2, 5),), (rows(1, 1, 1, 7, 2),), dims=None)
+
+
+def test_a_ragged_input_is_given_as_values_and_offsets_too():
+    program = torch.export.export(lambda x: x.sum(1), (rows(3, 1),))
+    x = rows(2, 4, 1)
+    assert_same_bits(program((x.values, x.offsets)), x.sum(1))
+    with pytest.raises(TypeError, match=r"expected a ragged tensor for x, float32\(x_rows, j, 2\), or a pair"):
+        program(randn(3, 2))
+
+
+def test_ragged_tensors_that_the_program_makes():
+    torch.manual_seed(0)
+    offsets, others = torch.tensor([0, 3, 4, 8]), torch.tensor([0, 2, 4, 8])
+    function = lambda values, offsets: (torch.RaggedTensor(values, offsets=offsets) * 2).sum(1)  # noqa: E731
+    check(function, (randn(8, 2), offsets), (randn(8, 2), others), dims=None)
+
+
+def test_draws_are_those_of_the_process():
+    function = lambda x: F.dropout(x + torch.randn(2), 0.5)  # noqa: E731
+    torch.manual_seed(3)
+    program = check(function, (randn(6, 2),), (randn(3, 2),), draws=True)
+    assert "it draws random numbers" in str(program)
+    x = torch.ones(4, 2)
+    torch.manual_seed(1)
+    first = program(x)
+    torch.manual_seed(1)
+    assert torch.equal(program(x), first) and not torch.equal(program(x), first)
+
+
+REFUSED = [
+    (lambda x: x * x.sum().item(), r"reads values that depend on its inputs \(item\).*test_programs.py:\d+.*dynograd.where"),
+    (lambda x: x if x.sum() > 0 else -x, r"reads values that depend on its inputs \(__bool__\)"),
+    (lambda x: torch.from_numpy(numpy.exp(x.numpy())), r"reads values that depend on its inputs \(numpy\)"),
+    (lambda x: torch.zeros(x.nonzero().shape[0]), "reads a size that depends on values"),
+    (lambda x: x + torch.randn(2), "torch.randn draws random numbers.*draws=True"),
+    (nn.Dropout(), r"dropout.* draws random numbers.*model.eval\(\)"),
+    (nn.BatchNorm1d(2), r"writes into num_batches_tracked.*model.eval\(\)"),
+    (lambda x: sum([x[place] for place in range(x.shape[0])]), "how many functions .* calls depends on the sizes.*leave that dim out"),
+    (lambda x: x.unbind(0), "how many tensors unbind.* gives depends on the sizes"),
+    (lambda x: torch.vmap(lambda row: row.sum())(x), "a tensor of type Batched"),
+    (lambda x: x * (x.shape[0] ** 3.3), "depends on the sizes, and is no formula of them"),
+    (lambda x: x.to_sparse().sum(), "to_sparse is no function that a program may call"),
+    (lambda x: (x, object()), "gives object, which a file cannot hold"),
+    (lambda x: CONSTANT.add_(x[0, 0] * 0), "writes into CONSTANT"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function, message", REFUSED)
+def test_what_cannot_be_a_program_is_refused_with_the_line(function, message):
+    with pytest.raises(ProgramError, match=message):
+        torch.export.export(function, (randn(6, 2),), dynamic_shapes=({0: "n"},))
+
+
+def under_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return x @ x.T
+
+
+def test_autocast_is_refused():
+    with pytest.raises(ProgramError, match=r"under autocast.*model.bfloat16\(\)"):
+        torch.export.export(under_autocast, (randn(3, 2),))
+
+
+@pytest.mark.parametrize("dims", [None, ({0: "n"},)])
+def test_what_follows_from_no_input_is_refused(dims):
+    calls = []
+
+    def counting(x):
+        calls.append(0)
+        return x + len(calls)
+
+    with pytest.raises(ProgramError, match="a counter"):
+        torch.export.export(counting, (randn(3, 2),), dynamic_shapes=dims)
+
+
+ARGUMENTS = [
+    ((3,), None, "expected a tensor among the arguments"),
+    ((randn(3), object()), None, "an object of type object"),
+    ((torch.empty(3, device="meta"),), None, "expected x on the CPU, got meta"),
+    ((randn(3),), {"z": {0: "n"}}, "dynamic_shapes has 'z', but the tensors are x"),
+    ((randn(3),), {"x": {3: "n"}}, r"x has 1 dims \(shape \(3,\)\), and no axis 3"),
+    ((randn(3), randn(4)), ({0: "n"}, {0: "n"}), "'n' has size 3 in x and 4 in y"),
+    ((randn(3),), ({0: 2.5},), "expected a Dim, a name or None"),
+    ((randn(3),), ({0: Dim("n", max=2)},), "the dim 'n' is 1 to 2, but the example has 3"),
+    ((randn(3), randn(3), randn(3)), None, "the example does not fit"),
+]
+
+
+@pytest.mark.parametrize("args, dims, message", ARGUMENTS)
+def test_arguments_of_export(args, dims, message):
+    with pytest.raises(ProgramError, match=message):
+        torch.export.export(lambda x, y=None: x + 1, args, dynamic_shapes=dims)
+
+
+def test_dims():
+    assert repr(torch.export.dims("batch", "time", max=9)) == "(batch, time)"
+    with pytest.raises(ProgramError, match="expected a name that is an identifier, got 'a b'"):
+        Dim("a b")
+    with pytest.raises(ProgramError, match="expected 0 <= min < max, got min=4 and max=3"):
+        Dim("n", min=4, max=3)
+    assert Dim("n", max=3) == Dim("n", max=3) != Dim("n")
+
+
+def test_inputs_of_a_call_are_checked():
+    program = torch.export.export(
+        lambda x, y: x + y,
+        (randn(3, 2), randn(3, 1)),
+        dynamic_shapes=({0: Dim("n", min=2, max=20)}, {0: Dim("n", min=2, max=20)}),
+    )
+    y = randn(3, 1)
+    for x, error, message in [
+        (randn(3, 4), ShapeError, r"expected size 2 for axis 1 of x, float32\(n, 2\), got 4 \(shape \(3, 4\)\)"),
+        (randn(3), ShapeError, r"expected x of 2 dims, float32\(n, 2\), got 1"),
+        (randn(4, 2), ShapeError, r"expected one size for n, got 4 \(axis 0 of x\) and 3 \(axis 0 of y\)"),
+        (randn(21, 2), ShapeError, r"expected 2 to 20 for n \(axis 0 of x\), got 21"),
+        (randn(1, 2), ShapeError, r"expected 2 to 20 for n \(axis 0 of x\), got 1"),
+        (randn(3, 2).double(), DtypeError, r"expected float32 for x, got float64. x.to\(dynograd.float32\)"),
+        ("x", TypeError, r"expected a tensor for x, float32\(n, 2\), got str"),
+    ]:
+        with pytest.raises(error, match=message):
+            program(x, y)
+    array = numpy.ones((3, 2), numpy.float32)
+    assert_same_bits(program(array, y), torch.from_numpy(array) + y)
+
+
+def test_a_size_at_which_the_program_goes_another_way_is_out_of_bounds():
+    program = torch.export.export(lambda x: x * 2 if x.shape[0] > 1 else x, (randn(6, 2),), dynamic_shapes=({0: "n"},))
+    with pytest.raises(ShapeError, match="expected 2 or more for n"):
+        program(randn(1, 2))
+
+
+def test_an_op_that_fails_says_which_and_where():
+    program = torch.export.export(nn.Embedding(8, 2), (torch.tensor([1, 2]),))
+    with pytest.raises(ProgramError, match=r"Embedding: embedding\S* at test_programs.py:\d+ in .*IndexRangeError"):
+        program(torch.tensor([1, 9]))
+
+
+def checked(x):
+    if not torch.compiler.is_exporting() and x.sum() < 0:
+        raise ValueError("less than nothing")
+    return x * 2
+
+
+def test_models_are_told_that_they_are_exported():
+    program = torch.export.export(checked, (torch.ones(2),))
+    assert program(-torch.ones(2)).tolist() == [-2.0, -2.0]
+    assert not torch.compiler.is_exporting() and not torch.compiler.is_compiling()
+    with pytest.raises(ValueError, match="less than nothing"):
+        checked(-torch.ones(2))
+
+
+def test_another_default_dtype_is_refused():
+    program = torch.export.export(lambda x: x + torch.zeros(2), (randn(2),))
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(
+            ProgramError, match="expected the default dtype float32, with which it was exported, got float64"
+        ):
+            program(randn(2).float())
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_tied_weights_are_held_once():
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    program = through_a_file(torch.export.export(model, (randn(2, 4),)))
+    assert [weight.name for weight in program.weights] == ["0.weight"]
+
+
+def test_weights_keep_the_order_of_their_dims():
+    weight = nn.Parameter(randn(3, 4).T)
+    program = through_a_file(torch.export.export(lambda x: x @ weight, (randn(2, 4),)))
+    assert program.weights[0].tensor.stride() == weight.stride() == (1, 4)
+
+
+def test_what_a_program_tells():
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).eval()
+    program = torch.export.export(model, (randn(2, 4),), dynamic_shapes=({0: Dim("batch", max=32)},))
+    assert sorted(program.state_dict) == ["0.bias", "0.weight", "1.bias", "1.running_mean", "1.running_var", "1.weight"]
+    assert [name for name, _ in program.named_buffers()] == ["1.running_mean", "1.running_var"]
+    assert len(list(program.parameters())) == 4 and len(list(program.buffers())) == 2 and program.constants == {}
+    assert str(program.range_constraints["batch"]) == "1 to 32"
+    assert repr(program) == "<exported program Sequential: 2 calls, 6 weights>"
+    assert program.code.splitlines() == [
+        "def Sequential(input):  # float32(batch, 4)",
+        "    v0 = torch.linear(input, weights['0.weight'], weights['0.bias'])",
+        "    v1 = torch.batch_norm(v0, weights['1.running_mean'], weights['1.running_var'], weights['1.weight'], weights['1.bias'], False, 0.1, 1e-05)",
+        "    return v1",
+    ]  # fmt: skip
+    module = program.module()
+    x = randn(5, 4)
+    assert_same_bits(module(x), model(x))
+    assert set(module.state_dict()) == set(program.state_dict) and not module.training
+    assert not module(x).requires_grad
+
+
+def test_formulas_of_sizes_in_code():
+    function = lambda x: (x.reshape(x.shape[0] * 2, -1), x[: x.shape[0] // 2], x / x.shape[0] ** 0.5)  # noqa: E731
+    code = torch.export.export(function, (randn(6, 2),), dynamic_shapes=({0: "n"},)).code
+    assert "(2 * n, -1)" in code or "2 * n, -1" in code
+    assert "slice(None, n // 2, None)" in code and "(n) ** 0.5" in code
