@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 __all__ = [
     "CheckpointError",
     "DataFileError",
+    "DeadlineError",
     "DeviceError",
     "DimError",
     "DownloadError",
@@ -26,6 +27,7 @@ __all__ = [
     "NonFiniteError",
     "NumberRangeError",
     "OutOfMemoryError",
+    "QueueFullError",
     "RaggedSizeError",
     "RankError",
     "ShapeError",
@@ -134,6 +136,14 @@ class RankError(DynogradError, RuntimeError):
 
 class WorkerMemoryError(WorkerDied, MemoryError):
     """A worker of a data loader had no memory left."""
+
+
+class DeadlineError(DynogradError, TimeoutError):
+    """A request's deadline passed before its answer was there."""
+
+
+class QueueFullError(DynogradError, RuntimeError):
+    """As many requests wait as may: ask again later."""
 
 
 class NonFiniteError(DynogradError, ArithmeticError, RuntimeError):

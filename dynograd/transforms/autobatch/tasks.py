@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextvars
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal, overload
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.base.random_streams import default_generator
 from dynograd.transforms.autobatch.carriers import copied, put, states_of_thread
 from dynograd.transforms.autobatch.group.gains import gained
+from dynograd.transforms.autobatch.pools import Pool
 from dynograd.transforms.autobatch.record.recorder import outside
 from dynograd.transforms.autobatch.scope import autobatch
 from dynograd.transforms.autobatch.turns import Run, mixed
@@ -26,9 +27,28 @@ _few: dict[Any, tuple[int, int, int, Any]] = {}
 _MOST_SKIPPED = 255
 
 
+@overload
 def batched(
-    function: Callable[..., Any], *, errors: str = "raise", concurrent: int = 512, always: bool = False
-) -> Callable[[Iterable[Any]], list[Any]]:
+    function: Callable[..., Any],
+    *,
+    errors: str = "raise",
+    concurrent: int = 512,
+    always: bool = False,
+    running: Literal[False] = False,
+) -> Callable[[Iterable[Any]], list[Any]]: ...
+@overload
+def batched(
+    function: Callable[..., Any], *, concurrent: int = 512, running: Literal[True], queue: int | None = None
+) -> Pool: ...
+def batched(
+    function: Callable[..., Any],
+    *,
+    errors: str = "raise",
+    concurrent: int = 512,
+    always: bool = False,
+    running: bool = False,
+    queue: int | None = None,
+) -> Callable[[Iterable[Any]], list[Any]] | Pool:
     """The function that runs `function(example)` on every example and lists the results, as `[function(x) for x in examples]` does.
 
     `function` may use `if`, `while`, recursion, `.item()` and early exit on its own values: an example that needs a value waits for
@@ -43,8 +63,11 @@ def batched(
         always: let the examples wait for each other, each time. Otherwise, where too little came together to gain anything (by the
             number and sort of calls in a group), the next call at that line with no more examples runs them one after the other, then
             3 calls, 7 calls, up to 255.
+        running: a `Pool` in place of the function: examples are submitted one by one, also while others are under way, and join them at
+            the next turn.
+        queue: of a pool, how many examples may wait to be begun; 4096 unless given.
     Returns:
-        A function from an iterable of examples to the list of results.
+        A function from an iterable of examples to the list of results, or the pool.
 
     >>> def halvings(x):
     ...     count = 0
@@ -53,6 +76,10 @@ def batched(
     ...     return count
     >>> dynograd.batched(halvings)([tensor(5.0), tensor(1.0), tensor(100.0)])
     [3, 0, 7]
+    >>> with dynograd.batched(halvings, running=True) as pool:
+    ...     future = pool.submit(tensor(5.0))
+    >>> future.result()
+    3
     """
     if not callable(function):
         raise TypeError(f"batched: expected a function of one example, got {type(function).__name__}.")
@@ -60,6 +87,14 @@ def batched(
         raise ValueError(f"batched: expected errors to be 'raise' or 'return', got {errors!r}.")
     if not isinstance(concurrent, int) or concurrent < 1:
         raise ValueError(f"batched: expected concurrent to be a positive number of examples, got {concurrent!r}.")
+    if running:
+        if errors != "raise" or always:
+            raise ValueError(
+                "batched: errors and always are of lists of examples; with running=True each future has its own error, and examples always wait."
+            )
+        return Pool(function, concurrent, 4096 if queue is None else queue)
+    if queue is not None:
+        raise ValueError("batched: queue is of pools, to which examples come one by one. Add running=True, or leave it out.")
 
     body = getattr(function, "__code__", type(function))
 
