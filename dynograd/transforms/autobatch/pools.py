@@ -55,9 +55,7 @@ class Pool:
         self.desk = Desk("batched", self._work, queue)
         self.is_stream = inspect.isgeneratorfunction(inspect.unwrap(function))
         self.calls = self.groups = self.turns = 0
-        self._states = copied(states_of_thread())
-        modes = self._states[0]
-        modes.update(grad=0, recorder=None, plan=None, sequences=None, closures=None, running=None, task=None, watchers=())
+        self._states = states_without_gradients()
         self._context = contextvars.copy_context()
         self._seed, _ = default_generator.key(1)
 
@@ -246,6 +244,15 @@ class Pool:
             raise DynogradError(
                 f"batched: the function ended the program ({type(error).__name__}) in request {request.number}."
             ) from error
+
+
+def states_without_gradients() -> list[dict[str, Any]]:
+    """The modes of the calling thread for a thread that answers requests: nothing is recorded there."""
+    states = copied(states_of_thread())
+    states[0].update(
+        grad=0, recorder=None, plan=None, sequences=None, closures=None, running=None, task=None, watchers=()
+    )
+    return states
 
 
 def _returned(values: Generator[Any, None, Any], request: Request) -> object:

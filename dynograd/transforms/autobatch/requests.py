@@ -52,12 +52,13 @@ class Attempt:
 class Request:
     """An example, the future of its answer, and until when that is wanted."""
 
-    __slots__ = ("arguments", "expires", "future", "number", "seed", "size", "stream")
+    __slots__ = ("arguments", "arrived", "expires", "future", "number", "seed", "size", "stream")
 
     def __init__(self, arguments: Any, deadline: float | None, seed: int | None = None, size: int = 1) -> None:
         self.arguments, self.seed, self.size = arguments, seed, size
         self.future: Future[Any] = Future()
-        self.expires = math.inf if deadline is None else monotonic() + deadline
+        self.arrived = monotonic()
+        self.expires = math.inf if deadline is None else self.arrived + deadline
         self.number = 0  # the desk's
         self.stream: Stream | None = None
 
@@ -154,12 +155,12 @@ class Desk:
         with self.condition:
             self.counts[what] += 1
 
-    def take(self, most: int) -> list[Request]:
-        """The next requests, at most so many; they are under way from now on."""
+    def take(self, most: int, size: float = math.inf) -> list[Request]:
+        """The next requests, at most so many, and of no larger size together; they are under way from now on."""
         requests: list[Request] = []
         while len(requests) < most:
             with self.condition:
-                if not self.waiting:
+                if not self.waiting or self.waiting[0].size > size - sum([request.size for request in requests]):
                     break
                 request = self.waiting.popleft()
                 self.under_way += 1
