@@ -80,7 +80,9 @@ class Batcher:
         positive("Batcher", "deadline", deadline)
         tensor = as_tensor(row).detach()
         if tensor.ndim == 0:
-            raise ShapeError(f"Batcher: expected a row (T, ...), got a single number {tensor.item()}. Wrap it in a list.")
+            raise ShapeError(
+                f"Batcher: expected a row (T, ...), got a single number {tensor.item()}. Wrap it in a list."
+            )
         if len(tensor) > self.max_tokens:
             raise ShapeError(
                 f"Batcher: the row has {len(tensor)} tokens, but a batch at most max_tokens={self.max_tokens}. "
@@ -104,7 +106,9 @@ class Batcher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close(drain=error is None)
 
     def _work(self) -> None:

@@ -84,7 +84,9 @@ class Service:
     True
     """
 
-    def __init__(self, *, api_key: str | None = None, max_body: int = 1 << 20, max_seconds: float | None = None) -> None:
+    def __init__(
+        self, *, api_key: str | None = None, max_body: int = 1 << 20, max_seconds: float | None = None
+    ) -> None:
         positive("Service", "max_body", max_body, int)
         positive("Service", "max_seconds", max_seconds)
         self.api_key, self.max_body, self.max_seconds = api_key, max_body, max_seconds
@@ -121,7 +123,9 @@ class Service:
             ValueError: the name cannot be one, or has that version already.
         """
         if not _NAME.fullmatch(name) or name in _TAKEN:
-            raise ValueError(f"Service.add: expected a name of letters, digits, '.', '_', '-', none of {_TAKEN}, got {name!r}.")
+            raise ValueError(
+                f"Service.add: expected a name of letters, digits, '.', '_', '-', none of {_TAKEN}, got {name!r}."
+            )
         if not _NAME.fullmatch(version):
             raise ValueError(f"Service.add: expected a version such as '1' or '2024-05', got {version!r}.")
         positive("Service.add", "max_length", max_length, int)
@@ -159,7 +163,9 @@ class Service:
             version = next(reversed(versions))
         if version not in versions:
             have = ", ".join(f"{known} ({', '.join(of)})" for known, of in self.models.items()) or "none"
-            raise KeyError(f"there is no model {name!r}{'' if version is None else f' of version {version!r}'}; there are: {have}")
+            raise KeyError(
+                f"there is no model {name!r}{'' if version is None else f' of version {version!r}'}; there are: {have}"
+            )
         return versions[version]
 
     @property
@@ -198,5 +204,7 @@ class Service:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close(drain=error is None)

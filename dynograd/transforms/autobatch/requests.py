@@ -113,7 +113,9 @@ class Desk:
             RuntimeError: the desk is closed.
             QueueFullError: too many wait.
         """
-        for other in [other for other in list(self.waiting) if other.given_up] if len(self.waiting) >= self.queue else ():
+        for other in (
+            [other for other in list(self.waiting) if other.given_up] if len(self.waiting) >= self.queue else ()
+        ):
             self._remove(other)
         with self.condition:
             if self.closed:
@@ -294,5 +296,7 @@ class Stream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.cancel()

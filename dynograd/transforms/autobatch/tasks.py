@@ -94,7 +94,9 @@ def batched(
             )
         return Pool(function, concurrent, 4096 if queue is None else queue)
     if queue is not None:
-        raise ValueError("batched: queue is of pools, to which examples come one by one. Add running=True, or leave it out.")
+        raise ValueError(
+            "batched: queue is of pools, to which examples come one by one. Add running=True, or leave it out."
+        )
 
     body = getattr(function, "__code__", type(function))
 

@@ -18,7 +18,19 @@ __all__ = ["Run", "Task", "error_in", "mixed"]
 class Task:
     """One example under way."""
 
-    __slots__ = ("carried", "error", "example", "finished", "place", "result", "run", "states", "stopped", "stream", "targets")
+    __slots__ = (
+        "carried",
+        "error",
+        "example",
+        "finished",
+        "place",
+        "result",
+        "run",
+        "states",
+        "stopped",
+        "stream",
+        "targets",
+    )
 
     def __init__(self, run: Any, place: int, example: Any, stream: tuple[int, int]) -> None:
         self.run, self.place, self.example = run, place, example

@@ -168,7 +168,11 @@ def test_an_answer_can_be_awaited():
         (lambda: Batcher(len, max_rows=0), ValueError, "max_rows to be a positive whole number"),
         (lambda: Batcher(len, max_wait=-1.0), ValueError, "max_wait to be a positive number"),
         (lambda: Batcher(len).submit(3.0), ShapeError, "expected a row .* got a single number 3.0"),
-        (lambda: Batcher(len, max_tokens=2).submit([1, 2, 3]), ShapeError, "3 tokens, but a batch at most max_tokens=2"),
+        (
+            lambda: Batcher(len, max_tokens=2).submit([1, 2, 3]),
+            ShapeError,
+            "3 tokens, but a batch at most max_tokens=2",
+        ),
         (lambda: Batcher(lambda rows: rows.sum()).submit([1.0]).result(), ShapeError, "got 1 rows and returned Tensor"),
         (lambda: Batcher(lambda rows: [1, 2]).submit([1.0]).result(), ShapeError, "got 1 rows and returned 2 answers"),
     ],
