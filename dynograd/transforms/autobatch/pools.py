@@ -185,11 +185,7 @@ class Pool:
             return False
         for task, request in under_way.items():
             task.stopped = task.carried is not None and (self.desk.stopping or request.given_up)
-        ready = [
-            task
-            for task, request in under_way.items()
-            if task.stopped or request.stream is None or not request.stream.is_full
-        ]
+        ready = [task for task, request in under_way.items() if task.stopped or not request.waits_for_reader]
         if not ready:
             self._wait_for_readers(under_way)
             return True
@@ -214,7 +210,7 @@ class Pool:
                 lambda: (
                     desk.stopping
                     or (desk.waiting and len(requests) < self.concurrent)
-                    or any([request.given_up or not request.stream.is_full for request in requests])  # type: ignore
+                    or any([request.given_up or not request.waits_for_reader for request in requests])
                 ),
                 None if nearest == math.inf else max(0.0, nearest - monotonic()),
             )
@@ -267,7 +263,7 @@ def _returned(values: Generator[Any, None, Any], request: Request) -> object:
         value = map_tree(_own, value)
         if request.stream is not None:
             request.stream.put(value)
-        if request.given_up or (request.stream is not None and request.stream.is_full):
+        if request.given_up or request.waits_for_reader:
             MODES.recorder.task.park(())
 
 

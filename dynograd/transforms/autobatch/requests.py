@@ -63,6 +63,11 @@ class Request:
         self.stream: Stream | None = None
 
     @property
+    def waits_for_reader(self) -> bool:
+        """Whether its program has yielded more than has been read."""
+        return self.stream is not None and self.stream.is_full
+
+    @property
     def given_up(self) -> bool:
         """Whether nobody waits for it any more."""
         return self.future.cancelled() or monotonic() >= self.expires

@@ -1,0 +1,8 @@
+# fmt: off
+# ruff: noqa
+"""`dynograd.serving`, which is `dynograd.tools.serving`.
+
+Written by `python -m tools.make_stubs` from the functions themselves; do not edit it. A test keeps it up to date.
+"""
+
+from dynograd.tools.serving import Batcher as Batcher
