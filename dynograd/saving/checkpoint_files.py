@@ -13,6 +13,7 @@ without our metadata is somebody else's, and has no checksums to compare.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from dynograd import arrays
@@ -121,9 +122,11 @@ def _with_own_checksum(header: bytes) -> bytes:
 # --- reading ------------------------------------------------------------------------------------------------------------------
 
 
-def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
+def read(source: Source, name: str, mapped: bool = False) -> tuple[dict[str, Any], Any]:
     """(arrays by name, the tree or FOREIGN in somebody else's file) of a file, which is `name` in messages.
 
+    Args:
+        mapped: the arrays' memory is the file's pages, copied when they are written; checksums of what is not read are not compared.
     Raises:
         CheckpointError: it is damaged, incomplete, or no such file.
     """
@@ -137,7 +140,8 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
         raise CheckpointError(
             f"load: {name} is damaged: {odd!r} is not both a tensor and in the list of them. {_OLDER}"
         )
-    entries, reads = {}, []
+    entries, reads, names_read = {}, [], []
+    pages = source.pages() if mapped else None
     for key, place in places.items():
         kind = NAMES.get(place["dtype"])
         if kind is None:
@@ -145,24 +149,29 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
                 f"load: {name} has a tensor {key!r} of the safetensors dtype {place['dtype']}, which dynograd does not have. "
                 f"Convert it where the file was made."
             )
+        first, last = place["data_offsets"]
+        count = math.prod(place["shape"])
+        if pages and count and last - first == count * kind.itemsize and (begin + first) % kind.itemsize == 0:
+            entries[key] = arrays.from_buffer(pages, kind, count, begin + first).reshape(place["shape"])
+            continue
         try:
             entries[key] = arrays.empty(tuple(place["shape"]), kind)
         except ValueError as error:
             raise CheckpointError(f"load: {name} is damaged: {key!r} has shape {place['shape']} ({error}).") from None
-        first, last = place["data_offsets"]
         target = arrays.bytes_of(entries[key])
         if len(target) != last - first:
             raise CheckpointError(
                 f"load: {name} is damaged: {key!r} of shape {place['shape']} has {last - first} bytes."
             )
         reads.append((target, begin + first, own is not None))
+        names_read.append(key)
     try:
         computed = checksums.read_all(reads, source.read_into)
     except EOFError:
         raise CheckpointError(f"load: {name} became shorter while it was read. {_OLDER}") from None
     if own is None:
         return entries, FOREIGN
-    for key, checksum in zip(places, computed):
+    for key, checksum in zip(names_read, computed):
         if f"{checksum:08x}" != sums[key]:
             raise CheckpointError(
                 f"load: {name} is damaged: the bytes of tensor {key!r} have checksum {checksum:08x}, expected {sums[key]}. {_OLDER}"

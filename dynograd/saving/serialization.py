@@ -90,8 +90,8 @@ def load(
             it was saved on, to the CPU (with a warning) where there is no GPU.
         pickle_module, pickle_load_args: None or Python's `pickle`, `encoding` and its like; accepted for PyTorch's sake, and not used.
         weights_only: True and False are the same here.
-        mmap: the memory of tensors in a file of PyTorch is the file's, read when it is used and copied when it is written; checksums
-            are not compared. Safetensors files are read whole.
+        mmap: the memory of the tensors is the file's, read when it is used and copied when it is written, so that processes which
+            load the same file share it; checksums are not compared. Files that PyTorch wrote before it wrote zip archives are refused.
     Returns:
         What was saved; of a safetensors file that `save` did not write, a dict of tensors.
     Raises:
@@ -122,11 +122,11 @@ def load(
         if _is_torch_file(file.read(32)):
             return _read_torch_file(file, str(name), map_location, bool(mmap))
         with Source(file, name) as source:
-            return _read_own_file(source, str(name), map_location)
+            return _read_own_file(source, str(name), map_location, bool(mmap))
 
 
-def _read_own_file(source: Source, name: str, map_location: Any) -> Any:
-    entries, tree = checkpoint_files.read(source, name)
+def _read_own_file(source: Source, name: str, map_location: Any, mapped: bool = False) -> Any:
+    entries, tree = checkpoint_files.read(source, name, mapped)
     reader = Reader(name, entries, map_location, _safe_globals)
     if tree is not checkpoint_files.FOREIGN:
         return reader.read(tree)
