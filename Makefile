@@ -33,15 +33,15 @@ demo:
 test: test-cpu test-emulated
 
 test-cpu:
-	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi,test-serve
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-emulated:
-	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi,test-serve
 	DYNOGRAD_CUDA=emulated:3 $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/gpu
 
 test-gpu:
-	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi,test-serve
 	$(VENV)/bin/python -m tools.need_gpu
 	$(VENV)/bin/python -m pytest tests/gpu
 
@@ -54,14 +54,14 @@ check: lint
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 lint:
-	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi,test-serve
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
 format:
-	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi,test-serve
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
@@ -91,7 +91,7 @@ array-api:
 	$(VENV)/bin/python -m tools.run_array_api_suite
 
 docs:
-	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional mpi,test-serve
 	$(VENV)/bin/python -m tools.make_support
 	$(VENV)/bin/python -m tools.make_stubs
 	$(VENV)/bin/python -m tools.make_ragged

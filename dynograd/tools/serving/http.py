@@ -7,7 +7,7 @@ import contextlib
 import hmac
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from dynograd.errors import DeadlineError, QueueFullError
@@ -31,6 +31,8 @@ __all__ = ["application"]
 
 _Submitted = TypeVar("_Submitted", Future[Any], Stream)
 _GONE = 499  # the client closed the connection; nobody reads this
+_TOLD = 1000  # characters of an error that are told: some messages repeat what they were given
+_CLIENTS_MISTAKES = (ValueError, TypeError, LookupError, OverflowError, RecursionError)  # of `decode` and of limits
 _LENGTH = "Inference-Header-Content-Length"
 
 
@@ -48,7 +50,7 @@ def application(service: Service) -> Starlette:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    return _failed(error)
 
 
 def _plain(value: Any) -> object:
@@ -62,13 +64,22 @@ def _dumps(value: object) -> str:
     return json.dumps(value, default=_plain, allow_nan=False)
 
 
+def _reply(value: object, code: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(_dumps(value), code, headers, media_type="application/json")
+
+
 class _Routes:
     def __init__(self, service: Service) -> None:
         self.service, self.metrics = service, Metrics(service)
 
     def table(self) -> list[Route]:
         """All routes; those of models come last."""
-        health = {"/healthz": self.live, "/v2/health/live": self.live, "/readyz": self.ready, "/v2/health/ready": self.ready}
+        health = {
+            "/healthz": self.live,
+            "/v2/health/live": self.live,
+            "/readyz": self.ready,
+            "/v2/health/ready": self.ready,
+        }
         routes = [Route(path, answer) for path, answer in health.items()]
         routes += [Route(path, self._html(text)) for path, text in self.service.pages.items()]
         routes += [
@@ -95,24 +106,24 @@ class _Routes:
     # --- about the service -----------------------------------------------------------------------------------------------------
 
     async def live(self, request: Request) -> Response:
-        return JSONResponse({"live": True})
+        return _reply({"live": True})
 
     async def ready(self, request: Request) -> Response:
         ready = bool(self.service.models) and not self.service.closing
-        return JSONResponse({"ready": ready}, 200 if ready else 503)
+        return _reply({"ready": ready}, 200 if ready else 503)
 
     async def figures(self, request: Request) -> Response:
         return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def described(self, request: Request) -> Response:
-        return JSONResponse(openapi.document(self.service))
+        return _reply(openapi.document(self.service))
 
     async def described_page(self, request: Request) -> Response:
         return HTMLResponse(openapi.page(self.service))
 
     async def server(self, request: Request) -> Response:
         self.check_key(request)
-        return JSONResponse({"name": "dynograd", "version": __version__, "extensions": ["binary_tensor_data"]})
+        return _reply({"name": "dynograd", "version": __version__, "extensions": ["binary_tensor_data"]})
 
     async def described_model(self, request: Request) -> Response:
         self.check_key(request)
@@ -122,12 +133,12 @@ class _Routes:
             for kind, rows in (("inputs", model.inputs), ("outputs", model.outputs))
         }
         versions = list(self.service.models[model.name])
-        return JSONResponse({"name": model.name, "versions": versions, "platform": "dynograd", **tensors})
+        return _reply({"name": model.name, "versions": versions, "platform": "dynograd", **tensors})
 
     async def model_ready(self, request: Request) -> Response:
         self.check_key(request)
         model = self.model(request)
-        return JSONResponse({"name": model.name, "ready": not self.service.closing}, 503 if self.service.closing else 200)
+        return _reply({"name": model.name, "ready": not self.service.closing}, 503 if self.service.closing else 200)
 
     # --- models -----------------------------------------------------------------------------------------------------------------
 
@@ -145,14 +156,14 @@ class _Routes:
             stream = self.accepted(lambda: model.stream(body, self.deadline(request)))
             return StreamingResponse(_events(model, stream), media_type="text/event-stream")
         value = await self.value(request, model, body)
-        return Response(_dumps(model.answer(value)), media_type="application/json")
+        return _reply(model.answer(value))
 
     async def _infer(self, request: Request, model: Model) -> Response:
         body = await self.body(request)
         length = request.headers.get(_LENGTH)
         try:
             header, example = protocol.read_request(body, None if length is None else int(length))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HTTPException(400, f"the request cannot be read: {error}") from None
         answer = model.answer(await self.value(request, model, example))
         reply, length_of_text = protocol.write_answer(header, model.name, model.version, answer)
@@ -162,11 +173,14 @@ class _Routes:
 
     async def value(self, request: Request, model: Model, body: Any) -> object:
         """The engine's answer; of a stream, the list of its values."""
+        seconds = self.deadline(request)
         if model.is_stream:
-            stream = self.accepted(lambda: model.stream(body, self.deadline(request)))
-            return await _while_connected(request, stream.future, _list(stream))
-        future = self.accepted(lambda: model.submit(body, self.deadline(request)))
-        return await _while_connected(request, future, asyncio.wrap_future(future))
+            stream = self.accepted(lambda: model.stream(body, seconds))
+            self.metrics.note(model)
+            return await _while_connected(request, seconds, stream.future, _list(stream))
+        future = self.accepted(lambda: model.submit(body, seconds))
+        self.metrics.note(model)
+        return await _while_connected(request, seconds, future, asyncio.wrap_future(future))
 
     def accepted(self, submit: Callable[[], _Submitted]) -> _Submitted:
         """What `submit` returns; a ValueError is the client's mistake.
@@ -180,14 +194,14 @@ class _Routes:
             return submit()
         except QueueFullError as error:
             raise HTTPException(429, str(error), {"Retry-After": "1"}) from None
-        except (ValueError, TypeError) as error:
-            raise HTTPException(400, str(error)) from None
+        except _CLIENTS_MISTAKES as error:
+            raise HTTPException(400, f"{type(error).__name__}: {error}") from None
 
     async def timed(self, request: Request, answer: Callable[[Request, Model], Awaitable[Response]]) -> Response:
         """The answer, counted; an error is told as JSON, with the status that fits."""
         self.check_key(request)
         model = self.model(request)
-        begun, code, attempt = monotonic(), 500, Attempt()
+        begun, code, attempt = monotonic(), _GONE, Attempt()
         try:
             with attempt:
                 response = await answer(request, model)
@@ -198,6 +212,7 @@ class _Routes:
         finally:
             self.metrics.seconds.labels(model.name, model.version).observe(monotonic() - begun)
             self.metrics.requests.labels(model.name, model.version, str(code)).inc()
+            self.metrics.note(model)
 
     # --- what a request says ----------------------------------------------------------------------------------------------------
 
@@ -230,6 +245,8 @@ class _Routes:
 
     async def body(self, request: Request) -> bytes:
         most, parts, size = self.service.max_body, [], 0
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise HTTPException(415, "the body is compressed; send it as it is")
         async for part in request.stream():
             parts.append(part)
             size += len(part)
@@ -240,33 +257,41 @@ class _Routes:
 
 def _as_json(body: bytes) -> Any:
     try:
-        return json.loads(body)
-    except ValueError as error:
+        return protocol.loads(body)
+    except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"the body is no JSON: {error}") from None
 
 
 def _failed(error: BaseException) -> Response:
     """The answer that tells an error."""
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+        return _reply({"error": error.detail[:_TOLD]}, error.status_code, error.headers)
     if isinstance(error, DeadlineError):
-        return JSONResponse({"error": str(error)}, 504)
+        return _reply({"error": str(error)}, 504)
     if isinstance(error, (CancelledError, ClientDisconnect)):
-        return JSONResponse({"error": "the request was cancelled"}, _GONE)
-    return JSONResponse({"error": f"{type(error).__name__}: {error}"}, 500)
+        return _reply({"error": "the request was cancelled"}, _GONE)
+    return _reply({"error": _told(error)}, 500)
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:_TOLD]
 
 
 async def _list(stream: Stream) -> list[object]:
     return [value async for value in stream]
 
 
-async def _while_connected(request: Request, future: Future[Any], reading: Awaitable[object]) -> object:
-    """What `reading` gives; the request's future is cancelled when the client goes away."""
+async def _while_connected(
+    request: Request, seconds: float | None, future: Future[Any], reading: Awaitable[object]
+) -> object:
+    """What `reading` gives; the request's future is cancelled when the client goes away, or its time is over."""
     answer, gone = asyncio.ensure_future(reading), asyncio.ensure_future(_disconnected(request))
     try:
-        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
+        await asyncio.wait((answer, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done() and not answer.done():
             raise ClientDisconnect
+        if not answer.done():
+            raise DeadlineError(f"the deadline of {seconds:g} s passed before the request was answered.")
         if answer.cancelled():
             raise CancelledError
         return answer.result()
@@ -290,6 +315,6 @@ async def _events(model: Model, stream: Stream) -> AsyncIterator[str]:
                 yield f"data: {_dumps(model.answer(value))}\n\n"
             yield f"event: end\ndata: {_dumps(stream.future.result())}\n\n"
         if attempt.error is not None:
-            yield f"event: error\ndata: {_dumps({'error': f'{type(attempt.error).__name__}: {attempt.error}'})}\n\n"
+            yield f"event: error\ndata: {_dumps({'error': _told(attempt.error)})}\n\n"
     finally:
         stream.cancel()

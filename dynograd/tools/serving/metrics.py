@@ -1,58 +1,79 @@
-"""What a service tells Prometheus: requests and their seconds by model and status, and what waits and runs."""
+"""What a service tells Prometheus: requests and their seconds by model and status, and what waits and runs, of all worker processes together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
 from dynograd.tools.serving.batcher import Batcher
 
 if TYPE_CHECKING:
-    from dynograd.tools.serving.service import Service
+    from dynograd.tools.serving.service import Model, Service
 
-__all__ = ["Metrics"]
+__all__ = ["FOLDER", "Metrics"]
+
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which prometheus_client knows the folder where worker processes put their figures."""
 
 _OF_MODEL = ["model", "version"]
 
 
-class Metrics(Collector):
+class Metrics:
     """The metrics of one service."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.registry = service, CollectorRegistry()
-        self.requests = Counter(
-            "dynograd_requests", "HTTP requests to models, by status", [*_OF_MODEL, "code"], registry=self.registry
-        )
+        more: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("dynograd_requests", "HTTP requests to models, by status", [*_OF_MODEL, "code"], **more)
         self.seconds = Histogram(
-            "dynograd_request_seconds", "Seconds until a request had its answer", _OF_MODEL, registry=self.registry
+            "dynograd_request_seconds", "Seconds until a request had its answer", _OF_MODEL, **more
         )
-        self.registry.register(self)
+        self.ended = Counter("dynograd_ended", "Requests by how they ended", [*_OF_MODEL, "how"], **more)
+        self.calls = Counter("dynograd_batched_calls", "Rows, or calls of ops, that ran in batches", _OF_MODEL, **more)
+        self.groups = Counter("dynograd_batches", "Batches, or groups of calls, that ran", _OF_MODEL, **more)
+        more["multiprocess_mode"] = "livesum"
+        self.waiting = Gauge("dynograd_waiting", "Requests that wait to be begun", _OF_MODEL, **more)
+        self.under_way = Gauge("dynograd_under_way", "Requests that are computed", _OF_MODEL, **more)
+        self._counted: dict[tuple[str, ...], int] = {}
 
-    def collect(self) -> Iterator[Metric]:
-        """Figures of the queues, as they are now."""
-        waiting = GaugeMetricFamily("dynograd_waiting", "Requests that wait to be begun", labels=_OF_MODEL)
-        under_way = GaugeMetricFamily("dynograd_under_way", "Requests that are computed", labels=_OF_MODEL)
-        ended = CounterMetricFamily("dynograd_ended", "Requests by how they ended", labels=[*_OF_MODEL, "how"])
-        calls = CounterMetricFamily("dynograd_batched_calls", "Rows, or calls of ops, that ran in batches", labels=_OF_MODEL)
-        groups = CounterMetricFamily("dynograd_batches", "Batches, or groups of calls, that ran", labels=_OF_MODEL)
-        for model in self.service.all_models:
-            labels, engine = [model.name, model.version], model.engine
-            waiting.add_metric(labels, len(engine.desk.waiting))
-            under_way.add_metric(labels, engine.desk.under_way)
-            for how, count in engine.desk.counts.items():
-                ended.add_metric([*labels, how], count)
-            calls.add_metric(labels, engine.rows if isinstance(engine, Batcher) else engine.calls)
-            groups.add_metric(labels, engine.batches if isinstance(engine, Batcher) else engine.groups)
-        return iter((waiting, under_way, ended, calls, groups))
+    def note(self, model: Model) -> None:
+        """Takes the figures of a model's queue as they are now; they are noted when a request comes and when it goes."""
+        labels, engine = (model.name, model.version), model.engine
+        self.waiting.labels(*labels).set(len(engine.desk.waiting))
+        self.under_way.labels(*labels).set(engine.desk.under_way)
+        for how, count in list(engine.desk.counts.items()):
+            self._count(self.ended, (*labels, how), count)
+        calls, groups = (engine.rows, engine.batches) if isinstance(engine, Batcher) else (engine.calls, engine.groups)
+        self._count(self.calls, labels, calls)
+        self._count(self.groups, labels, groups)
 
-    def describe(self) -> Iterator[Metric]:
-        """Models may come later: names are not checked ahead."""
-        return iter(())
+    def _count(self, counter: Counter, labels: tuple[str, ...], count: int) -> None:
+        """Brings a counter to `count`, which only rises."""
+        key = (counter._name, *labels)
+        counter.labels(*labels).inc(count - self._counted.get(key, 0))
+        self._counted[key] = count
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
-        return generate_latest(self.registry)
+        for model in self.service.all_models:
+            self.note(model)
+        folder = os.environ.get(FOLDER)
+        if folder is None:
+            return generate_latest(self.registry)
+        _forget_the_dead(Path(folder))
+        everyone = CollectorRegistry()
+        multiprocess.MultiProcessCollector(everyone, folder)
+        return generate_latest(everyone)
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """What a worker that was killed had waiting waits no more."""
+    for file in folder.glob("gauge_live*.db"):
+        process = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            multiprocess.mark_process_dead(process, str(folder))

@@ -46,7 +46,11 @@ def document(service: Service) -> dict[str, Any]:
         paths[other + "/ready"] = {"get": _call("The model takes requests")}
         paths[other + "/infer"] = {"post": _call("Inference with tensors, KServe protocol 2", body=True)}
         if service.model(model.name) is model:
-            paths |= {path.replace(f"/versions/{model.version}", ""): paths[path] for path in list(paths) if own in path or other in path}
+            paths |= {
+                path.replace(f"/versions/{model.version}", ""): paths[path]
+                for path in list(paths)
+                if own in path or other in path
+            }
     schemes = {"bearer": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",

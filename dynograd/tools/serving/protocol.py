@@ -13,7 +13,7 @@ import numpy
 from dynograd.tensor.creation import from_numpy
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["read_request", "write_answer"]
+__all__ = ["loads", "read_request", "write_answer"]
 
 _DTYPES = {
     "BOOL": numpy.dtype(bool),
@@ -31,6 +31,26 @@ _DTYPES = {
     "BF16": numpy.dtype(ml_dtypes.bfloat16),
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_KINDS = {
+    "b": "b",
+    "i": "iu",
+    "u": "iu",
+    "f": "iuf",
+    "V": "iuf",
+}  # what the numbers of JSON may be, by the kind of dtype
+
+
+def loads(text: bytes) -> Any:
+    """JSON, which has no NaN.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return json.loads(text, parse_constant=_no_number)
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON.")
 
 
 def read_request(body: bytes, header_length: int | None) -> tuple[dict[str, Any], Any]:
@@ -43,16 +63,26 @@ def read_request(body: bytes, header_length: int | None) -> tuple[dict[str, Any]
     """
     if header_length is not None and not 0 <= header_length <= len(body):
         raise ValueError(f"Inference-Header-Content-Length is {header_length}, and the body has {len(body)} bytes.")
-    header = json.loads(body[:header_length])
+    header = loads(body[:header_length])
     binary = memoryview(body)[len(body) if header_length is None else header_length :]
     inputs = header.get("inputs") if isinstance(header, dict) else None
     if not isinstance(inputs, list) or not inputs or not all(isinstance(tensor, dict) for tensor in inputs):
         raise ValueError('expected {"inputs": [{"name": ..., "shape": ..., "datatype": ..., "data": ...}, ...]}.')
+    outputs = header.get("outputs") or []
+    if not isinstance(outputs, list) or not all(
+        isinstance(output, dict) and isinstance(output.get("name"), str) for output in outputs
+    ):
+        raise ValueError('expected {"outputs": [{"name": ...}, ...]} or no outputs.')
+    for holder in (header, *inputs, *outputs):
+        if not isinstance(holder.get("parameters") or {}, dict):
+            raise ValueError(f"expected parameters to be an object, got {holder['parameters']!r}.")
     example: dict[str, Any] = {}
     for tensor in inputs:
         size = (tensor.get("parameters") or {}).get("binary_data_size")
         if size is not None and (not isinstance(size, int) or not 0 <= size <= len(binary)):
-            raise ValueError(f"input {tensor.get('name')!r}: binary_data_size is {size!r}, and {len(binary)} bytes are left.")
+            raise ValueError(
+                f"input {tensor.get('name')!r}: binary_data_size is {size!r}, and {len(binary)} bytes are left."
+            )
         example[str(tensor.get("name"))] = _read(tensor, None if size is None else bytes(binary[:size]))
         binary = binary[size or 0 :]
     if len(binary):
@@ -62,16 +92,18 @@ def read_request(body: bytes, header_length: int | None) -> tuple[dict[str, Any]
 
 def _read(tensor: dict[str, Any], binary: bytes | None) -> Any:
     name, shape, datatype = tensor.get("name"), tensor.get("shape"), tensor.get("datatype")
-    if not isinstance(shape, list) or not all(isinstance(size, int) and size >= 0 for size in shape):
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError(f"input {name!r}: expected a shape such as [2, 3], got {shape!r}.")
     if datatype != "BYTES" and datatype not in _DTYPES:
         raise ValueError(f"input {name!r}: expected a datatype of {', '.join((*_DTYPES, 'BYTES'))}, got {datatype!r}.")
     if binary is None and "data" not in tensor:
         raise ValueError(f"input {name!r} has neither data nor binary_data_size.")
     if datatype == "BYTES":
-        strings = _strings(name, binary) if binary is not None else numpy.asarray(tensor["data"], dtype=object).ravel()
+        strings = _strings(name, binary) if binary is not None else _flat(tensor["data"])
         if len(strings) != math.prod(shape) or not all(isinstance(text, str) for text in strings):
-            raise ValueError(f"input {name!r}: expected {math.prod(shape)} strings (shape {shape}), got {len(strings)} values.")
+            raise ValueError(
+                f"input {name!r}: expected {math.prod(shape)} strings (shape {shape}), got {len(strings)} values."
+            )
         return numpy.asarray(strings, dtype=object).reshape(shape).tolist()
     dtype = _DTYPES[datatype]
     if binary is not None:
@@ -81,14 +113,31 @@ def _read(tensor: dict[str, Any], binary: bytes | None) -> Any:
             )
         values = numpy.frombuffer(binary, dtype).copy()
     else:
-        try:
-            values = numpy.asarray(tensor["data"]).ravel()
-            values = values.astype(dtype, casting="unsafe" if values.dtype.kind in "iufb" else "safe")
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"input {name!r}: data is not of {datatype}: {error}") from None
+        values = _numbers(name, tensor["data"], datatype)
         if len(values) != math.prod(shape):
             raise ValueError(f"input {name!r}: shape {shape} has {math.prod(shape)} elements, data {len(values)}.")
     return from_numpy(values.reshape(shape))
+
+
+def _numbers(name: Any, data: Any, datatype: str) -> numpy.ndarray:
+    """Numbers of JSON, in any nesting, in the dtype that was named."""
+    dtype = _DTYPES[datatype]
+    try:
+        values = numpy.asarray(data).ravel()
+    except ValueError as error:
+        raise ValueError(f"input {name!r}: data is not of {datatype}: {error}") from None
+    fits = values.dtype.kind in _KINDS[dtype.kind] or not values.size
+    if fits and dtype.kind in "iu" and values.size:
+        limits = numpy.iinfo(dtype)
+        fits = limits.min <= values.min() and values.max() <= limits.max
+    if not fits:
+        raise ValueError(f"input {name!r}: data is not of {datatype}.")
+    with numpy.errstate(over="ignore"):  # beyond the range of a half type lies infinity
+        return values.astype(dtype)
+
+
+def _flat(data: Any) -> list[Any]:
+    return [value for part in data for value in _flat(part)] if isinstance(data, list) else [data]
 
 
 def _strings(name: Any, binary: bytes) -> list[str]:
@@ -103,9 +152,7 @@ def _strings(name: Any, binary: bytes) -> list[str]:
     return strings
 
 
-def write_answer(
-    header: dict[str, Any], model: str, version: str, answer: Any
-) -> tuple[bytes, int | None]:
+def write_answer(header: dict[str, Any], model: str, version: str, answer: Any) -> tuple[bytes, int | None]:
     """The body of an answer, and the length of its JSON where binary tensors follow. A dict of tensors has their names, else it is "output".
 
     Raises:

@@ -2,10 +2,7 @@
 
 import contextlib
 import json
-import math
-import signal
 import socket
-import subprocess
 import sys
 import threading
 
@@ -93,6 +90,7 @@ def served(service):
     """The address of a real server in a thread."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
+    listening.listen()
     server = uvicorn.Server(uvicorn.Config(service.app(), log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -127,7 +125,10 @@ def test_json_in_json_out(client, path, body, answer):
         ("/sum", "3", 400, "expected a row"),
         ("/sum", "[1, 2, 3, 4, 5, 6]", 400, "length 6, and at most 5"),
         ("/failing", "7", 500, "LookupError: no 7"),
-        ("/double", "NaN", 500, "Out of range float values are not JSON compliant"),
+        ("/double", "NaN", 400, "NaN is no number of JSON"),
+        ("/double", "1e308", 500, "Out of range float values are not JSON compliant"),
+        ("/double", "[" * 100_000, 400, "recursion"),
+        ("/sum", '["\\ud800"]', 400, "TypeError"),
         ("/v2/models/double/infer", "[]", 400, 'expected {"inputs"'),
     ],
 )
@@ -138,8 +139,8 @@ def test_errors_are_told_with_their_status(client, path, content, code, words):
 
 def test_a_body_beyond_the_limit_is_refused():
     with service_with(max_body=100) as service, TestClient(service.app()) as client:
-        assert client.post("/sum", content="[" + "1" * 97 + "]").status_code == 200
-        reply = client.post("/sum", content="[" + "1" * 200 + "]")
+        assert client.post("/sum", content="[1" + " " * 97 + "]").status_code == 200
+        reply = client.post("/sum", content="[1" + " " * 98 + "]")
         assert reply.status_code == 413 and "more than 100 bytes" in reply.json()["error"]
 
 
@@ -164,7 +165,7 @@ def test_a_deadline_by_header_is_504():
         service.add("looking", gate.looking)
         with TestClient(service.app()) as client:
             reply = client.post("/looking", json=1, headers={"X-Request-Timeout": "0.05"})
-            assert reply.status_code == 504 and "deadline of request 0 passed" in reply.json()["error"]
+            assert reply.status_code == 504 and "deadline of" in reply.json()["error"]
             assert gate.ended.wait(60)
             wrong = client.post("/looking", json=1, headers={"X-Request-Timeout": "soon"})
             assert wrong.status_code == 400 and "positive number of seconds, got 'soon'" in wrong.json()["error"]
@@ -175,8 +176,8 @@ def test_streams_are_events(client):
     assert reply.headers["content-type"].startswith("text/event-stream")
     assert reply.text == 'data: 2.5\n\ndata: 1.25\n\ndata: 0.625\n\nevent: end\ndata: "done"\n\n'
     assert client.post("/halvings", json=5, headers={"Accept": "application/json"}).json() == [2.5, 1.25, 0.625]
-    many = client.post("/halvings", json=2.0**200, headers={"Accept": "application/json"})
-    assert len(many.json()) == 200
+    many = client.post("/halvings", json=2.0**100, headers={"Accept": "application/json"})
+    assert len(many.json()) == 100
     assert 'event: error\ndata: {"error": "ValueError' in client.post("/halvings", json="five").text
 
 
@@ -325,99 +326,23 @@ def test_mutated_requests_are_errors_of_one_kind():
 
 def test_existing_client():
     triton = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not installed")
-    with service_with() as service, served(service) as address:
-        with contextlib.closing(triton.InferenceServerClient(address)) as client:
-            assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("double", "1")
-            assert client.get_model_metadata("double", "1")["inputs"][0]["datatype"] == "FP32"
-            for binary in (True, False):
-                inputs = []
-                for name, values in (("a", [1.0, 2.0]), ("b", [10.0, 20.0])):
-                    inputs.append(triton.InferInput(name, [2], "FP32"))
-                    inputs[-1].set_data_from_numpy(numpy.float32(values), binary_data=binary)
-                outputs = [triton.InferRequestedOutput(name, binary_data=binary) for name in ("difference", "sum")]
-                reply = client.infer("double", inputs, "1", outputs=outputs, request_id="r")
-                assert reply.as_numpy("sum").tolist() == [11.0, 22.0]
-                assert reply.as_numpy("difference").tolist() == [-9.0, -18.0]
-            words = triton.InferInput("x", [2], "BYTES")
-            words.set_data_from_numpy(numpy.array(["so", "ü"], dtype=object))
-            assert client.infer("double", [words], "1").as_numpy("output").tolist() == ["soso".encode(), "üü".encode()]
-            with pytest.raises(Exception, match="no model 'nothing'"):
-                client.infer("nothing", [words])
-
-
-# --- the program ---------------------------------------------------------------------------------------------------------------------
-
-APP = """
-import dynograd
-from dynograd.serving import Service
-
-service = Service()
-
-def slow(x):
-    print("begun", flush=True)
-    input()
-    return x * 2
-
-service.add("slow", slow)
-"""
-
-
-def test_what_was_accepted_is_answered_after_sigterm(tmp_path):
-    (tmp_path / "app.py").write_text(APP)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "dynograd.serve", str(tmp_path / "app.py"), "--port", str(port)]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    replies = []
-    try:
-        for line in process.stderr:
-            if "running on" in line:
-                break
-        asking = threading.Thread(
-            target=lambda: replies.append(httpx.post(f"http://127.0.0.1:{port}/slow", json=21, timeout=60).json())
-        )
-        asking.start()
-        assert process.stdout.readline() == "begun\n"
-        process.send_signal(signal.SIGTERM)
-        for line in process.stderr:
-            if "Shutting down" in line:
-                break
-        process.stdin.write("go on\n")
-        process.stdin.flush()
-        asking.join(60)
-        process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-    assert replies == [42]
-
-
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        ("nothing.py", "there is no file 'nothing.py'"),
-        ("nothing:service", "there is no module 'nothing'"),
-        ("math:nothing", "math has no 'nothing'"),
-        ("math:pi", "to be a Service or a function, got float"),
-        ("math", "expected app.py, app.py:name or module:name, got 'math'"),
-    ],
-)
-def test_targets_that_are_none(target, words):
-    from dynograd.tools.serve import service_of
-    from dynograd.utils.programs import UsageError
-
-    with pytest.raises(UsageError, match=words):
-        service_of(target)
-
-
-def test_a_function_is_served_under_its_name():
-    from dynograd.tools.serve import service_of
-
-    with service_of("math:floor") as service:
-        assert service.model("floor").submit(2.5, None).result() == math.floor(2.5)
+    with service_with() as service, served(service) as address, contextlib.closing(triton.InferenceServerClient(address)) as client:
+        assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("double", "1")
+        assert client.get_model_metadata("double", "1")["inputs"][0]["datatype"] == "FP32"
+        for binary in (True, False):
+            inputs = []
+            for name, values in (("a", [1.0, 2.0]), ("b", [10.0, 20.0])):
+                inputs.append(triton.InferInput(name, [2], "FP32"))
+                inputs[-1].set_data_from_numpy(numpy.float32(values), binary_data=binary)
+            outputs = [triton.InferRequestedOutput(name, binary_data=binary) for name in ("difference", "sum")]
+            reply = client.infer("double", inputs, "1", outputs=outputs, request_id="r")
+            assert reply.as_numpy("sum").tolist() == [11.0, 22.0]
+            assert reply.as_numpy("difference").tolist() == [-9.0, -18.0]
+        words = triton.InferInput("x", [2], "BYTES")
+        words.set_data_from_numpy(numpy.array(["so", "ü"], dtype=object))
+        assert client.infer("double", [words], "1").as_numpy("output").tolist() == [b"soso", "üü".encode()]
+        with pytest.raises(Exception, match="no model 'nothing'"):
+            client.infer("nothing", [words])
 
 
 @pytest.mark.parametrize(
@@ -439,5 +364,3 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "dynograd.tools.serving.http", None)
     with pytest.raises(ModuleNotFoundError, match="pip install 'dynograd.serve.'"):
         Service().app()
-
-
