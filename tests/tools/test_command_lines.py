@@ -24,6 +24,7 @@ MODULES = [
     "tools.run_array_api_suite",
     "tools.bootstrap",
     "tools.mutants",
+    "tools.fuzz_serving",
     *WITHOUT_OPTIONS,
 ]
 MODULES += [

@@ -154,9 +154,9 @@ class _Routes:
         body = _as_json(await self.body(request))
         if model.is_stream and request.headers.get("accept") != "application/json":
             stream = self.accepted(lambda: model.stream(body, self.deadline(request)))
-            return StreamingResponse(_events(model, stream), media_type="text/event-stream")
+            return StreamingResponse(_events(model, body, stream), media_type="text/event-stream")
         value = await self.value(request, model, body)
-        return _reply(model.answer(value))
+        return _reply(model.answer(value, body))
 
     async def _infer(self, request: Request, model: Model) -> Response:
         body = await self.body(request)
@@ -165,7 +165,10 @@ class _Routes:
             header, example = protocol.read_request(body, None if length is None else int(length))
         except (ValueError, RecursionError) as error:
             raise HTTPException(400, f"the request cannot be read: {error}") from None
-        answer = model.answer(await self.value(request, model, example))
+        answer = model.answer(await self.value(request, model, example), example)
+        missing = protocol.missing_output(header, answer)
+        if missing is not None:
+            raise HTTPException(400, missing)
         reply, length_of_text = protocol.write_answer(header, model.name, model.version, answer)
         if length_of_text is None:
             return Response(reply, media_type="application/json")
@@ -306,13 +309,13 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-async def _events(model: Model, stream: Stream) -> AsyncIterator[str]:
+async def _events(model: Model, body: Any, stream: Stream) -> AsyncIterator[str]:
     """Values as server-sent events; then `end` with the return value, or `error`. A client that goes away stops the program."""
     attempt = Attempt()
     try:
         with attempt:
             async for value in stream:
-                yield f"data: {_dumps(model.answer(value))}\n\n"
+                yield f"data: {_dumps(model.answer(value, body))}\n\n"
             yield f"event: end\ndata: {_dumps(stream.future.result())}\n\n"
         if attempt.error is not None:
             yield f"event: error\ndata: {_dumps({'error': _told(attempt.error)})}\n\n"

@@ -29,7 +29,7 @@ class Model(NamedTuple):
     version: str
     engine: Pool | Batcher
     decode: Callable[[Any], Any] | None
-    encode: Callable[[Any], Any] | None
+    encode: Callable[[Any, Any], Any] | None
     max_length: int | None
     inputs: tuple[tuple[str, str, list[int]], ...]
     outputs: tuple[tuple[str, str, list[int]], ...]
@@ -63,9 +63,9 @@ class Model(NamedTuple):
         assert isinstance(self.engine, Pool)
         return self.engine.stream(self.example(body), deadline=deadline)
 
-    def answer(self, value: Any) -> object:
-        """What goes out for an answer of the engine."""
-        return value if self.encode is None else self.encode(value)
+    def answer(self, value: Any, body: Any) -> object:
+        """What goes out for an answer of the engine, or for a value of its stream, to a request's body."""
+        return value if self.encode is None else self.encode(value, body)
 
 
 class Service:
@@ -103,7 +103,7 @@ class Service:
         *,
         version: str = "1",
         decode: Callable[[Any], Any] | None = None,
-        encode: Callable[[Any], Any] | None = None,
+        encode: Callable[[Any, Any], Any] | None = None,
         max_length: int | None = None,
         inputs: Sequence[tuple[str, str, list[int]]] = (),
         outputs: Sequence[tuple[str, str, list[int]]] = (),
@@ -115,7 +115,7 @@ class Service:
             engine: a `Batcher`, a pool, or a function of one example, for which a pool is made.
             version: its version.
             decode: from a request's JSON, or its tensors, to what the engine gets; a ValueError is the client's mistake.
-            encode: from an answer to what JSON, or tensors, are made of.
+            encode: from an answer and the request's JSON, or tensors, to what is answered.
             max_length: the greatest length of an example (of each part, where it is a dict).
             inputs: for clients that ask: (name, datatype such as "INT64", shape with -1 where it varies).
             outputs: the same of the answer.

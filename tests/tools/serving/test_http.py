@@ -12,13 +12,13 @@ import pytest
 import dynograd
 from dynograd.serving import Batcher, Service
 from dynograd.tools.serving import protocol
+from tools.fuzz_serving import fuzz
 
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 pytest.importorskip("prometheus_client", reason="the extra serve is not installed")
 httpx = pytest.importorskip("httpx2", reason="httpx2, which starlette's client of tests needs, is not installed")
 uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
-
-from starlette.testclient import TestClient
+TestClient = pytest.importorskip("starlette.testclient", reason="the extra serve is not installed").TestClient
 
 
 def halvings(x):
@@ -290,6 +290,10 @@ def test_tensors_of_each_datatype(client, data, datatype, answer):
         ([tensor([1.0], shape=[-1])], "expected a shape such as"),
         ([tensor(["a"], "INT64")], "data is not of INT64"),
         ([tensor([1], "BYTES")], "expected 1 strings"),
+        ([tensor(["\ud800"], "BYTES")], "expected 1 strings"),
+        ([tensor([300], "INT8")], "data is not of INT8"),
+        ([tensor([1.5], "INT8")], "data is not of INT8"),
+        ([{**tensor([1.0]), "parameters": [1]}], "expected parameters to be an object"),
         ([{"name": "x", "datatype": "FP32", "shape": [1]}], "neither data nor binary_data_size"),
         ([{"name": "x", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}}], "0 bytes are left"),
         ([], "expected {.inputs"),
@@ -301,6 +305,22 @@ def test_what_is_no_tensor_is_said(inputs, words):
         protocol.read_request(json.dumps({"inputs": inputs}).encode(), None)
 
 
+def test_an_output_that_is_not_there(client):
+    reply = client.post(INFER, json={"inputs": [tensor([1.0])], "outputs": [{"name": "other"}]})
+    assert (reply.status_code, reply.json()["error"]) == (400, "there is no output 'other'; there are: output.")
+
+
+def test_encode_sees_the_request():
+    with Service() as service:
+        service.add(
+            "length", len, decode=lambda body: body["text"], encode=lambda length, body: {**body, "length": length}
+        )
+        with TestClient(service.app()) as client:
+            assert client.post("/length", json={"text": "four"}).json() == {"text": "four", "length": 4}
+            refused = client.post("/length", json={"word": "four"})
+            assert (refused.status_code, refused.json()["error"]) == (400, "KeyError: 'text'")
+
+
 @pytest.mark.parametrize("size", [3, 5, 8])
 def test_binary_data_of_another_size_is_refused(size):
     header = json.dumps(
@@ -310,23 +330,25 @@ def test_binary_data_of_another_size_is_refused(size):
         protocol.read_request(header + b"\0" * size, len(header))
 
 
-def test_mutated_requests_are_errors_of_one_kind():
-    rng = numpy.random.default_rng(0)
-    text = json.dumps({"inputs": [{**tensor([1.0, 2.0]), "parameters": {}}], "outputs": [{"name": "output"}]}).encode()
-    read = 0
-    for _ in range(2000):
-        body = bytearray(text)
-        for _ in range(rng.integers(1, 6)):
-            body[rng.integers(len(body))] = rng.integers(256)
-        with contextlib.suppress(ValueError):
-            protocol.read_request(bytes(body), None)
-            read += 1
-    assert 0 < read < 2000
+def test_mutated_bodies_are_answered_or_refused():
+    """`python -m tools.fuzz_serving` sends more of them."""
+    codes = fuzz(300, seed=0)
+    assert set(codes) >= {200, 400} and min(codes[200], codes[400]) > 20
+
+
+def test_the_fuzzer_finds_what_breaks(monkeypatch):
+    monkeypatch.setattr(protocol, "read_request", lambda body, length: 1 / 0)
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        fuzz(300, seed=0)
 
 
 def test_existing_client():
     triton = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not installed")
-    with service_with() as service, served(service) as address, contextlib.closing(triton.InferenceServerClient(address)) as client:
+    with (
+        service_with() as service,
+        served(service) as address,
+        contextlib.closing(triton.InferenceServerClient(address)) as client,
+    ):
         assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("double", "1")
         assert client.get_model_metadata("double", "1")["inputs"][0]["datatype"] == "FP32"
         for binary in (True, False):
