@@ -130,10 +130,11 @@ def _numbers(name: Any, data: Any, datatype: str) -> numpy.ndarray:
     if fits and dtype.kind in "iu" and values.size:
         limits = numpy.iinfo(dtype)
         fits = limits.min <= values.min() and values.max() <= limits.max
-    if not fits:
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        converted = values.astype(dtype) if fits else values
+    if not fits or not (dtype.kind in "biu" or numpy.isfinite(converted).all()):
         raise ValueError(f"input {name!r}: data is not of {datatype}.")
-    with numpy.errstate(over="ignore"):  # beyond the range of a half type lies infinity
-        return values.astype(dtype)
+    return converted
 
 
 def _is_text(text: str) -> bool:

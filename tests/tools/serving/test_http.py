@@ -293,6 +293,7 @@ def test_tensors_of_each_datatype(client, data, datatype, answer):
         ([tensor(["\ud800"], "BYTES")], "expected 1 strings"),
         ([tensor([300], "INT8")], "data is not of INT8"),
         ([tensor([1.5], "INT8")], "data is not of INT8"),
+        ([tensor([1e5], "FP16")], "data is not of FP16"),
         ([{**tensor([1.0]), "parameters": [1]}], "expected parameters to be an object"),
         ([{"name": "x", "datatype": "FP32", "shape": [1]}], "neither data nor binary_data_size"),
         ([{"name": "x", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}}], "0 bytes are left"),
