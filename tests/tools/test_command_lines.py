@@ -21,6 +21,7 @@ MODULES = [
     "dynograd",
     "dynograd.convert",
     "dynograd.port",
+    "dynograd.serve",
     "tools.run_array_api_suite",
     "tools.bootstrap",
     "tools.mutants",
@@ -34,7 +35,7 @@ MODULES += [
     "benchmarks.limits",
     "benchmarks.worker",
 ]
-MODULES += ["benchmarks.fresh", "benchmarks.gpu.worker"]
+MODULES += ["benchmarks.serving", "benchmarks.fresh", "benchmarks.gpu.worker"]
 
 
 def command(program, *arguments):
