@@ -73,14 +73,24 @@ class _Routes:
         self.service, self.metrics = service, Metrics(service)
 
     def table(self) -> list[Route]:
-        """All routes; those of models come last."""
+        """All routes; those that are asked the most come first, since they are tried in turn."""
+        versions = ("", "/versions/{version}")
+        routes = [Route("/{name}" + version, self.call, methods=["POST"]) for version in versions]
+        routes += [
+            Route("/v2/models/{name}" + version + "/infer", self.infer, methods=["POST"]) for version in versions
+        ]
+        for version in versions:
+            routes += [
+                Route("/v2/models/{name}" + version, self.described_model),
+                Route("/v2/models/{name}" + version + "/ready", self.model_ready),
+            ]
         health = {
             "/healthz": self.live,
             "/v2/health/live": self.live,
             "/readyz": self.ready,
             "/v2/health/ready": self.ready,
         }
-        routes = [Route(path, answer) for path, answer in health.items()]
+        routes += [Route(path, answer) for path, answer in health.items()]
         routes += [Route(path, self._html(text)) for path, text in self.service.pages.items()]
         routes += [
             Route("/metrics", self.figures),
@@ -88,13 +98,6 @@ class _Routes:
             Route("/docs", self.described_page),
             Route("/v2", self.server),
         ]
-        for version in ("", "/versions/{version}"):
-            routes += [
-                Route("/v2/models/{name}" + version, self.described_model),
-                Route("/v2/models/{name}" + version + "/ready", self.model_ready),
-                Route("/v2/models/{name}" + version + "/infer", self.infer, methods=["POST"]),
-                Route("/{name}" + version, self.call, methods=["POST"]),
-            ]
         return routes
 
     def _html(self, text: str) -> Callable[[Request], Awaitable[Response]]:
@@ -179,10 +182,10 @@ class _Routes:
         seconds = self.deadline(request)
         if model.is_stream:
             stream = self.accepted(lambda: model.stream(body, seconds))
-            self.metrics.note(model)
+            self.metrics.changed(model)
             return await _while_connected(request, seconds, stream.future, _list(stream))
         future = self.accepted(lambda: model.submit(body, seconds))
-        self.metrics.note(model)
+        self.metrics.changed(model)
         return await _while_connected(request, seconds, future, asyncio.wrap_future(future))
 
     def accepted(self, submit: Callable[[], _Submitted]) -> _Submitted:
@@ -215,7 +218,7 @@ class _Routes:
         finally:
             self.metrics.seconds.labels(model.name, model.version).observe(monotonic() - begun)
             self.metrics.requests.labels(model.name, model.version, str(code)).inc()
-            self.metrics.note(model)
+            self.metrics.changed(model)
 
     # --- what a request says ----------------------------------------------------------------------------------------------------
 

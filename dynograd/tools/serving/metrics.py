@@ -26,6 +26,7 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self.service, self.registry = service, CollectorRegistry()
+        self.folder = os.environ.get(FOLDER)
         more: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter("dynograd_requests", "HTTP requests to models, by status", [*_OF_MODEL, "code"], **more)
         self.seconds = Histogram(
@@ -39,8 +40,13 @@ class Metrics:
         self.under_way = Gauge("dynograd_under_way", "Requests that are computed", _OF_MODEL, **more)
         self._counted: dict[tuple[str, ...], int] = {}
 
-    def note(self, model: Model) -> None:
-        """Takes the figures of a model's queue as they are now; they are noted when a request comes and when it goes."""
+    def changed(self, model: Model) -> None:
+        """A request has come or gone: other workers may be asked for the figures of this one's queue."""
+        if self.folder is not None:
+            self._note(model)
+
+    def _note(self, model: Model) -> None:
+        """Takes the figures of a model's queue as they are now."""
         labels, engine = (model.name, model.version), model.engine
         self.waiting.labels(*labels).set(len(engine.desk.waiting))
         self.under_way.labels(*labels).set(engine.desk.under_way)
@@ -59,13 +65,12 @@ class Metrics:
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
         for model in self.service.all_models:
-            self.note(model)
-        folder = os.environ.get(FOLDER)
-        if folder is None:
+            self._note(model)
+        if self.folder is None:
             return generate_latest(self.registry)
-        _forget_the_dead(Path(folder))
+        _forget_the_dead(Path(self.folder))
         everyone = CollectorRegistry()
-        multiprocess.MultiProcessCollector(everyone, folder)
+        multiprocess.MultiProcessCollector(everyone, self.folder)
         return generate_latest(everyone)
 
 
