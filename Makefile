@@ -6,7 +6,7 @@ PEERS := .venv-peers
 PACKAGES := .venv-packages
 SITE := .venv-site
 # Extras that tests use where they can be installed.
-OPTIONAL := mpi,onnx,gguf
+OPTIONAL := mpi,onnx,gguf,test-serve
 WORKERS ?= 2
 ROUNDS ?= 3
 

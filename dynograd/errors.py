@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 __all__ = [
     "CheckpointError",
     "DataFileError",
+    "DeadlineError",
     "DeviceError",
     "DimError",
     "DownloadError",
@@ -28,6 +29,7 @@ __all__ = [
     "OnnxError",
     "OutOfMemoryError",
     "ProgramError",
+    "QueueFullError",
     "RaggedSizeError",
     "RankError",
     "ShapeError",
@@ -144,6 +146,14 @@ class RankError(DynogradError, RuntimeError):
 
 class WorkerMemoryError(WorkerDied, MemoryError):
     """A worker of a data loader had no memory left."""
+
+
+class DeadlineError(DynogradError, TimeoutError):
+    """A request's deadline passed before its answer was there."""
+
+
+class QueueFullError(DynogradError, RuntimeError):
+    """As many requests wait as may: ask again later."""
 
 
 class NonFiniteError(DynogradError, ArithmeticError, RuntimeError):

@@ -87,11 +87,13 @@ def main(
     characters=500,
     hidden=256,
     device=None,
+    checkpoint=None,
 ):
     """Trains `steps` steps of `batch_size` x `length` characters, prints bits per character and a drawn text.
 
     Args:
         device: where to train (None: on a GPU where there is one).
+        checkpoint: file for the weights (None: they are not kept).
     Returns:
         dict of valid_bits (per character of the last tenth of the text, which is not trained on) and text.
     """
@@ -140,6 +142,10 @@ def main(
                 break
     bar.close()
 
+    if checkpoint is not None:
+        Path(checkpoint).parent.mkdir(parents=True, exist_ok=True)
+        weights = {name: value.cpu() for name, value in model.state_dict().items()}
+        torch.save({"model": weights, "alphabet": "".join(alphabet), "hidden": hidden}, checkpoint)
     valid_bits = evaluate(model, valid, length)
     text = write(model, alphabet, prompt, characters, temperature)
     print(f"valid {valid_bits:.3f} bits/char ({time.perf_counter() - started:.0f} s)\n\n{text}")
@@ -167,6 +173,7 @@ def parse(arguments=None):
         "--temperature", type=programs.number(above=0), default=0.8, help="below 1 bolder, above 1 wilder (%(default)s)"
     )
     parser.add_argument("--characters", type=programs.whole_number(0), default=500, help="to draw (%(default)s)")
+    parser.add_argument("--checkpoint", type=programs.file_to_write, help="file for the weights (they are not kept)")
     parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
     return parser.parse_args(arguments)
 

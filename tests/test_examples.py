@@ -21,6 +21,8 @@ from examples import (
     reinforce,
     sentiment,
     seq2seq,
+    serve_sentiment,
+    serve_writer,
     shift_reduce,
     text_transformer,
     transformer_lm,
@@ -492,7 +494,7 @@ def test_program_net_learns():
 
 EVERY = [
     bilstm_crf, char_lm, dcgan, gcn, graph_net, hypernetwork, mixed_sizes, mnist, program_net, reinforce, sentiment, seq2seq,
-    shift_reduce, text_transformer, transformer_lm, vae, wgan_gp,
+    serve_sentiment, serve_writer, shift_reduce, text_transformer, transformer_lm, vae, wgan_gp,
 ]  # fmt: skip
 
 

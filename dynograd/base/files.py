@@ -125,6 +125,10 @@ class Source:
                 raise EOFError
             done += count
 
+    def pages(self) -> mmap.mmap | None:
+        """The file's pages, which all processes share until they are written to; None: it has no file."""
+        return None if self.map is None else mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_COPY)
+
     def close(self) -> None:
         """Gives the file back; where an error on its way still has a piece of it, when that is gone."""
         with contextlib.suppress(BufferError):

@@ -40,7 +40,7 @@ _ROOMS = {
     "multiprocessing operators quasirandom special types",
     "overrides": "fx",
     "saving": "serialization",
-    "tools": "__main__ convert port run warming",
+    "tools": "__main__ convert port run serve serving warming",
     "transforms": "gradcheck",
 }
 _ABOVE_FACES = {"distributed.algorithms", "testing._internal"}

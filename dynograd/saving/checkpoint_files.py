@@ -13,7 +13,6 @@ without our metadata is somebody else's, and has no checksums to compare.
 from __future__ import annotations
 
 import json
-import mmap
 from typing import Any
 
 import numpy
@@ -227,9 +226,7 @@ def mapped(path: str) -> tuple[dict[str, Any], Any]:
         CheckpointError: it is damaged, incomplete, or no such file.
     """
     with open(path, "rb") as file, Source(file, path) as source:
-        if source.map is None:  # empty
-            return read(source, path)
-        return read(source, path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), compared=True)
+        return read(source, path, source.pages(), compared=True)
 
 
 def metadata_of(source: Source, name: str) -> Any:

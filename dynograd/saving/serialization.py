@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from mmap import ACCESS_COPY
-from mmap import mmap as memory_map
 from typing import Any
 
 from dynograd import arrays
@@ -165,7 +163,7 @@ def _read_file(file: Any, start: bytes, name: str, path: str | None, map_locatio
             from dynograd.saving import gguf_files
 
             return _on_device(gguf_files.read(source, name).tensors, reader)
-        pages = memory_map(file.fileno(), 0, access=ACCESS_COPY) if mapped and len(source.view) else None
+        pages = source.pages() if mapped else None
         reader.entries, tree = checkpoint_files.read(source, name, pages)
         return _on_device(reader.entries, reader) if tree is checkpoint_files.FOREIGN else reader.read(tree)
 

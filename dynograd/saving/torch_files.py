@@ -7,7 +7,6 @@ it again, with their strides.
 
 from __future__ import annotations
 
-import mmap
 import re
 import struct
 import sys
@@ -59,8 +58,7 @@ def read(
     source = Source(file)
     try:
         if bytes(source.view[:2]) == b"PK":
-            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
-            return _Zip(source, who, place, pages, trusted).load()
+            return _Zip(source, who, place, source.pages() if mapped else None, trusted).load()
         if mapped:
             raise RuntimeError(
                 f"load: mmap=True can only be used with files that torch.save wrote as zip archives, and {who} has the format before "

@@ -27,6 +27,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "info": Command("information", "versions, processor, caches and GPUs: what a report of a fault should hold"),
     "warmup": Command("warming", "compile the kernels of common programs ahead of time"),
+    "serve": Command("serve", "answer requests over HTTP with the models of a file"),
     "pack": Command("packing", "make a pack of compiled kernels, for this machine or for others of its level"),
     "cache": Command("cache", "where compiled kernels lie and how large they are; delete them"),
     "port": Command("port", "which torch names a program uses, and which of them dynograd lacks"),

@@ -363,3 +363,28 @@ def test_checksums_of_shares_are_joined(size):
     written = []
     assert checksums.while_writing([data, data[:3]], written.append) == [zlib.crc32(data), zlib.crc32(data[:3])]
     assert [len(one) for one in written] == [size, min(size, 3)]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/self/maps tells whose memory it is")
+def test_memory_of_the_file(tmp_path):
+    """With mmap=True tensors lie in the file's pages, as they would in another process; what is written stays in memory."""
+    path = tmp_path / "model.safetensors"
+    layer = dg.nn.Linear(30, 40)
+    right = {**layer.state_dict(), "half": dg.ones(3).half(), "nothing": dg.ones(0, 2), "number": dg.tensor(7)}
+    dg.save(right, path)
+    raw = path.read_bytes()
+    mapped = dg.load(path, mmap=True)
+    assert {name: value.tolist() for name, value in mapped.items()} == {
+        name: value.tolist() for name, value in right.items()
+    }
+    with open("/proc/self/maps") as maps:
+        spans = [[int(end, 16) for end in line.split()[0].split("-")] for line in maps if str(path) in line]
+    for name in ("weight", "bias", "half", "number"):
+        assert any(first <= mapped[name].data_ptr() < last for first, last in spans), name
+    other = dg.nn.Linear(30, 40)
+    other.load_state_dict({name: mapped[name] for name in ("weight", "bias")}, assign=True)
+    assert any(first <= other.weight.data_ptr() < last for first, last in spans)
+    x = dg.randn(2, 30)
+    assert dg.equal(layer(x), other(x))
+    mapped["weight"][0, 0] = 50.0
+    assert mapped["weight"][0, 0].item() == 50.0 and path.read_bytes() == raw

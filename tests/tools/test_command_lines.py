@@ -21,9 +21,11 @@ MODULES = [
     "dynograd",
     "dynograd.convert",
     "dynograd.port",
+    "dynograd.serve",
     "tools.run_array_api_suite",
     "tools.bootstrap",
     "tools.mutants",
+    "tools.fuzz_serving",
     *WITHOUT_OPTIONS,
 ]
 MODULES += [
@@ -33,7 +35,7 @@ MODULES += [
     "benchmarks.limits",
     "benchmarks.worker",
 ]
-MODULES += ["benchmarks.fresh", "benchmarks.gpu.worker"]
+MODULES += ["benchmarks.serving", "benchmarks.fresh", "benchmarks.gpu.worker"]
 
 
 def command(program, *arguments):

@@ -40,7 +40,10 @@ def test_the_version(capsys):
     [
         ("inof", "there is no command 'inof'. Did you mean info?"),
         ("warm-up", "Did you mean warmup?"),
-        ("xyz", "there is no command 'xyz'. Commands: info, warmup, pack, cache, port, convert, make-torch-shim."),
+        (
+            "xyz",
+            "there is no command 'xyz'. Commands: info, warmup, serve, pack, cache, port, convert, make-torch-shim.",
+        ),
         ("--versoin", "there is no option '--versoin'. Did you mean --version?"),
         ("", "there is no command ''."),
     ],

@@ -41,6 +41,7 @@ _STATES = (
     ("dynograd.autograd.modes", "MODES"),
     ("dynograd.autograd.nodes", "asked"),
     ("dynograd.base.devices", "_local"),
+    ("dynograd.base.random_streams", "_places"),
     ("dynograd.tensor.graphs", "_state"),
     ("dynograd.amp.autocasting", "STATE"),
     ("dynograd.kernels.build.batch_invariance", "_of_thread"),
@@ -220,7 +221,6 @@ class Threads:
         if task is None:
             self.caller.release()
         elif task.carried is not None:
-            run.begin(task)
             task.carried.turn.release()
         else:
             worker = _idle.pop() if _idle else _Worker()
@@ -255,6 +255,7 @@ class Threads:
         worker = task.carried
         self.hand_on()
         worker.turn.acquire()
+        self.run.begin(task)
         self.run.recorder.owner = threading.get_ident()
         self.run.recorder.check_casting()
 

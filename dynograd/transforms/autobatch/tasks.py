@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextvars
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal, overload
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.base.random_streams import default_generator
-from dynograd.transforms.autobatch.carriers import Stopped, carrier_for, copied, put, states_of_thread
+from dynograd.transforms.autobatch.carriers import copied, put, states_of_thread
 from dynograd.transforms.autobatch.group.gains import gained
-from dynograd.transforms.autobatch.record.pending import Lazy
+from dynograd.transforms.autobatch.pools import Pool
 from dynograd.transforms.autobatch.record.recorder import outside
 from dynograd.transforms.autobatch.scope import autobatch
+from dynograd.transforms.autobatch.turns import Run, mixed
 
 # By function and line: how many of the next calls there run their examples one after the other, how many did the latest time, up to
 # how many examples, and whose code these are.
@@ -26,9 +27,28 @@ _few: dict[Any, tuple[int, int, int, Any]] = {}
 _MOST_SKIPPED = 255
 
 
+@overload
 def batched(
-    function: Callable[..., Any], *, errors: str = "raise", concurrent: int = 512, always: bool = False
-) -> Callable[[Iterable[Any]], list[Any]]:
+    function: Callable[..., Any],
+    *,
+    errors: str = "raise",
+    concurrent: int = 512,
+    always: bool = False,
+    running: Literal[False] = False,
+) -> Callable[[Iterable[Any]], list[Any]]: ...
+@overload
+def batched(
+    function: Callable[..., Any], *, concurrent: int = 512, running: Literal[True], queue: int | None = None
+) -> Pool: ...
+def batched(
+    function: Callable[..., Any],
+    *,
+    errors: str = "raise",
+    concurrent: int = 512,
+    always: bool = False,
+    running: bool = False,
+    queue: int | None = None,
+) -> Callable[[Iterable[Any]], list[Any]] | Pool:
     """The function that runs `function(example)` on every example and lists the results, as `[function(x) for x in examples]` does.
 
     `function` may use `if`, `while`, recursion, `.item()` and early exit on its own values: an example that needs a value waits for
@@ -43,8 +63,11 @@ def batched(
         always: let the examples wait for each other, each time. Otherwise, where too little came together to gain anything (by the
             number and sort of calls in a group), the next call at that line with no more examples runs them one after the other, then
             3 calls, 7 calls, up to 255.
+        running: a `Pool` in place of the function: examples are submitted one by one, also while others are under way, and join them at
+            the next turn.
+        queue: of a pool, how many examples may wait to be begun; 4096 unless given.
     Returns:
-        A function from an iterable of examples to the list of results.
+        A function from an iterable of examples to the list of results, or the pool.
 
     >>> def halvings(x):
     ...     count = 0
@@ -53,6 +76,10 @@ def batched(
     ...     return count
     >>> dynograd.batched(halvings)([tensor(5.0), tensor(1.0), tensor(100.0)])
     [3, 0, 7]
+    >>> with dynograd.batched(halvings, running=True) as pool:
+    ...     future = pool.submit(tensor(5.0))
+    >>> future.result()
+    3
     """
     if not callable(function):
         raise TypeError(f"batched: expected a function of one example, got {type(function).__name__}.")
@@ -60,6 +87,16 @@ def batched(
         raise ValueError(f"batched: expected errors to be 'raise' or 'return', got {errors!r}.")
     if not isinstance(concurrent, int) or concurrent < 1:
         raise ValueError(f"batched: expected concurrent to be a positive number of examples, got {concurrent!r}.")
+    if running:
+        if errors != "raise" or always:
+            raise ValueError(
+                "batched: errors and always are of lists of examples; with running=True each future has its own error, and examples always wait."
+            )
+        return Pool(function, concurrent, 4096 if queue is None else queue)
+    if queue is not None:
+        raise ValueError(
+            "batched: queue is of pools, to which examples come one by one. Add running=True, or leave it out."
+        )
 
     body = getattr(function, "__code__", type(function))
 
@@ -92,120 +129,6 @@ def batched(
     return call
 
 
-class Task:
-    """One example under way."""
-
-    __slots__ = ("carried", "error", "example", "finished", "place", "result", "run", "states", "stream", "targets")
-
-    def __init__(self, run: Any, place: int, example: Any, stream: tuple[int, int]) -> None:
-        self.run, self.place, self.example = run, place, example
-        self.stream = stream  # its place in its random numbers
-        self.finished = False
-        self.targets: Any = ()
-        self.carried = self.states = self.result = None
-        self.error: BaseException | None = None
-
-    def park(self, targets: Any) -> None:
-        """Waits until the buckets `targets` have run, while other examples go on."""
-        self.targets = targets
-        self.run.carrier.park(self)
-        if self.run.stopping:
-            raise Stopped
-
-
-class Run:
-    """The examples of one call."""
-
-    def __init__(self, function: Any, examples: list[Any], concurrent: int) -> None:
-        self.function, self.concurrent = function, concurrent
-        self.recorder: Any = MODES.recorder
-        self.outer: Task | None = self.recorder.task
-        self.stream = seed, offset = default_generator.state()
-        self.tasks = [
-            Task(self, place, example, (_mixed(seed, offset, place), 0)) for place, example in enumerate(examples)
-        ]
-        self.fatal: BaseException | None = None  # what no example's error is: Ctrl-C, an exit
-        self.stopping = self.unwinding = self.abandoned = False
-        self.turns = 0
-        self.carrier = carrier_for(self)
-
-    def all(self) -> list[Task]:
-        """Runs them all, each from decision to decision."""
-        tasks, parked, started = self.tasks, [], 0
-        default_generator.key(1)
-        self.stream = default_generator.state()
-        try:
-            while parked or started < len(tasks):
-                fresh = tasks[started : started + self.concurrent - len(parked)]
-                if fresh:  # those that are done already make room for others
-                    started += len(fresh)
-                    parked += self.turn(fresh)
-                    continue
-                self.settle(parked)
-                parked = self.turn(parked)
-        except BaseException:
-            self.stopping = self.unwinding = True
-            self.carrier.stop([task for task in tasks[:started] if not task.finished])
-            raise
-        return tasks
-
-    def turn(self, tasks: list[Task]) -> list[Task]:
-        """Those that are parked after their turn."""
-        self.turns += len(tasks)
-        self.carrier.turn(tasks)
-        if self.fatal is not None and not self.unwinding:
-            raise self.fatal
-        return [task for task in tasks if not task.finished]
-
-    def settle(self, parked: list[Task]) -> None:
-        """Runs what they wait for, in groups; examples of examples wait with those around them."""
-        targets = [bucket for task in parked for bucket in task.targets]
-        if self.outer is not None:
-            self.outer.park(targets)
-        else:
-            self.recorder.flush_for(targets)
-
-    def finish(self) -> None:
-        """Runs what nobody has waited for; what failed there is the error of the examples that have given it."""
-        recorder = self.recorder
-        recorder.flush(None, "the end of the examples")
-        if recorder.failed:
-            for task in self.tasks:
-                if task.error is None:
-                    task.error = error_in(task.result)
-            told = [task.error for task in self.tasks]
-            recorder.failed = [failure for failure in recorder.failed if not any([failure is error for error in told])]
-
-    def begin(self, task: Task) -> None:
-        """From now on `task` is the one that runs."""
-        if self.abandoned:
-            return
-        default_generator._seed, default_generator._offset = task.stream
-        self.recorder.task = task
-
-    def end(self, task: Task) -> None:
-        """Its turn is over."""
-        if self.abandoned:
-            return
-        task.stream = default_generator._seed, default_generator._offset
-        default_generator._seed, default_generator._offset = self.stream
-        self.recorder.task = self.outer
-
-    def work(self, task: Task) -> None:
-        """Runs the example to its end."""
-        try:
-            task.result = self.function(task.example)
-        except Stopped:
-            pass
-        except Exception as error:
-            task.error = error
-        except BaseException as error:
-            error.add_note(f"batched: in example {task.place}")
-            self.fatal = self.fatal or error
-        task.finished = True
-        task.example = None
-
-
 def _one_by_one(function: Any, examples: list[Any]) -> tuple[list[Any], list[int]]:
     """Runs the examples as they stand, each with the modes and the random numbers that it would have among the others.
 
@@ -219,7 +142,7 @@ def _one_by_one(function: Any, examples: list[Any]) -> tuple[list[Any], list[int
     failed: list[int] = []
     try:
         for place, example in enumerate(examples):
-            default_generator._seed, default_generator._offset = _mixed(seed, offset, place), 0
+            default_generator._seed, default_generator._offset = mixed(seed, offset, place), 0
             try:
                 results.append(context.copy().run(function, example))
             except Exception as error:
@@ -261,22 +184,3 @@ def _learn(place: Any, examples: int, gain: float) -> None:
 def _key(place: tuple[Any, Any, int]) -> tuple[int, int, int]:
     body, code, line = place
     return id(body), id(code), line  # to hash code takes a microsecond
-
-
-def error_in(result: Any) -> Any:
-    """The error of the first tensor in `result` (in tuples, lists, dicts) whose call failed; None."""
-    if type(result) is Lazy:
-        errors = result.pending.whole.bucket.errors
-        return None if errors is None else errors.get(result.row)
-    if isinstance(result, (tuple, list)):
-        return next((result for result in map(error_in, result) if result is not None), None)
-    return error_in(list(result.values())) if isinstance(result, dict) else None
-
-
-def _mixed(seed: int, offset: int, place: int) -> int:
-    """A seed for one example: the mixing steps of splitmix64."""
-    mask = (1 << 64) - 1
-    mixed = (seed * 0x9E3779B97F4A7C15 + offset * 0xD1B54A32D192ED03 + place + 1) & mask
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = ((mixed ^ (mixed >> shift)) * factor) & mask
-    return (mixed ^ (mixed >> 31)) >> 1

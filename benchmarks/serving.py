@@ -1,0 +1,356 @@
+"""Serving measured: `python -m benchmarks.serving`, `... --sides ragged,torch`, `... --count 100000 --sides ragged`, `... --loops`.
+
+The classifier of examples/sentiment.py answers sentences of 5 to 200 words (log-normal) behind one and the same server, for 64 clients on this
+machine: as ragged batches, by onnxruntime with padded ones (`pip install onnx onnxruntime`), by PyTorch with padded and packed ones. Every answer is
+compared with that of the model alone, of ragged batches bit by bit. Then requests come by chance, half as many as were answered a second, and
+wait no longer for others than the batch under way takes. aiohttp is the client. `--loops`: texts drawn character by character, in a pool and one by one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+import dynograd
+from benchmarks.sides import ROOT
+from dynograd.serving import Batcher, Service
+from dynograd.utils import programs
+from examples import char_lm, sentiment
+
+__all__ = ["main"]
+
+SENTENCES = 512  # different ones; clients ask them in turn
+CLOSE = {"ragged": 0.0, "onnxruntime": 1e-4, "torch": 1e-4}
+MAX_ROWS = 64  # in a batch, on every side
+
+
+def sentences() -> list[list[str]]:
+    """Words of the reviews, in sentences of 5 to 200."""
+    words = [word for split, _ in sentiment.read_splits()["train"][:3000] for word in split]
+    numbers = numpy.random.default_rng(0)
+    lengths = numpy.clip(numpy.exp(numbers.normal(3.2, 0.8, SENTENCES)), 5, 200).astype(int)
+    starts = numbers.integers(0, len(words) - 200, SENTENCES)
+    return [words[start : start + length] for start, length in zip(starts, lengths)]
+
+
+def classifier() -> tuple[Any, Any]:
+    """(the model, its vocabulary); the same in each process."""
+    dynograd.manual_seed(0)
+    vocabulary = sentiment.Vocabulary.of(sentiment.read_splits()["train"])
+    return sentiment.Classifier(len(vocabulary)).eval(), vocabulary
+
+
+# --- the sides: from ragged numbers (B, j, 8) to scores ---------------------------------------------------------------------------
+
+
+def ragged(model: Any) -> Callable[[Any], Any]:
+    return model
+
+
+def padded(rows: Any) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """(numbers (B, T, 8), lengths (B,))."""
+    arrays = [row.numpy() for row in rows.unbind()]
+    lengths = numpy.array([len(array) for array in arrays])
+    numbers = numpy.zeros((len(arrays), lengths.max(), 8), numpy.int64)
+    for place, array in enumerate(arrays):
+        numbers[place, : len(array)] = array
+    return numbers, lengths
+
+
+def torch(model: Any) -> Callable[[Any], Any]:
+    import torch as pytorch
+
+    weights = {name: pytorch.from_numpy(value.numpy()) for name, value in model.state_dict().items()}
+    words = pytorch.nn.Embedding.from_pretrained(weights["words.weight"])
+    pieces = pytorch.nn.EmbeddingBag.from_pretrained(weights["pieces.weight"], mode="mean", padding_idx=0)
+    gru = pytorch.nn.GRU(128, 96, batch_first=True, bidirectional=True)
+    gru.load_state_dict(
+        {name.removeprefix("gru."): value for name, value in weights.items() if name.startswith("gru.")}
+    )
+    packed, unpacked = pytorch.nn.utils.rnn.pack_padded_sequence, pytorch.nn.utils.rnn.pad_packed_sequence
+
+    def answer(rows: Any) -> list[float]:
+        with pytorch.inference_mode():
+            numbers, lengths = map(pytorch.from_numpy, padded(rows))
+            x = words(numbers[..., 0]) + pieces(numbers[..., 1:].flatten(0, 1)).unflatten(0, numbers.shape[:2])
+            states, _ = unpacked(
+                gru(packed(x, lengths, True, enforce_sorted=False))[0], True, padding_value=-pytorch.inf
+            )
+            return (states.amax(1) @ weights["output.weight"][0] + weights["output.bias"]).tolist()
+
+    return answer
+
+
+def onnxruntime(model: Any) -> Callable[[Any], Any]:
+    import onnxruntime as runtime
+    from onnx import TensorProto, checker, helper, numpy_helper
+
+    state = {name: value.numpy() for name, value in model.state_dict().items()}
+
+    def gates(name: str) -> numpy.ndarray:
+        """Both directions, with ONNX's order of gates (update, reset, new) in place of PyTorch's (reset, update, new)."""
+        ways = [numpy.split(state[f"gru.{name}_l0{way}"], 3) for way in ("", "_reverse")]
+        return numpy.stack([numpy.concatenate([update, reset, new]) for reset, update, new in ways])
+
+    weights = {
+        "words": state["words.weight"],
+        "pieces": state["pieces.weight"],
+        "w": gates("weight_ih"),
+        "r": gates("weight_hh"),
+        "b": numpy.concatenate([gates("bias_ih"), gates("bias_hh")], 1),
+        "out": state["output.weight"].T,
+        "bias": state["output.bias"],
+        "one": numpy.float32(1),
+        "zero": numpy.int64(0),
+        "rest": numpy.arange(1, 8),
+        "axis2": numpy.array([2]),
+        "axis3": numpy.array([3]),
+        "flat": numpy.array([0, 0, -1]),
+        "low": numpy.float32(-1e30),
+    }
+    node = helper.make_node
+    nodes = [
+        node("Gather", ["x", "zero"], ["word"], axis=2),
+        node("Gather", ["x", "rest"], ["piece"], axis=2),
+        node("Gather", ["words", "word"], ["e"]),
+        node("Gather", ["pieces", "piece"], ["p"]),
+        node("Equal", ["piece", "zero"], ["none"]),
+        node("Where", ["none", "zero_f", "one"], ["some"]),
+        node("ReduceSum", ["some", "axis2"], ["count"]),
+        node("Max", ["count", "one"], ["divisor"]),
+        node("Unsqueeze", ["some", "axis3"], ["some3"]),
+        node("Mul", ["p", "some3"], ["kept"]),
+        node("ReduceSum", ["kept", "axis2"], ["total"], keepdims=0),
+        node("Div", ["total", "divisor"], ["mean"]),
+        node("Add", ["e", "mean"], ["inputs"]),
+        node("Transpose", ["inputs"], ["steps"], perm=[1, 0, 2]),
+        node(
+            "GRU",
+            ["steps", "w", "r", "b", "lengths"],
+            ["y"],
+            hidden_size=96,
+            direction="bidirectional",
+            linear_before_reset=1,
+        ),
+        node("Transpose", ["y"], ["y2"], perm=[2, 0, 1, 3]),
+        node("Reshape", ["y2", "flat"], ["states"]),
+        node("Where", ["mask", "states", "low"], ["real"]),
+        node("ReduceMax", ["real", "axis1"], ["strongest"], keepdims=0),
+        node("MatMul", ["strongest", "out"], ["product"]),
+        node("Add", ["product", "bias"], ["score"]),
+    ]
+    weights |= {"zero_f": numpy.float32(0), "axis1": numpy.array([1])}
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "sentiment",
+        [
+            info("x", TensorProto.INT64, ["b", "t", 8]),
+            info("lengths", TensorProto.INT32, ["b"]),
+            info("mask", TensorProto.BOOL, ["b", "t", 1]),
+        ],
+        [info("score", TensorProto.FLOAT, ["b", 1])],
+        [numpy_helper.from_array(numpy.asarray(value), name) for name, value in weights.items()],
+    )
+    exported = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    checker.check_model(exported)
+    session = runtime.InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
+
+    def answer(rows: Any) -> list[float]:
+        numbers, lengths = padded(rows)
+        mask = (numpy.arange(numbers.shape[1]) < lengths[:, None])[..., None]
+        inputs = {"x": numbers, "lengths": lengths.astype(numpy.int32), "mask": mask}
+        return session.run(None, inputs)[0][:, 0].tolist()
+
+    return answer
+
+
+SIDES = {"ragged": ragged, "onnxruntime": onnxruntime, "torch": torch}
+
+
+def serve(side: str) -> None:
+    """The server's process."""
+    import uvicorn
+
+    model, vocabulary = classifier()
+    service = Service()
+    with dynograd.use_batch_invariant(True):
+        batcher = Batcher(SIDES[side](model), max_rows=MAX_ROWS, max_tokens=1 << 20, max_wait=0.001)
+    service.add("score", batcher, decode=lambda body: vocabulary.encode(body["words"]))
+    batcher.submit(vocabulary.encode(["warm"])).result()
+    uvicorn.run(service.app(), port=0, access_log=False)
+
+
+# --- the load ---------------------------------------------------------------------------------------------------------------------
+
+
+class Load:
+    """Clients of one server."""
+
+    def __init__(self, side: str, address: str, expected: list[float]) -> None:
+        self.address, self.expected, self.close = f"{address}/score", expected, CLOSE[side]
+        self.bodies = [json.dumps({"words": words}).encode() for words in sentences()]
+        self.asked = 0
+        self.seconds: list[float] = []
+        self.wrong = self.lost = 0
+
+    async def ask(self, session: Any) -> None:
+        number, self.asked = self.asked % SENTENCES, self.asked + 1
+        begun = time.perf_counter()
+        async with session.post(self.address, data=self.bodies[number]) as reply:
+            answer = await reply.json()
+        if reply.status != 200:
+            self.lost += 1
+        elif not abs(answer - self.expected[number]) <= self.close:
+            self.wrong += 1
+        self.seconds.append(time.perf_counter() - begun)
+
+    async def closed(self, clients: int, count: int) -> float:
+        """Each client asks when it has its answer; requests a second."""
+        import aiohttp
+
+        last = self.asked + count
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=clients)) as session:
+
+            async def ask_on() -> None:
+                while self.asked < last:
+                    await self.ask(session)
+
+            self.seconds, begun = [], time.perf_counter()
+            await asyncio.gather(*[ask_on() for _ in range(clients)])
+        return len(self.seconds) / (time.perf_counter() - begun)
+
+    async def open(self, rate: float, count: int) -> None:
+        """Requests come by chance, `rate` a second, whatever has been answered."""
+        import aiohttp
+
+        chance, due = random.Random(0), time.perf_counter()
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+            self.seconds, tasks = [], []
+            for _ in range(count):
+                due += chance.expovariate(rate)
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                tasks.append(asyncio.ensure_future(self.ask(session)))
+            await asyncio.gather(*tasks)
+
+    def quantile(self, share: float) -> float:
+        return sorted(self.seconds)[min(len(self.seconds) - 1, int(share * len(self.seconds)))] * 1e3
+
+
+def measured(side: str, clients: int, count: int, expected: list[float]) -> float:
+    """Starts the server, prints its figures; requests a second."""
+    command = [sys.executable, "-m", "benchmarks.serving", "--serve", side]
+    server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        said = []
+        for line in server.stderr:
+            said.append(line)
+            if match := re.search(r"running on (http://\S+)", line):
+                break
+        else:
+            raise programs.UsageError(f"{side}: the server did not start: {said[-1].strip() if said else ''}")
+        load = Load(side, match.group(1), expected)
+        asyncio.run(load.closed(clients, min(count, SENTENCES)))  # warm
+        rate = asyncio.run(load.closed(clients, count))
+        asyncio.run(load.closed(1, 200))
+        alone = load.quantile(0.5), load.quantile(0.99)
+        asyncio.run(load.open(rate / 2, min(count, 2000)))
+        print(
+            f"{side}: {rate:.0f} requests/s with {clients} clients; alone {alone[0]:.1f} ms (p99 {alone[1]:.1f}); at half load "
+            f"{load.quantile(0.5):.1f} ms, p99 {load.quantile(0.99):.1f} ms; {load.lost} lost, {load.wrong} wrong",
+            flush=True,
+        )
+        return rate
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+
+
+def loops(texts: int, characters: int) -> None:
+    """Characters a second of plain decoding loops, in a pool and one by one."""
+    dynograd.manual_seed(0)
+    model = char_lm.CharacterModel(65).eval()
+
+    def write(number: int) -> list[int]:
+        """The likeliest characters; a text ends where its length says."""
+        ids, state, text = dynograd.tensor([[number % 65]]), None, []
+        for _ in range(characters // 2 + number * characters // texts):
+            scores, state = model(ids, state)
+            ids = scores[:, -1].argmax(-1, keepdim=True)
+            text.append(int(ids.item()))
+        return text
+
+    def one_by_one() -> list[list[int]]:
+        with dynograd.no_grad():
+            return [write(number) for number in range(texts)]
+
+    def together() -> list[list[int]]:
+        with dynograd.batched(write, running=True) as pool:
+            return list(pool.map(range(texts)))
+
+    speeds, costs, answers = {}, {}, []
+    for name, way in (("one by one", one_by_one), ("in a pool", together)):
+        way()
+        begun, busy = time.perf_counter(), time.process_time()
+        answers.append(way())
+        characters_written = sum(map(len, answers[-1]))
+        speeds[name] = characters_written / (time.perf_counter() - begun)
+        costs[name] = (time.process_time() - busy) / characters_written
+    same = sum(text == other for text, other in zip(*answers))
+    ratio = speeds["in a pool"] / speeds["one by one"]
+    figures = ", ".join(f"{speed:.0f} {name}" for name, speed in speeds.items())
+    work = costs["one by one"] / costs["in a pool"]
+    print(
+        f"loops: characters/s {figures}: {ratio:.2f}x ({work:.2f}x by processor time); {same} of {texts} texts the same"
+    )
+
+
+def compared(options: argparse.Namespace) -> int:
+    if options.serve:
+        serve(options.serve)
+        return 0
+    if options.loops:
+        loops(64, 100)
+        return 0
+    model, vocabulary = classifier()
+    with dynograd.no_grad(), dynograd.use_batch_invariant(True):
+        expected = [model(dynograd.ragged_tensor([vocabulary.encode(words)])).item() for words in sentences()]
+    rates = {side: measured(side, options.clients, options.count, expected) for side in options.sides}
+    for side in rates.keys() - {"ragged"}:
+        print(f"ragged / {side}: {rates['ragged'] / rates[side]:.2f}")
+    return 0
+
+
+def _sides(text: str) -> list[str]:
+    sides = text.split(",")
+    if not set(sides) <= set(SIDES):
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(SIDES)}, got {text!r}")
+    return sides
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser("python -m benchmarks.serving", description=(__doc__ or "").split("\n\n")[0])
+    add = parser.add_argument
+    add("--sides", type=_sides, default=list(SIDES), help=f"some of {', '.join(SIDES)}")
+    add("--clients", type=programs.whole_number(1), default=64, help="that ask at the same time (%(default)s)")
+    add("--count", type=programs.whole_number(1), default=4000, help="requests of a side (%(default)s)")
+    add("--loops", action="store_true", help="measure decoding loops")
+    add("--serve", choices=SIDES, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    return programs.run(lambda: compared(options), "benchmarks.serving")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""What a service tells Prometheus: requests and their seconds by model and status, and what waits and runs, of all worker processes together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+
+from dynograd.tools.serving.batcher import Batcher
+
+if TYPE_CHECKING:
+    from dynograd.tools.serving.service import Model, Service
+
+__all__ = ["FOLDER", "Metrics"]
+
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which prometheus_client knows the folder where worker processes put their figures."""
+
+_OF_MODEL = ["model", "version"]
+
+
+class Metrics:
+    """The metrics of one service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.registry = service, CollectorRegistry()
+        self.folder = os.environ.get(FOLDER)
+        more: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("dynograd_requests", "HTTP requests to models, by status", [*_OF_MODEL, "code"], **more)
+        self.seconds = Histogram(
+            "dynograd_request_seconds", "Seconds until a request had its answer", _OF_MODEL, **more
+        )
+        self.ended = Counter("dynograd_ended", "Requests by how they ended", [*_OF_MODEL, "how"], **more)
+        self.calls = Counter("dynograd_batched_calls", "Rows, or calls of ops, that ran in batches", _OF_MODEL, **more)
+        self.groups = Counter("dynograd_batches", "Batches, or groups of calls, that ran", _OF_MODEL, **more)
+        more["multiprocess_mode"] = "livesum"
+        self.waiting = Gauge("dynograd_waiting", "Requests that wait to be begun", _OF_MODEL, **more)
+        self.under_way = Gauge("dynograd_under_way", "Requests that are computed", _OF_MODEL, **more)
+        self._counted: dict[tuple[str, ...], int] = {}
+
+    def changed(self, model: Model) -> None:
+        """A request has come or gone: other workers may be asked for the figures of this one's queue."""
+        if self.folder is not None:
+            self._note(model)
+
+    def _note(self, model: Model) -> None:
+        """Takes the figures of a model's queue as they are now."""
+        labels, engine = (model.name, model.version), model.engine
+        self.waiting.labels(*labels).set(len(engine.desk.waiting))
+        self.under_way.labels(*labels).set(engine.desk.under_way)
+        for how, count in list(engine.desk.counts.items()):
+            self._count(self.ended, (*labels, how), count)
+        calls, groups = (engine.rows, engine.batches) if isinstance(engine, Batcher) else (engine.calls, engine.groups)
+        self._count(self.calls, labels, calls)
+        self._count(self.groups, labels, groups)
+
+    def _count(self, counter: Counter, labels: tuple[str, ...], count: int) -> None:
+        """Brings a counter to `count`, which only rises."""
+        key = (counter._name, *labels)
+        counter.labels(*labels).inc(count - self._counted.get(key, 0))
+        self._counted[key] = count
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        for model in self.service.all_models:
+            self._note(model)
+        if self.folder is None:
+            return generate_latest(self.registry)
+        _forget_the_dead(Path(self.folder))
+        everyone = CollectorRegistry()
+        multiprocess.MultiProcessCollector(everyone, self.folder)
+        return generate_latest(everyone)
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """What a worker that was killed had waiting waits no more."""
+    for file in folder.glob("gauge_live*.db"):
+        process = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            multiprocess.mark_process_dead(process, str(folder))
