@@ -21,7 +21,6 @@ from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
 from dynograd.plans.changing import Changing
-from dynograd.plans.gains import gain_without_gradients
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
 from dynograd.plans.optimizers.closures import Closures
@@ -38,6 +37,7 @@ from dynograd.plans.sized.held import HeldSizes
 from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
+from dynograd.plans.walking.gains import gain_without_gradients
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace

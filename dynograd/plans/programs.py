@@ -13,7 +13,6 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
-from dynograd.plans import gains
 from dynograd.plans.calls import Call
 from dynograd.plans.finishes import finishes_of
 from dynograd.plans.groups import Group, groups_of
@@ -23,6 +22,7 @@ from dynograd.plans.lowering.draws import drawing_of
 from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.recording import Recording
+from dynograd.plans.walking import gains
 
 __all__ = ["Bound", "Program", "gives", "nobody"]
 

@@ -10,7 +10,7 @@ from dynograd.interpreter.shared import signature_of
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.comparing import same
 from dynograd.plans.steps import MOST
-from dynograd.plans.walked_views import VIEW_LINES, view_names
+from dynograd.plans.walking.views import VIEW_LINES, view_names
 
 __all__ = ["WalkReader"]
 

@@ -50,7 +50,12 @@ def gain(program: Any) -> float:
 
 def gain_without_gradients(program: Any, sizes_change: bool) -> float:
     """The same of a program of a step that differentiates nothing: calls save less, and what a loop leaves out counts."""
-    gained = -_RESIZED * len(program.calls) * sizes_change - _WALKED_ALONE - _FRESH * program.fresh - _KEPT * len(program.keeps)
+    gained = (
+        -_RESIZED * len(program.calls) * sizes_change
+        - _WALKED_ALONE
+        - _FRESH * program.fresh
+        - _KEPT * len(program.keeps)
+    )
     gained += sum([program.arrays[number].nbytes for group in program.groups for number in group.gone]) / _UNWRITTEN
     for call, form in zip(program.calls, program.forms):
         if form is None:
