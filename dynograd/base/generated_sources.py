@@ -28,7 +28,7 @@ import numpy
 
 from dynograd.base import cache_files
 
-__all__ = ["file_of", "is_generated", "is_unwritten", "run_source", "run_written", "written_later"]
+__all__ = ["file_of", "is_generated", "is_unwritten", "passing_on", "run_source", "run_written", "written_later"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 _MAGIC = b"dynograd function 1\n"
@@ -184,6 +184,12 @@ def written_later(
     return types.FunctionType(_UNWRITTEN.replace(co_name=name, co_filename=file), names, name)
 
 
+def passing_on(name: str, title: str, renames: bool) -> types.CodeType:
+    """Code that goes on to the global `passed_on`, for a function of `written_later`; `renames`: with `dim` for the keyword `axis`."""
+    code = _PASSING_ON_RENAMED if renames else _PASSING_ON
+    return code.replace(co_name=name, co_filename=_file_of(title))
+
+
 def is_generated(code: types.CodeType) -> bool:
     """Whether it is the code of a text that this module runs."""
     file = code.co_filename
@@ -202,6 +208,13 @@ _UNWRITTEN = compile(
     "<dynograd first call>",
     "exec",
 ).co_consts[0]
+
+_PASSING_ON, _PASSING_ON_RENAMED = [
+    compile(
+        f"def passing_on(*args, **kwargs): {first}return passed_on(*args, **kwargs)\n", "<dynograd>", "exec"
+    ).co_consts[0]
+    for first in ("", "'axis' in kwargs and kwargs.__setitem__('dim', kwargs.pop('axis')); ")
+]
 
 
 def _file_of(title: str) -> str:

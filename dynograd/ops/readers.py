@@ -32,6 +32,7 @@ __all__ = [
     "entry_of",
     "is_read",
     "join",
+    "quick_entries",
     "set_quick_ways_aside",
     "with_quick_ways",
 ]
@@ -61,6 +62,9 @@ _on: list[tuple[Reader, ...]] = [()]  # innermost first
 _resting: list[Reader | None] = [
     None
 ]  # one that is turned off, whose functions have its code for the sake of the next time
+_MOST_PASSING = (
+    16  # calls of an op with a reader's code cost as much as changing the code of some twenty functions, and back
+)
 _versions = [0]  # grows when a function gets other code than readers gave it
 
 
@@ -91,7 +95,7 @@ class Reader:
             hands_on(cls.call)
 
     def __init__(self) -> None:
-        self.times, self._looked = 0, 0
+        self.times, self._looked, self._passing = 0, 0, 0
         # What turning it on alone does to the code of functions: (function, code without it, code with it), as of a version.
         self._exchanged: list[tuple[Any, types.CodeType, types.CodeType]] = []
         self._version = -1
@@ -116,6 +120,7 @@ class Reader:
             if resting is not None:
                 _resting[0] = None
                 if resting is self:
+                    self._passing = 0
                     return
                 resting.turn_off()
             self.times += 1
@@ -157,13 +162,23 @@ class Reader:
             self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
 
     def rest(self) -> None:
-        """`turn_off`, but functions keep their code until another reader is turned on or `end_rest` is called, which that code is to do."""
+        """`turn_off`, but functions keep their code until another reader is turned on or `end_rest` is called.
+
+        That code is to call `pass_by` where it lets a call through meanwhile.
+        """
         with _lock:
             if self.times > 1:
                 self.turn_off()
                 return
             end_rest()
             _resting[0] = self
+
+    def pass_by(self) -> None:
+        """A function with the reader's code is called where nobody is to be asked: not often, or the functions are as they are again."""
+        self._passing += 1
+        if self._passing >= _MOST_PASSING:
+            self._passing = 0
+            end_rest()
 
     def _functions(self) -> list[Any]:
         """All whose code changes when the reader comes or goes."""
@@ -246,11 +261,11 @@ class Entry:
         self._set_plain(written.__code__)
         self.written = True  # last: a thread that is told so calls the function
 
-    def give_ways(self, written: Any, names: Collection[str]) -> None:
-        """`give`, but while quick ways of one of the ops `names` are set aside the code is what it is now."""
+    def give_ways(self, written: Any, names: Collection[str], long: types.CodeType) -> None:
+        """`give`, but while quick ways of one of the ops `names` are set aside the code is `long`."""
         with _lock:
             if not self.written:
-                self.ways = written.__code__, self.plain.__code__, names
+                self.ways = written.__code__, long, names
                 for name in {"", *names}:
                     _with_ways.setdefault(name, []).append(self)
                 self._give(written)
@@ -348,6 +363,11 @@ def end_rest() -> None:
 def with_quick_ways(names: Iterable[str]) -> set[str]:
     """Those of the names that quick ways have."""
     return {name for name in names if name in _with_ways}
+
+
+def quick_entries(names: Iterable[str]) -> set[Entry]:
+    """The functions that take quick ways of these ops."""
+    return {entry for name in names for entry in _with_ways.get(name, ())}
 
 
 def set_quick_ways_aside(change: int, names: Iterable[str] = ("",)) -> None:

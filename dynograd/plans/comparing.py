@@ -12,7 +12,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["same"]
 
 _INEXACT = float, complex, inexact
-_WHOLE = {int}
+_PLAIN = frozenset({int, bool, str, slice, type(None), type(Ellipsis)})  # of sizes, orders of dims, indices
 _MOST_BYTES = 1 << 12  # of an array among the arguments that is compared by value
 
 
@@ -23,12 +23,14 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if type(left) in (tuple, list):
-        if {*map(type, left)} == _WHOLE == {*map(type, right)}:  # sizes, or the order of dims
-            return bool(left == right)
-        return len(left) == len(right) and all([same(first, second) for first, second in zip(left, right)])
-    if isinstance(left, Tensor):
+        kinds = [*map(type, left)]
+        if kinds != [*map(type, right)]:
+            return False
+        if not _PLAIN.issuperset(kinds):
+            return all([same(first, second) for first, second in zip(left, right)])
+    elif isinstance(left, Tensor):
         return False
-    if type(left) is ndarray:  # an index, say, that the program has made of a list
+    elif type(left) is ndarray:  # an index, say, that the program has made of a list
         return (
             left.dtype == right.dtype
             and left.shape == right.shape

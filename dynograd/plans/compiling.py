@@ -37,9 +37,11 @@ from dynograd.plans.sized.held import HeldSizes
 from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
+from dynograd.plans.walking.gains import gain_without_gradients
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
 
@@ -138,6 +140,9 @@ class Compiled:
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = self.changes = 0
         self.stopped = self.on_gpu = False
+        self.left_alone: set[int] = (
+            set()
+        )  # grad modes in which calls that differentiate nothing run as they are written
         self.stream: Any = None
         if not can_watch():
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
@@ -145,6 +150,9 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.paused:
             self.paused, self.calls = self.paused - 1, self.calls + 1
+            return self.function(*args, **kwargs)
+        if MODES.grad in self.left_alone and self._is_left_alone(args, kwargs):
+            self.calls += 1
             return self.function(*args, **kwargs)
         if self._is_aside() or not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
@@ -373,6 +381,7 @@ class Compiled:
                     return
                 if not program.on_gpu:
                     program.pointers = pointers_of(program, recording)
+                    self._look_at_gain(recording, program)
                 if self.walk.family is not None:
                     self.families.missed(self.walk)
                     self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
@@ -385,6 +394,22 @@ class Compiled:
                 self._drop_walks()
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
+
+    def _look_at_gain(self, recording: Recording, program: Any) -> None:
+        """Where nothing is differentiated, and a walk takes longer than eager mode, calls in this grad mode are left as they are written."""
+        if self.always or self.replay or not recording.events or recording.differentiates():
+            return
+        others = [walk for walk in self.walks.values() if walk is not self.walk and walk.paths]
+        gain = gain_without_gradients(program, bool(others))
+        if gain < 0:
+            self.note_left(f"without gradients it would be slower by some {-gain:.0f} us a call")
+            self.left_alone.add(MODES.grad)
+
+    def _is_left_alone(self, args: tuple, kwargs: dict[str, Any]) -> bool:
+        """Whether the call is one of those that are left as they are written, since nothing is differentiated."""
+        return not MODES.grad or not any(
+            [isinstance(value, Tensor) and value._requires_grad for value in tensors_in((args, kwargs))]
+        )
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:

@@ -22,14 +22,11 @@ from dynograd.plans.lowering.draws import drawing_of
 from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.recording import Recording
+from dynograd.plans.walking import gains
 
 __all__ = ["Bound", "Program", "gives", "nobody"]
 
 
-_SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
-_WALKED = 8.0  # microseconds of a walk, whatever it has
-_COPIED = 4e3  # bytes a microsecond
-_TAKEN = 2e4  # the same of what goes into the plan's memory and out of it
 _SMALL = 1 << 12  # bytes of a value whose memory is not used again in a step
 _FEW, _MOST_ROUNDING = 64, 8.0  # numbers whose sum has the usual rounding; how much more larger sums may have
 
@@ -91,6 +88,7 @@ class Program:
         taken += [recording.values[number].array for number in set(keeps).difference(_gradients(recording))]
         self.taken = sum([array.nbytes for array in taken])  # bytes that a step copies
         fresh = [outside.array for outside in recording.outside if outside.fresh]
+        self.fresh = len(fresh)  # tensors that are others in each step
         fresh += seeds or []
         staying = [outside.array for outside in recording.outside if not outside.fresh]
         for call in recording.calls:  # a view of an operand needs no computing
@@ -306,24 +304,8 @@ class Program:
             MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
 
     def gain(self) -> float:
-        """How many microseconds a step is likely to be faster than as it is written; less than 0: slower.
-
-        A call that kernels compute saves what its Python costs. A call in its Python form costs more than as it is written, and what it saves for
-        backward is copied. What is another tensor in each step, and what the program keeps, is copied, too; where the step writes much more than
-        that, its kernels take so long that it does not matter.
-        """
-        written = sum(
-            [array.nbytes for call in self.calls for array in (*call.outputs, *call.saved) if array is not None]
-        )
-        gained = -_WALKED - (self.taken / _TAKEN if 2 * self.taken > written else 0.0)
-        for call, form in zip(self.calls, self.forms):
-            outputs = [output for output in call.outputs if output is not None]
-            if form is not None:
-                gained += _SAVED * bool(outputs)
-                continue
-            copied = sum([array.nbytes for array in call.saved]) + sum([output.nbytes for output in outputs]) // 2
-            gained -= _LOST + copied / _COPIED
-        return gained
+        """How many microseconds a step is likely to be faster than as it is written; less than 0: slower."""
+        return gains.gain(self)
 
     def check(self, recording: Recording, exact: bool = False) -> bool:
         """Runs all of it on the recorded step's inputs in memory full of NaN, and compares each output with what the step had made.

@@ -42,6 +42,8 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "flat"]
 
+_OF_GRADIENTS = ("backward", "differentiate", "grad", "step")  # kinds of events
+
 
 class Outside:
     """A tensor that the record did not make: a parameter, an input, a constant."""
@@ -335,6 +337,11 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
         """The values that somebody has now."""
         values = self.values  # `enumerate` would hold each of them, too
         return [number for number in range(len(values)) if getrefcount(values[number]) > 2]
+
+    def differentiates(self) -> bool:
+        """Whether the step has gradients, or makes what may get some, or an optimizer takes its step in it."""
+        kinds = {event.kind for event in self.events}
+        return any([value._requires_grad for value in self.values]) or not kinds.isdisjoint(_OF_GRADIENTS)
 
     def consumed(self) -> dict[int, int]:
         """The values that lead to what a backward pass has used up, with the number of that event."""

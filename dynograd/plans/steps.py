@@ -27,6 +27,7 @@ class Step:
     __slots__ = (
         *FIELDS,
         "args",
+        "call",
         "event",
         "fresh",
         "grad",
@@ -61,6 +62,7 @@ class Step:
         self.leaves: list[
             tuple[Any, int]
         ] = []  # of a backward pass with a watch: those, with the numbers of their gradients
+        self.call: Any = None  # of a view: see `walking.views`
         self.watch: Any = (
             None  # of a backward pass: that its leaves are free and nobody has its gradients of an earlier step
         )

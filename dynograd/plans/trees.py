@@ -6,7 +6,7 @@ from sys import getrefcount
 from typing import Any
 
 from dynograd.interpreter.tensor_parts import SILENT
-from dynograd.ops.readers import end_rest, with_quick_ways
+from dynograd.ops.readers import end_rest, quick_entries, with_quick_ways
 from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Value, new_handed
 from dynograd.plans.programs import Program
@@ -70,6 +70,7 @@ class Tree:
         path.take(program)
         entries = {event.entry for event in recording.events if event.entry is not None}
         aside = {entry.key for entry in entries} | with_quick_ways(recording.through)
+        entries |= quick_entries([entry.key for entry in entries if entry.op.view])
         if not (entries <= self.reader.seen and aside <= self.reader.sets_aside):
             end_rest()
             self.reader.seen |= entries

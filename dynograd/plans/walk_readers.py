@@ -7,9 +7,10 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter.shared import signature_of
-from dynograd.ops.readers import Entry, Reader, end_rest
+from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.comparing import same
 from dynograd.plans.steps import MOST
+from dynograd.plans.walking.views import VIEW_LINES, view_names
 
 __all__ = ["WalkReader"]
 
@@ -30,10 +31,13 @@ class WalkReader(Reader):
         return entry in self.seen
 
     def write(self, entry: Entry, below: Any, names: dict[str, Any]) -> tuple[str, list[str]]:
+        if entry.op is None:
+            names |= view_names(entry, below, self.walk_class, self.pass_by)
+            return "*args, **kwargs", VIEW_LINES
         op = entry.op
         parameters, _, call = signature_of(op)
         taken = list(op.parameter_names)
-        names |= dict(below=below, this=entry, MODES=MODES, Walk=self.walk_class, same=same, end_rest=end_rest)
+        names |= dict(below=below, this=entry, MODES=MODES, Walk=self.walk_class, same=same, pass_by=self.pass_by)
         tests = []
         for place, name in enumerate(taken):
             if place >= MOST:
@@ -45,7 +49,7 @@ class WalkReader(Reader):
             else:
                 tests.append(f"(_step.a{place} is {name} or $same(_step.a{place}, {name}))")
         simple = len(taken) <= MOST and not op.list_name and op.row["by_row"] is None
-        lines = ["_walk = $MODES.plan", "if type(_walk) is not $Walk:", "    $end_rest()"]
+        lines = ["_walk = $MODES.plan", "if type(_walk) is not $Walk:", "    $pass_by()"]
         lines.append(f"    return $below({', '.join(call)})")
         if simple:
             lines += [

@@ -135,7 +135,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
     def put_in_place(self, number: int, new: Any) -> None:
         self.handed[number] = new
         for watch in self.watches:
-            watch.put(number, new)
+            if number in watch.numbers:
+                watch.put(number, new)
         for step, place in self.uses[number]:
             setattr(step, FIELDS[place], new)
         for step in self.makers[number]:

@@ -37,7 +37,7 @@ class Watch:
     An object whose references are counted is not kept, since that would count: whoever has it says what comes in its place (`put`).
     """
 
-    __slots__ = ("_address", "_contents", "_first_other", "_kept", "_places", "_rows", "_words", "count")
+    __slots__ = ("_address", "_contents", "_first_other", "_kept", "_places", "_rows", "_words", "count", "numbers")
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, int]] = []
@@ -45,6 +45,7 @@ class Watch:
         self._places: dict[int, list[tuple[int, int]]] = {}  # by number: rows that look at its tensor, and the field
         self._contents: dict[int, list[int]] = {}  # by number: rows that expect its tensor
         self.count = 0
+        self.numbers: set[int] = set()  # those that have rows
 
     def field(self, tensor: Any, name: str, content: Any, number: int = -1) -> None:
         """`tensor.name is content`; that may be the tensor of a number."""
@@ -124,6 +125,7 @@ class Watch:
     def close(self) -> Watch:
         """All rows are there."""
         self.count = len(self._rows)
+        self.numbers = {*self._places, *self._contents}
         self._words = numpy.array(self._rows, numpy.int64).reshape(-1, 2)
         self._address = self._words.ctypes.data
         self._first_other = compiled().first_other

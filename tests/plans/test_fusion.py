@@ -153,6 +153,18 @@ def test_other_shapes_and_other_ops_end_a_group(x):
     tape.check(calls, first, end)
 
 
+@pytest.mark.parametrize("op, arguments", [("clamp", (-1.0, 1.0)), ("relu", ()), ("sign", ())], ids=str)
+def test_a_group_ends_where_its_formula_would_say_the_same_too_often(x, op, arguments):
+    """Each of these names its operand twice: a chain of 30 of them would be a formula of a thousand million names."""
+    tape = Tape()
+    end = x
+    for _ in range(30):
+        end = tape.op(op, end, *arguments)
+    calls = tape.fused(end)
+    assert 2 < len(calls) < 11
+    tape.check(calls, end)
+
+
 def test_a_call_that_writes_what_the_group_reads_stays_behind_it(x):
     tape = Tape()
     end = tape.op("exp", tape.op("neg", x))

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.autograd.nodes import Partial
 from dynograd.kernels.build.launches import Launch
+from dynograd.kernels.index.indexing_cpu import out_of_range
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
 
@@ -43,7 +44,7 @@ class IndexCheck(Check):
     """
 
     def fits(self, *values: Any) -> bool:
-        return all([not index.size or (low <= index.min() and index.max() < high) for index, low, high in values])
+        return all([out_of_range(index, low, high) is None for index, low, high in values])
 
 
 class Lowered(list[Launch]):

@@ -23,7 +23,12 @@ __all__ = ["Fused", "Reads", "fuse"]
 # Arrays that one loop reads: rows of more would not stay in the first cache, with what it writes.
 _MOST_OPERANDS = 12
 # Calls in a group, and operations and names of a result's tree, equal ones counted each time: what compiling a loop takes grows with them.
-_MOST_MEMBERS, _MOST_NODES = 40, 800
+_MOST_MEMBERS, _MOST_NODES = 40, 1200
+_AGAIN = {
+    "max": 1,
+    "min": 1,
+    "sign": 1,
+}  # how often loops write the first part of these once more: they make choices of them
 
 
 @dataclass(slots=True)
@@ -130,13 +135,13 @@ class _Group:
         written = [(address_range(result.array), result) for _, result in self.results]
         replaced: dict[str, Tree] = {}
         new: dict[tuple, tuple[str, Any]] = {}
-        size = 0
+        sizes: dict[str, int] = {}  # of what stands in the place of names
         for name, array in computed.operands.items():
             name_of_array = identity(array)
             value = self.values.get(name_of_array)
             if value is not None:
                 replaced[name] = value[0]
-                size += value[1]
+                sizes[name] = value[1]
                 continue
             if any([_meet(address_range(array), bounds) for bounds, _ in written]):
                 return False
@@ -149,7 +154,7 @@ class _Group:
             bounds = address_range(result.array)
             if any([_meet(bounds, other) for other in reads]) or any([_meet(bounds, other) for other, _ in written]):
                 return False
-        size += max([_size(result.tree) for result in computed.results])
+        size = max([_size(result.tree, sizes) for result in computed.results])
         operands = len(self.operands) + len(new)
         if self.members and (operands > _MOST_OPERANDS or size > _MOST_NODES or len(self.members) >= _MOST_MEMBERS):
             return False
@@ -215,5 +220,8 @@ class _Members:
         return self.outputs
 
 
-def _size(tree: Tree) -> int:
-    return 1 if tree.head in ("name", "number") else 1 + sum([_size(part) for part in tree.parts])
+def _size(tree: Tree, sizes: dict[str, int]) -> int:
+    if tree.head in ("name", "number"):
+        return sizes.get(tree.parts[0], 1) if tree.head == "name" else 1
+    parts = [_size(part, sizes) for part in tree.parts]
+    return 1 + sum(parts) + _AGAIN.get(tree.head, 0) * parts[0]

@@ -1,0 +1,1 @@
+"""What walks cost and how views are walked."""
