@@ -97,7 +97,7 @@ class RecordedGradients(RulesAsOps):
     def begin_gradients(self) -> None:
         self.begin_rules()
         self.asked: Pass | None = None  # the pass of `autograd.grad` that is to come, or runs
-        self.seeds: Any = ("same", None)  # what the gradients of a backward pass that is to come begin with, described
+        self.begun: Any = None  # the outputs of a backward pass that is to come, whether it keeps the graph, and its seeds, described
 
     # --- the request ------------------------------------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class RecordedGradients(RulesAsOps):
             [id(leaf) in self.numbers or (leaf._grad is not None and leaf._grad._requires_grad) for leaf in leaves]
         )
         if not through_ops and not (others and are_plain(leaves)):
-            self.seeds = self._described(seeds)
+            self.begun = self._described(outputs), ("same", bool(keeps)), self._described(seeds)
             return False
         if not leaves:
             return False

@@ -52,9 +52,13 @@ class Pass:
         self.recording = recording
         self.leaves: list[Any] = []
         self.nodes: list[Any] = []  # those that it has gone through
+        self.begun, recording.begun = recording.begun, None  # the request, described, if all leaves get a gradient
+        self.first_enter: Event | None = None  # of a pass through `autograd.Function`s
 
     def rule(self, node: Any, g: Any, create_graph: bool) -> tuple[Any, ...]:
         """Gradients of a node's inputs."""
+        if id(node) in self.recording.functions and not self.recording.reason:
+            return self.recording.backward_of(self, node, g)
         shadow = self.recording.shadows.get(id(node))
         saved = [] if shadow is None else saved_of(shadow)
         before = [(array, array.copy(order="K")) for array in saved if type(array) is ndarray]
@@ -174,7 +178,9 @@ class Pass:
             return
         number = recording._new_value(grad)
         if grad.array is not g:
-            if arrays.owns_memory(g) and id(g) not in recording.own_gradients and g.strides == grad.array.strides:
+            is_seen = id(g) in recording.by_array or any([outside.array is g for outside in recording.outside])
+            is_its_own = arrays.owns_memory(g) and id(g) not in recording.own_gradients and not is_seen
+            if is_its_own and g.strides == grad.array.strides:
                 recording.own_gradients[id(g)] = number, g  # the plan's leaf has it without a copy
             else:
                 recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
@@ -195,9 +201,13 @@ class Pass:
 
     def end(self, roots: list[tuple[Any, Any]], retain: bool) -> None:
         recording = self.recording
-        seeds, recording.seeds = recording.seeds, ("same", None)
+        seeds = ("same", None) if self.begun is None else self.begun[2]
         if recording.reason:
             return
+        if (recording.in_backward or self.first_enter) and any([had is HOOKED for _, _, had in self.leaves]):
+            recording.refuse("hooks of leaves beside an autograd.Function with a backward of its own")
+        elif recording.in_backward and any([had for _, _, had in self.leaves]):
+            recording.refuse("the backward of an autograd.Function adds to gradients")
         numbers = [recording.node_of(root) for root, _ in roots]
         if None in numbers:
             recording.refuse("a backward pass from a tensor that the step did not make")
@@ -206,6 +216,9 @@ class Pass:
         event = Event("backward", None, (described, ("same", bool(retain)), seeds), 0, caller(2))
         event.subject, event.results = self.leaves, [number for _, number, _ in self.leaves]
         self.note_used()
+        if self.first_enter is not None:
+            leaves = tuple([(place, had) for place, _, had in self.leaves])
+            self.first_enter.subject = *self.first_enter.subject[:2], (leaves, len(recording.events))
         recording._over(event)
 
     def note_used(self) -> None:

@@ -40,8 +40,18 @@ _NAMES = {
     "flag": ("input",),
     "grad": _OF_GRAD,
     "differentiate": _OF_GRAD,
+    "function": ("inputs", *[f"output_{number}" for number in range(64)]),
+    "enter": ("outputs", "retain_graph", "grad_outputs"),
+    "exit": ("gradients",),
 }
-_SHOWN = {"differentiate": "grad", "flag": "requires_grad_", "place": "alias"}  # what is called otherwise in a line
+_SHOWN = {
+    "differentiate": "grad",
+    "flag": "requires_grad_",
+    "place": "alias",
+    "function": "autograd.Function",
+    "enter": "backward of autograd.Function",
+    "exit": "gradients of autograd.Function",
+}  # what is called otherwise in a line
 _MOST_SHOWN = 3  # tensors of a backward pass or an optimizer, in its line
 
 

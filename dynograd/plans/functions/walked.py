@@ -1,0 +1,162 @@
+"""`autograd.Function`s in a walk: their forward and backward run as the program's Python in each call, on the context of this call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.engine import Task
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import FREED, Partial
+from dynograd.base import dtypes
+from dynograd.interpreter import TENSORS
+from dynograd.plans.functions.recorded import call_of
+from dynograd.plans.handed import Handed, stand_for
+from dynograd.tensor.custom_function import FunctionNode, describe_inputs, join, shapes_of
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["WalkedFunctions"]
+
+
+class WalkedFunctions:
+    """The part of a walk that goes along them."""
+
+    at: Any
+    handed: list[Any]
+    running: bool
+    values: list[Any]
+
+    def begin_functions(self) -> None:
+        self.contexts: dict[int, FunctionNode] = {}  # of this call, by the number of the event "function"
+        self.numbers_of_contexts: dict[int, int] = {}  # those numbers, by the id of the context
+        self.in_backward = 0  # backwards of Functions that are running, within each other
+        self.anew: Any = None  # the program up to where it left the record, where that was within a backward
+
+    def saved_by(self, node: FunctionNode) -> tuple[Any, ...] | None:
+        """The tensors that a context of this call has saved."""
+        number = self.numbers_of_contexts.get(id(node))
+        return None if number is None or self.contexts[number] is not node else tuple(node.to_save)
+
+    def join_function(self: Any, node: FunctionNode, args: Any, outputs: list[Any]) -> list[Any]:
+        """Goes over a Function's call, if the record has it here. Gives its outputs."""
+        call = call_of(node, args, outputs)
+        tensors = tuple([argument for argument in args if isinstance(argument, Tensor)])
+        joined = tuple([output for output, kind in zip(outputs, call[2]) if kind is not None])
+        plain = all([isinstance(tensor, Handed) or type(tensor) in TENSORS for tensor in (*tensors, *joined)])
+        for choice in self._choices_of("function", MODES.grad) if plain and not node.dirty else ():
+            if choice.subject != call or not self._may_join(choice):
+                continue
+            if self._go_to_one(choice, (tensors, *joined)) and self.running:
+                return self._joined(choice, node, args, outputs)
+            if not self.running:
+                break
+        if self.running:
+            self.leave(f"{node.op_name()}, a function with a backward of its own, where the record does not have it")
+        return join(node, args, outputs) if MODES.plan in (None, self) else MODES.plan.join_function(node, args, outputs)
+
+    def _may_join(self, choice: Any) -> bool:
+        """Whether nobody has read what its forward gave, or has the tensors that are to be handed out."""
+        before = [content for kind, (_, content) in zip(_kinds(choice), choice.args[1:]) if kind == "made"]
+        return all([type(self.handed[number]) is Handed for number in (*before, *choice.results)])
+
+    def _joined(self: Any, choice: Any, node: FunctionNode, args: Any, outputs: list[Any]) -> list[Any]:
+        describe_inputs(node, args)
+        node.output_shapes = shapes_of(outputs)
+        node.edges = tuple([node if args[place].requires_grad else None for place in node.edge_positions])
+        self.contexts[choice.number], self.numbers_of_contexts[id(node)] = node, choice.number
+        for kind, (_, old), new in zip(_kinds(choice), choice.args[1:], choice.results):
+            if kind == "made":  # the tensor that forward gave stands for the result from here on
+                tensor, other = self.handed[old], self.handed[new]
+                stand_for(tensor, self.values[new])
+                stand_for(other, self.values[old])
+                self.put_in_place(old, other)
+                self.put_in_place(new, tensor)
+        results = iter(choice.results)
+        return [
+            output if kind is None else self.handed[next(results)] for output, kind in zip(outputs, choice.subject[2])
+        ]
+
+    # --- backward ---------------------------------------------------------------------------------------------------------------
+
+    def through_functions(self: Any, outputs: Any, seeds: Any, keeps: bool) -> bool | None:
+        """A backward pass that goes through Functions. Gives whether it is done; None: the record has no such pass here."""
+        for choice in self._choices_of("enter", 0):
+            if not choice.args:
+                continue
+            end = choice.path.steps[choice.subject[2][1]]
+            new = self._matches(choice, (outputs, keeps, seeds))
+            if new is None or not self._leaves_are_free(end):
+                continue
+            if choice is not self.at and not self._go_over(choice):
+                break
+            self._go_to(choice, new)
+            return self._run_pass(choice, outputs, seeds, keeps) if self.running else False
+        return None
+
+    def _run_pass(self: Any, step: Any, outputs: Any, seeds: Any, keeps: bool) -> bool:
+        entered: list[int] = []
+        task = Task(frozenset(), False, {})
+        while self.running and step.event is not None and step.event.kind == "enter":
+            number = step.subject[0]
+            entered.append(number)
+            node, self.at = self.contexts[number], step.next
+            result = self._run_backward(step, node, task)
+            if not self.running:
+                self.anew.known[number] = result
+                break
+            self._over(number, node, keeps)
+            step = self.at
+        if self.running and self.backward_here(outputs, seeds, keeps) is None:
+            self.leave("a backward pass that the record does not have here")
+        if not self.running:
+            self.anew.run_pass_again(entered, outputs, seeds, keeps)
+        while task.at_end:
+            task.at_end.pop(0)()
+        return True
+
+    def _run_backward(self: Any, step: Any, node: FunctionNode, task: Task) -> Any:
+        """The gradients that a Function's backward gives; the error that it raises, if the walk has ended with it."""
+        parts = Partial({place: self.handed[number] for place, number in zip(step.subject[1], step.results)})
+        modes = MODES.grad, MODES.task, MODES.recorder
+        MODES.grad, MODES.task, MODES.recorder = 0, task, None
+        self.in_backward += 1
+        try:
+            gradients = node._run(parts, False)
+            if self.running:
+                self._exit(tuple(gradients))
+            return gradients
+        except Exception as error:
+            if self.running:
+                self.leave("an exception in the backward of an autograd.Function")
+            return error
+        finally:
+            self.in_backward -= 1
+            MODES.grad, MODES.task, MODES.recorder = modes
+
+    def _exit(self: Any, gradients: tuple[Any, ...]) -> None:
+        for choice in self._choices_of("exit", 0):
+            if self._go_to_one(choice, (gradients,)) or not self.running:
+                return
+        self.leave("the gradients of an autograd.Function are others than those of the record")
+
+    def _over(self, number: int, node: FunctionNode, keeps: bool) -> None:
+        """Drops what a context has kept, as the graph does when a pass has gone through it."""
+        if not keeps and node.to_save:
+            self.contexts[number] = used_up(node)
+            node.to_save, node.attrs = (), FREED
+
+
+def _kinds(choice: Any) -> list[str]:
+    """Where the outputs with a history come from."""
+    return [kind for kind in choice.subject[2] if kind is not None]
+
+
+def used_up(node: FunctionNode) -> FunctionNode:
+    """Stands in the graph for a context whose backward has run: a second time it is an error."""
+    other = FunctionNode()
+    other.function, other.hooks, other.attrs, other.seq, other.edges = node.function, None, None, 0, node.edges
+    other.kept, other.dirty, other.non_differentiable = (), set(), set()
+    other.to_save = (Tensor.wrap(arrays.full((), 0, dtypes.float32)),)
+    other.needs_input_grad, other.input_count, other.materialize = node.needs_input_grad, node.input_count, True
+    other.output_shapes, other.edge_positions, other.inputs_like = [], [], {}
+    return other
