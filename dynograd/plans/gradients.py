@@ -148,6 +148,7 @@ class RecordedGradients(RulesAsOps):
             return result
 
         asked = self.asked = Pass(self)
+        asked.begun = event.args
         try:
             results = run(outputs, inputs, seeds, noted)
         finally:
@@ -159,6 +160,7 @@ class RecordedGradients(RulesAsOps):
         numbers = iter(event.results)
         event.subject = tuple([None if result is None else next(numbers) for result in results])
         asked.note_used()
+        asked.note_end()
         self._over(event)
         return results
 

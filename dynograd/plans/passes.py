@@ -51,8 +51,9 @@ class Pass:
     def __init__(self, recording: Any) -> None:
         self.recording = recording
         self.leaves: list[Any] = []
+        self.parts: list[tuple[int, Tensor]] = []  # what has gone straight into the gradients of leaves
         self.nodes: list[Any] = []  # those that it has gone through
-        self.begun, recording.begun = recording.begun, None  # the request, described, if all leaves get a gradient
+        self.begun, recording.begun = recording.begun, None  # the request, described, if the program made it in this step
         self.first_enter: Event | None = None  # of a pass through `autograd.Function`s
 
     def rule(self, node: Any, g: Any, create_graph: bool) -> tuple[Any, ...]:
@@ -127,7 +128,12 @@ class Pass:
         recording = self.recording
         self._look_at(leaf)
         if not recording.reason:
-            self.leaves.append((recording._place_of(leaf), recording._new_value(Tensor.wrap(part)), True))
+            self.parts.append((recording._place_of(leaf), Tensor.wrap(part)))
+
+    def _number_parts(self) -> None:
+        """Values are numbered in the order of events: what has gone straight into gradients belongs to the one at the end of the pass."""
+        self.leaves += [(place, self.recording._new_value(part), True) for place, part in self.parts]
+        self.parts = []
 
     def _look_at(self, leaf: Any) -> None:
         recording = self.recording
@@ -161,6 +167,7 @@ class Pass:
     def accumulate(self, leaf: Any, g: Any) -> None:
         """A leaf gets its gradient."""
         recording = self.recording
+        self._number_parts()
         self._look_at(leaf)
         if type(g) is DeferredSum:
             g = self.dense(g)
@@ -201,6 +208,7 @@ class Pass:
 
     def end(self, roots: list[tuple[Any, Any]], retain: bool) -> None:
         recording = self.recording
+        self._number_parts()
         seeds = ("same", None) if self.begun is None else self.begun[2]
         if recording.reason:
             return
@@ -216,10 +224,14 @@ class Pass:
         event = Event("backward", None, (described, ("same", bool(retain)), seeds), 0, caller(2))
         event.subject, event.results = self.leaves, [number for _, number, _ in self.leaves]
         self.note_used()
+        self.note_end()
+        recording._over(event)
+
+    def note_end(self) -> None:
+        """The event that is to come ends the pass: what it gives to whom is known where a walk comes to its first Function."""
         if self.first_enter is not None:
             leaves = tuple([(place, had) for place, _, had in self.leaves])
-            self.first_enter.subject = *self.first_enter.subject[:2], (leaves, len(recording.events))
-        recording._over(event)
+            self.first_enter.subject = *self.first_enter.subject[:2], (leaves, len(self.recording.events))
 
     def note_used(self) -> None:
         """The event that is to come has used up what nodes had saved."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import differentiation
-from dynograd.plans.gradients import leaves_behind
+from dynograd.plans.gradients import leaves_behind, run_again
 from dynograd.plans.handed import become
 from dynograd.tensor.custom_function import FunctionNode, join
 from dynograd.tensor.tensor import Tensor
@@ -55,14 +55,8 @@ class StepsAnew:
             self._run_next()
         self.is_over = True
         if not self.is_partial:
-            self._let_go(self.nodes)
-
-    def _let_go(self, numbers: Any) -> None:
-        for number in numbers:
-            node = self.nodes[number]
-            if type(node) is _RunsAnew:
-                del node.anew
-                node.__class__ = FunctionNode
+            for node in self.nodes.values():
+                _let_go(node)
 
     def _run_next(self) -> None:
         walk, step = self.walk, self.steps[self.at]
@@ -83,9 +77,8 @@ class StepsAnew:
         function, needs, kinds = event.subject
         node = walk.contexts[step.number]
         tensors = walk._actual(step.args[0], step.path)
-        places = list(node.inputs_like) or [place for place, need in enumerate(needs) if need]
         args: list[Any] = [None] * len(needs)
-        for place, tensor in zip(places, tensors):
+        for place, tensor in zip(node.inputs_like, tensors):
             args[place] = tensor
         outputs: list[Any] = []
         described, results = iter(step.args[1:]), iter(step.results)
@@ -119,46 +112,55 @@ class StepsAnew:
     def _run_pass(self, step: Any) -> None:
         """A pass that goes through Functions, or as much of it as there is."""
         walk = self.walk
-        outputs, keeps, seeds = [walk._actual(described, step.path) for described in step.args]
-        if self._has_end():
-            differentiation.backward(outputs, seeds, keeps)
-            end = self.steps[self.at]
+        request = [walk._actual(described, step.path) for described in step.args]
+        end = self._end_of_pass()
+        if end is not None:
+            grad, MODES.grad = MODES.grad, end.event.grad if end.event.kind == "grad" else MODES.grad
+            try:
+                results = _run(request)
+            finally:
+                MODES.grad = grad
+            assert self.steps[self.at] is end
             self.at += 1
-            walk.take_gradients_over(end, self.recording, self.done)
+            if end.event.kind == "backward":
+                walk.take_gradients_over(end, self.recording, self.done)
+            for number, result in zip(end.results, results):
+                walk._take_over(number, result, self.recording, end.event.calls <= self.done)
             return
         self.is_partial = True
-        leaves = [(leaf, leaf._grad) for leaf in leaves_behind(outputs)]
+        leaves = [(leaf, leaf._grad) for leaf in leaves_behind(request[0])]
         for leaf, _ in leaves:
             leaf._grad = None
         try:
             with walk.owner.aside():
-                differentiation.backward(outputs, seeds, True)
+                _run(request, True)
         except _UpToHere:
             pass
         finally:
             for leaf, grad in leaves:
                 leaf._grad = grad
 
-    def _has_end(self) -> bool:
-        """Whether the pass that begins here comes to its end among the steps."""
+    def _end_of_pass(self) -> Any:
+        """The step with which the pass that begins here ends; None: it is not among those that are run anew."""
         depth = 0
         for number in range(self.at, len(self.steps)):
             step = self.steps[number]
             if step.event.kind == "enter" and step.args:
                 depth += 1
-            elif step.event.kind == "backward" and self.steps[number - 1].event.kind == "exit":
+            elif step.event.kind in ("backward", "grad") and self.steps[number - 1].event.kind == "exit":
                 depth -= 1
                 if not depth:
-                    return True
-        return False
+                    return step
+        return None
 
     def gradients_of(self, node: _RunsAnew, g: Any, recording: bool) -> list[Any]:
         """What a Function's backward gives: that is known, or its steps are run anew, or it has not run yet."""
         number = next(number for number, other in self.nodes.items() if other is node)
         if self.is_over:
-            if number not in self.known:
-                return FunctionNode._run(node, g, recording)
-            result = self.known[number]
+            result = self.known.pop(number, None)
+            _let_go(node)
+            if result is None:
+                return node._run(g, recording)
             if isinstance(result, Exception):
                 raise result
             return list(result)
@@ -181,9 +183,19 @@ class StepsAnew:
             self.known[number] = gradients
         return gradients
 
-    def run_pass_again(self, numbers: list[int], outputs: Any, seeds: Any, keeps: bool) -> None:
-        """Runs the pass within which the walk ended, from its beginning; `numbers` are those of Functions whose backward has run."""
-        try:
-            differentiation.backward(outputs, seeds, keeps)
-        finally:
-            self._let_go([number for number in numbers if number in self.nodes])
+
+def _run(request: list[Any], keeps: bool = False) -> list[Any]:
+    """A backward pass as it is asked for; what `autograd.grad` gives, without what is None."""
+    if len(request) == 3:
+        outputs, retains, seeds = request
+        differentiation.backward(outputs, seeds, keeps or retains)
+        return []
+    outputs, inputs, seeds, (retains, *others) = request
+    return run_again("grad", [outputs, inputs, seeds, (keeps or retains, *others)])
+
+
+def _let_go(node: Any) -> None:
+    """Its backward is the program's own from here on."""
+    if type(node) is _RunsAnew:
+        del node.anew
+        node.__class__ = FunctionNode

@@ -126,12 +126,12 @@ class RecordedFunctions:
             running.first_enter = event
         self._over(event)
         running.nodes.append(node)
-        MODES.plan = self
+        MODES.plan, asked, self.asked = self, self.asked, None
         self.in_backward += 1
         try:
             gradients = node._run(Partial(dict(tensors)), False)
         finally:
-            MODES.plan = None
+            MODES.plan, self.asked = None, asked
             self.in_backward -= 1
         if not self.reason and any([gradient is not None and gradient.is_sparse for gradient in gradients]):
             self.refuse(f"the gradient of {node.op_name()} is sparse")
@@ -147,7 +147,7 @@ def _why_no_backward(running: Any, node: FunctionNode, g: Partial, number: int) 
     if node.hooks is not None:
         return hooked(node)
     if running.begun is None:
-        return f"{unrecorded(node)}, in a pass whose gradients do not go to all leaves of the step"
+        return f"{unrecorded(node)}, in a pass that the step has not begun"
     for part in g.parts.values():
         if type(part) is not ndarray:
             return f"the gradient that comes to {node.op_name()} is a {type(part).__name__}"

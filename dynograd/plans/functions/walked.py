@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dynograd import arrays
@@ -9,7 +10,7 @@ from dynograd.autograd.engine import Task
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Partial
 from dynograd.base import dtypes
-from dynograd.interpreter import TENSORS
+from dynograd.interpreter import TENSORS, differentiation
 from dynograd.plans.functions.recorded import call_of
 from dynograd.plans.handed import Handed, stand_for
 from dynograd.tensor.custom_function import FunctionNode, describe_inputs, join, shapes_of
@@ -80,9 +81,7 @@ class WalkedFunctions:
 
     def through_functions(self: Any, outputs: Any, seeds: Any, keeps: bool) -> bool | None:
         """A backward pass that goes through Functions. Gives whether it is done; None: the record has no such pass here."""
-        for choice in self._choices_of("enter", 0):
-            if not choice.args:
-                continue
+        for choice in self.first_enters(False):
             end = choice.path.steps[choice.subject[2][1]]
             new = self._matches(choice, (outputs, keeps, seeds))
             if new is None or not self._leaves_are_free(end):
@@ -90,29 +89,47 @@ class WalkedFunctions:
             if choice is not self.at and not self._go_over(choice):
                 break
             self._go_to(choice, new)
-            return self._run_pass(choice, outputs, seeds, keeps) if self.running else False
+            if not self.running:
+                return False
+            task = Task(frozenset(), False, {})
+            self.run_backwards(choice, keeps, task)
+            if self.running and self.backward_here(outputs, seeds, keeps) is None:
+                self.leave("a backward pass that the record does not have here")
+            if not self.running:
+                differentiation.backward(outputs, seeds, keeps)
+            while task.at_end:
+                task.at_end.pop(0)()
+            return True
         return None
 
-    def _run_pass(self: Any, step: Any, outputs: Any, seeds: Any, keeps: bool) -> bool:
-        entered: list[int] = []
-        task = Task(frozenset(), False, {})
-        while self.running and step.event is not None and step.event.kind == "enter":
+    def through_functions_to(self: Any, choice: Any, args: tuple) -> list[Any] | None:
+        """The same where the gradients are values; None: the walk has ended, and the pass is to run as it is written."""
+        self.run_backwards(choice, args[3][0], Task(frozenset(), True, {}))
+        for end in self._choices_of("grad", MODES.grad) if self.running else ():
+            results = self.along(end, args)
+            if results is not None or not self.running:
+                return results
+        if self.running:
+            self.leave("gradients that the record does not have here")
+        return None
+
+    def first_enters(self: Any, gives: bool) -> Iterator[Any]:
+        """The steps that the record has here with which a pass through Functions begins; `gives`: one of `autograd.grad`."""
+        for choice in self._choices_of("enter", 0):
+            if len(choice.args) == (4 if gives else 3):
+                yield choice
+
+    def run_backwards(self: Any, step: Any, keeps: bool, task: Task) -> None:
+        """Runs the backwards of the Functions of a pass, from its first step on; afterwards the walk may have ended."""
+        while step.event is not None and step.event.kind == "enter":
             number = step.subject[0]
-            entered.append(number)
             node, self.at = self.contexts[number], step.next
             result = self._run_backward(step, node, task)
             if not self.running:
                 self.anew.known[number] = result
-                break
+                return
             self._over(number, node, keeps)
             step = self.at
-        if self.running and self.backward_here(outputs, seeds, keeps) is None:
-            self.leave("a backward pass that the record does not have here")
-        if not self.running:
-            self.anew.run_pass_again(entered, outputs, seeds, keeps)
-        while task.at_end:
-            task.at_end.pop(0)()
-        return True
 
     def _run_backward(self: Any, step: Any, node: FunctionNode, task: Task) -> Any:
         """The gradients that a Function's backward gives; the error that it raises, if the walk has ended with it."""
@@ -158,5 +175,5 @@ def used_up(node: FunctionNode) -> FunctionNode:
     other.kept, other.dirty, other.non_differentiable = (), set(), set()
     other.to_save = (Tensor.wrap(arrays.full((), 0, dtypes.float32)),)
     other.needs_input_grad, other.input_count, other.materialize = node.needs_input_grad, node.input_count, True
-    other.output_shapes, other.edge_positions, other.inputs_like = [], [], {}
+    other.output_shapes, other.edge_positions, other.inputs_like = [], [], node.inputs_like
     return other
