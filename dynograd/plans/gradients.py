@@ -97,7 +97,9 @@ class RecordedGradients(RulesAsOps):
     def begin_gradients(self) -> None:
         self.begin_rules()
         self.asked: Pass | None = None  # the pass of `autograd.grad` that is to come, or runs
-        self.begun: Any = None  # the outputs of a backward pass that is to come, whether it keeps the graph, and its seeds, described
+        self.begun: Any = (
+            None  # the outputs of a backward pass that is to come, whether it keeps the graph, and its seeds, described
+        )
 
     # --- the request ------------------------------------------------------------------------------------------------------------
 

@@ -287,5 +287,5 @@ def become(
         handed.node, handed._meta = node, meta
 
 
-def turn_into(tensor: Any, kind: type[Tensor]) -> None:
+def turn_into(tensor: Any, kind: type) -> None:
     tensor.__class__ = kind

@@ -53,7 +53,10 @@ class Pass:
         self.leaves: list[Any] = []
         self.parts: list[tuple[int, Tensor]] = []  # what has gone straight into the gradients of leaves
         self.nodes: list[Any] = []  # those that it has gone through
-        self.begun, recording.begun = recording.begun, None  # the request, described, if the program made it in this step
+        self.begun, recording.begun = (
+            recording.begun,
+            None,
+        )  # the request, described, if the program made it in this step
         self.first_enter: Event | None = None  # of a pass through `autograd.Function`s
 
     def rule(self, node: Any, g: Any, create_graph: bool) -> tuple[Any, ...]:

@@ -183,7 +183,9 @@ def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], lis
                 note(*part)
 
     for step in reversed(path.steps[:stop]):
-        if step.event.kind in ("op", "detach", "place", "flag", "grad", "function") and not needed.isdisjoint(step.results):
+        if step.event.kind in ("op", "detach", "place", "flag", "grad", "function") and not needed.isdisjoint(
+            step.results
+        ):
             steps.append(step)
             for described in step.args:
                 note(*described)

@@ -47,7 +47,9 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, WalkedFunctions, WalkedStores, WalkedChecks, WalkedEndings, Parts, Leaving):
+class Walk(
+    Tree, WalkedVersions, WalkedGradients, WalkedFunctions, WalkedStores, WalkedChecks, WalkedEndings, Parts, Leaving
+):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:

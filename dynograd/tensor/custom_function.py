@@ -350,9 +350,7 @@ def describe_inputs(node: FunctionNode, args: Sequence[Any]) -> None:
 
 def takes_part(node: FunctionNode, output: Any) -> bool:
     """Whether an output gets a history."""
-    return (
-        isinstance(output, Tensor) and id(output) not in node.non_differentiable and output.array.dtype.kind in "fcV"
-    )
+    return isinstance(output, Tensor) and id(output) not in node.non_differentiable and output.array.dtype.kind in "fcV"
 
 
 def shapes_of(outputs: list[Any]) -> list[tuple[tuple[int, ...], Any]]:

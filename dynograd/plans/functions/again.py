@@ -12,7 +12,7 @@ from typing import Any
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import differentiation
 from dynograd.plans.gradients import leaves_behind, run_again
-from dynograd.plans.handed import become
+from dynograd.plans.handed import become, turn_into
 from dynograd.tensor.custom_function import FunctionNode, join
 from dynograd.tensor.tensor import Tensor
 
@@ -46,7 +46,9 @@ class StepsAnew:
         self.walk, self.steps, self.recording, self.done = walk, steps, recording, done
         self.at = 0
         self.is_over = self.is_partial = False
-        self.nodes: dict[int, FunctionNode] = {}  # of the graph as it is run anew, by the number of the event "function"
+        self.nodes: dict[
+            int, FunctionNode
+        ] = {}  # of the graph as it is run anew, by the number of the event "function"
         self.known: dict[int, Any] = {}  # what backwards gave, or their errors, by the same
 
     def run(self) -> None:
@@ -74,7 +76,7 @@ class StepsAnew:
     def _join(self, step: Any) -> None:
         """A Function's call: its outputs get their history."""
         walk, event = self.walk, step.event
-        function, needs, kinds = event.subject
+        _, needs, kinds = event.subject
         node = walk.contexts[step.number]
         tensors = walk._actual(step.args[0], step.path)
         args: list[Any] = [None] * len(needs)
@@ -100,11 +102,11 @@ class StepsAnew:
         finally:
             MODES.grad = grad
         node.output_shapes = shapes
-        given = [output for output, kind in zip(attached, kinds) if kind is not None]
-        for number, output in zip(step.results, given):
+        joined = [output for output, kind in zip(attached, kinds) if kind is not None]
+        for number, output in zip(step.results, joined):
             walk._take_over(number, output, self.recording, False)
         self.nodes[step.number] = node
-        node.__class__ = _RunsAnew
+        turn_into(node, _RunsAnew)
         node.anew = self
 
     # --- backward passes --------------------------------------------------------------------------------------------------------
@@ -196,6 +198,6 @@ def _run(request: list[Any], keeps: bool = False) -> list[Any]:
 
 def _let_go(node: Any) -> None:
     """Its backward is the program's own from here on."""
-    if type(node) is _RunsAnew:
+    if isinstance(node, _RunsAnew):
         del node.anew
-        node.__class__ = FunctionNode
+        turn_into(node, FunctionNode)

@@ -23,7 +23,9 @@ class Contexts:
 
     def __init__(self, walk: Any = None, steps: Any = ()) -> None:
         self.values: dict[int, Tensor] = {}
-        self.nodes: dict[int, tuple[FunctionNode, tuple[Any, ...]]] = {}  # with the numbers of what is saved, by that of the step
+        self.nodes: dict[
+            int, tuple[FunctionNode, tuple[Any, ...]]
+        ] = {}  # with the numbers of what is saved, by that of the step
         for step in steps:
             if step.event.kind == "function":
                 node = walk.contexts[step.number]
@@ -44,7 +46,7 @@ class Contexts:
             arguments: the tensors among its arguments, then what forward has given, of what has a history.
             tensors: results of the steps before, by number.
         """
-        function, needs, kinds = step.event.subject
+        _, needs, kinds = step.event.subject
         context, numbers = self.nodes[step.number]
         node = copy.copy(context)
         args: list[Any] = [None] * len(needs)

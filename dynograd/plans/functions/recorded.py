@@ -42,6 +42,7 @@ def call_of(node: FunctionNode, args: Any, outputs: list[Any]) -> tuple[Any, ...
 class RecordedFunctions:
     """The part of a recording that notes them."""
 
+    asked: Any
     events: list[Event]
     inside: int
     reason: str
@@ -51,7 +52,9 @@ class RecordedFunctions:
     outside: list[Any]
 
     def begin_functions(self) -> None:
-        self.functions: dict[int, tuple[int, tuple[Any, ...]]] = {}  # (event, tensors that are saved), by the id of the node
+        self.functions: dict[
+            int, tuple[int, tuple[Any, ...]]
+        ] = {}  # (event, tensors that are saved), by the id of the node
         self.contexts: list[FunctionNode] = []  # those nodes
         self.in_backward = 0  # backwards of Functions that are running, within each other
 
@@ -74,13 +77,15 @@ class RecordedFunctions:
             return join(node, args, outputs)
         operands = self._described(tuple([argument for argument in args if isinstance(argument, Tensor)]))
         joined = [output for output, kind in zip(outputs, call[2]) if kind is not None]
-        event = Event("function", None, (operands, *[self._described(output) for output in joined]), MODES.grad, caller(2))
+        event = Event(
+            "function", None, (operands, *[self._described(output) for output in joined]), MODES.grad, caller(2)
+        )
         event.subject = call
         saved = tuple(node.to_save)
         attached = join(node, args, outputs)
         if self.reason:
             return attached
-        for before, output, kind in zip(outputs, attached, call[2]):
+        for output, kind in zip(attached, call[2]):
             if kind == "made":  # the same tensor stands for another value from here on
                 number = self.numbers.pop(id(output))
                 other = Tensor.wrap(output.array)
@@ -100,10 +105,10 @@ class RecordedFunctions:
             return "whose inputs are written in place" if node.dirty else "under anomaly mode or hooks of saved tensors"
         if not all([type(tensor) in TENSORS and is_on_cpu(tensor) for tensor in tensors]):
             return "of what are no plain tensors of the CPU"
-        made = [output for output, kind in zip(outputs, kinds) if kind == "made"]
-        if len({id(output) for output in made}) < len(made):
+        results = [output for output, kind in zip(outputs, kinds) if kind == "made"]
+        if len({id(output) for output in results}) < len(results):
             return "which gives a tensor twice"
-        for output in made:
+        for output in results:
             if id(output) not in self.numbers:
                 return "which gives a tensor that no recorded op has made"
             if output._requires_grad or type(output._meta) not in (tuple, type(None)):
@@ -139,7 +144,9 @@ class RecordedFunctions:
             event = Event("exit", None, (self._described(tuple(gradients)),), 0, caller(2))
             event.subject = number
             self._over(event)
-        return tuple([None if gradient is None else gradient if gradient.is_sparse else gradient.array for gradient in gradients])
+        return tuple(
+            [None if gradient is None else gradient if gradient.is_sparse else gradient.array for gradient in gradients]
+        )
 
 
 def _why_no_backward(running: Any, node: FunctionNode, g: Partial, number: int) -> str:

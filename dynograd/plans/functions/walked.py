@@ -53,7 +53,9 @@ class WalkedFunctions:
                 break
         if self.running:
             self.leave(f"{node.op_name()}, a function with a backward of its own, where the record does not have it")
-        return join(node, args, outputs) if MODES.plan in (None, self) else MODES.plan.join_function(node, args, outputs)
+        return (
+            join(node, args, outputs) if MODES.plan in (None, self) else MODES.plan.join_function(node, args, outputs)
+        )
 
     def _may_join(self, choice: Any) -> bool:
         """Whether nobody has read what its forward gave, or has the tensors that are to be handed out."""
@@ -137,18 +139,18 @@ class WalkedFunctions:
         modes = MODES.grad, MODES.task, MODES.recorder
         MODES.grad, MODES.task, MODES.recorder = 0, task, None
         self.in_backward += 1
+        outcome = _Outcome()
         try:
-            gradients = node._run(parts, False)
-            if self.running:
-                self._exit(tuple(gradients))
-            return gradients
-        except Exception as error:
-            if self.running:
+            with outcome:
+                outcome.gradients = node._run(parts, False)
+                if self.running:
+                    self._exit(tuple(outcome.gradients))
+            if outcome.error is not None and self.running:
                 self.leave("an exception in the backward of an autograd.Function")
-            return error
         finally:
             self.in_backward -= 1
             MODES.grad, MODES.task, MODES.recorder = modes
+        return outcome.gradients if outcome.error is None else outcome.error
 
     def _exit(self: Any, gradients: tuple[Any, ...]) -> None:
         for choice in self._choices_of("exit", 0):
@@ -161,6 +163,20 @@ class WalkedFunctions:
         if not keeps and node.to_save:
             self.contexts[number] = used_up(node)
             node.to_save, node.attrs = (), FREED
+
+
+class _Outcome:
+    """What a backward gives, or the error that it raises: the pass raises it anew where it is run as it is written."""
+
+    gradients: Any = None
+    error: Exception | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        self.error = error if isinstance(error, Exception) else None
+        return self.error is not None
 
 
 def _kinds(choice: Any) -> list[str]:
