@@ -18,7 +18,7 @@ FIELDS = tuple(f"a{place}" for place in range(MOST))
 UNSEEN = object()  # no operand is this
 
 
-_OF_ONE_SIZE = ("grad", "differentiate", "place", "flag", "ask", "function")  # events that no other size takes over
+_OF_ONE_SIZE = ("grad", "differentiate", "place", "flag", "ask")  # events that no other size takes over
 
 
 class Step:

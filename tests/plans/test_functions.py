@@ -10,6 +10,7 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.plans.compiling import Compiled
+from tests.plans import functions_in_programs
 from tests.plans.functions_in_programs import PROGRAMS_WITH_FUNCTIONS
 from tests.plans.functions_of_users import FUNCTIONS, TABLE
 from tests.plans.programs import batch
@@ -38,7 +39,7 @@ def training(compile: Any, call: Any) -> Any:
     return step, lambda: [*parameters, *[parameter.grad for parameter in parameters], TABLE.grad]
 
 
-def compare(name: str, make: Any, settings: dict[str, Any], steps: int = STEPS) -> Any:
+def compare(name: str, make: Any, settings: dict[str, Any], lengths: Any = (5,) * STEPS) -> Any:
     """Runs a program as it is written and compiled. Gives what was compiled."""
     made: list[Compiled] = []
 
@@ -50,9 +51,9 @@ def compare(name: str, make: Any, settings: dict[str, Any], steps: int = STEPS) 
     for how in (lambda function: function, compile):
         step, watched = make(how)
         seen = []
-        for n in range(steps):
+        for n, rows in enumerate(lengths):
             torch.manual_seed(n)
-            result = step(batch(n, 5, 4), batch(n, 5, classes=3))
+            result = step(batch(n, rows, 4), batch(n, rows, classes=3))
             seen.append([plain(result), plain(watched())])
             kept.append((result, seen[-1][0]))
         runs.append(seen)
@@ -65,6 +66,17 @@ def compare(name: str, make: Any, settings: dict[str, Any], steps: int = STEPS) 
     for result, numbers in kept:
         check_same(plain(result), numbers, f"{name}, kept")
     return made[0]
+
+
+# Of Functions with gradients as values in their backward each size is recorded.
+AT_LENGTHS = {"run_again": 1, "one_within_another": 1}
+LENGTHS = [4, 4, 12, 7, 9, 5, 6, 8, 12]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_new_lengths_of_functions_are_walked(name: str) -> None:
+    made = compare(name, lambda compile: training(compile, FUNCTIONS[name]), {"dynamic": True}, lengths=LENGTHS)
+    assert made.walked == AT_LENGTHS.get(name, 5), str(made.report())
 
 
 @pytest.mark.parametrize("settings", [{}, {"exact": True}, {"replay": True}], ids=["checked", "exact", "replay"])
@@ -90,12 +102,16 @@ LEFT = {
 }
 
 
+@pytest.mark.parametrize("changes", [False, True], ids=["", "lengths"])
 @pytest.mark.parametrize("name", PROGRAMS_WITH_FUNCTIONS)
-def test_programs_with_functions_do_what_they_do_as_they_are_written(name: str) -> None:
+def test_programs_with_functions_do_what_they_do_as_they_are_written(
+    name: str, changes: bool, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(functions_in_programs, "CHANGES", [changes])
     made: list[Compiled] = []
 
     def compile(function: Any) -> Compiled:
-        made.append(Compiled(function, always=True))
+        made.append(Compiled(function, always=True, dynamic=True if changes else None))
         return made[-1]
 
     twins = [PROGRAMS_WITH_FUNCTIONS[name](how) for how in (lambda function: function, compile)]
@@ -112,4 +128,7 @@ def test_programs_with_functions_do_what_they_do_as_they_are_written(name: str) 
         check_same(plain(result), numbers, f"{name}, kept")
     report = str(made[0].report())
     walked, said = LEFT.get(name, (8, ""))
+    if changes:
+        assert bool(made[0].walked) is bool(walked), report
+        return
     assert made[0].walked == walked and said in report, f"{made[0].walked} of {walked}\n{report}"
