@@ -86,6 +86,16 @@ def test_steps_with_functions_of_users_go_along_the_record(name: str, settings: 
     assert made.walked == STEPS - 2, str(made.report())
 
 
+def test_a_graph_shows_a_function_and_what_its_backward_does() -> None:
+    made = compare("MaskedRelu", lambda compile: training(compile, FUNCTIONS["MaskedRelu"]), {})
+    nodes = {node.kind: node for node in made.graph().nodes}
+    assert nodes["function"].name == "MaskedRelu" and len(nodes["function"].results) == 1
+    assert nodes["backward"].rules[:2] == ("cross_entropy", "linear") and "tanh" in nodes["backward"].rules
+    lines = str(made.graph()).splitlines()
+    starts = [place for place, line in enumerate(lines) if "of autograd.Function(" in line]
+    assert len(starts) == 2 and any(["clone(" in line for line in lines[slice(*starts)]])
+
+
 # Of programs of which some steps, or all, do not go along a record: how many do, and what the report says.
 LEFT = {
     "another_way_in_front_of_the_second_one": (7, "cos, which the record does not have"),
