@@ -776,6 +776,8 @@ class Walk(
                     return
                 if self.path.open and self.running:
                     self._open()
+                if self.running:
+                    self.begin_functions()
                 return
         if self.running:
             self.leave("the program ended earlier than the record")
@@ -791,8 +793,12 @@ class Walk(
 
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""
-        handed, counts = self.handed, self.counts
-        numbers = [number for number in self.path.open if getrefcount(handed[number]) != counts[number]]
+        handed, counts, others = self.handed, self.counts, self.held_by_contexts()
+        numbers = [
+            number
+            for number in self.path.open
+            if getrefcount(handed[number]) != counts[number] + others[id(handed[number])]
+        ]
         if numbers:
             parent = PlanNode(self, numbers, True)
             self.path.lease = weakref.ref(parent)

@@ -346,6 +346,19 @@ def saved_values_are_overwritten(compile: Any) -> Any:
 
 
 @program
+def nothing_is_differentiated(compile: Any) -> Any:
+    """The context of each call has the result, and dies with it."""
+    first, second = network()
+    notes: list[Any] = []
+
+    @compile
+    def step(x: Any) -> Any:
+        return second(Noted.apply(first(x), notes)).square().mean().item()
+
+    return lambda n: step(batch(n, rows(n), 4)), watching(first, notes)
+
+
+@program
 def without_a_gradient(compile: Any) -> Any:
     first, second = network()
     notes: list[Any] = []

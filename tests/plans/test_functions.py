@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy
@@ -112,6 +113,16 @@ LEFT = {
 }
 
 
+@pytest.fixture
+def without_collector() -> Any:
+    """Nothing of a call may wait for the collector of cycles."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize("changes", [False, True], ids=["", "lengths"])
 @pytest.mark.parametrize("name", PROGRAMS_WITH_FUNCTIONS)
 def test_programs_with_functions_do_what_they_do_as_they_are_written(

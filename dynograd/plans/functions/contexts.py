@@ -30,7 +30,11 @@ class Contexts:
             if step.event.kind == "function":
                 node = walk.contexts[step.number]
                 numbers = [tensor.value.number if isinstance(tensor, Handed) else None for tensor in node.to_save]
-                self.nodes[step.number] = node, tuple(numbers)
+                own = copy.copy(node)  # without what it has saved of the step: the graph would hold itself
+                own.to_save = tuple(
+                    [tensor if number is None else None for tensor, number in zip(node.to_save, numbers)]
+                )
+                self.nodes[step.number] = own, tuple(numbers)
             for number in values_in(step.args):
                 if walk.makers[number][0].event.kind in ("enter", "backward"):
                     self.values[number] = Tensor.wrap(walk.own(number))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.engine import Task
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import FREED, Partial
+from dynograd.autograd.nodes import FREED, Node, Partial
 from dynograd.base import dtypes
 from dynograd.interpreter import TENSORS, differentiation
 from dynograd.plans.functions.recorded import call_of
 from dynograd.plans.handed import Handed, stand_for
+from dynograd.plans.python_forms import flat
 from dynograd.tensor.custom_function import FunctionNode, describe_inputs, join, shapes_of
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["WalkedFunctions"]
+
+_SOMEWHERE = Node()  # where gradients of a context of a walk go to
+_SOMEWHERE.edges, _SOMEWHERE.seq, _SOMEWHERE.hooks, _SOMEWHERE.attrs = (), 1, None, None
 
 
 class WalkedFunctions:
@@ -37,6 +42,11 @@ class WalkedFunctions:
         """The tensors that a context of this call has saved."""
         number = self.numbers_of_contexts.get(id(node))
         return None if number is None or self.contexts[number] is not node else tuple(node.to_save)
+
+    def held_by_contexts(self) -> Counter[int]:
+        """How often contexts of this call have tensors, by their ids."""
+        nodes = self.contexts.values()
+        return Counter([id(tensor) for node in nodes for tensor in flat([*node.to_save, *vars(node).values()])])
 
     def join_function(self: Any, node: FunctionNode, args: Any, outputs: list[Any]) -> list[Any]:
         """Goes over a Function's call, if the record has it here. Gives its outputs."""
@@ -65,7 +75,7 @@ class WalkedFunctions:
     def _joined(self: Any, choice: Any, node: FunctionNode, args: Any, outputs: list[Any]) -> list[Any]:
         describe_inputs(node, args)
         node.output_shapes = shapes_of(outputs)
-        node.edges = tuple([node if args[place].requires_grad else None for place in node.edge_positions])
+        node.edges = tuple([_SOMEWHERE if args[place].requires_grad else None for place in node.edge_positions])
         self.contexts[choice.number], self.numbers_of_contexts[id(node)] = node, choice.number
         for kind, (_, old), new in zip(_kinds(choice), choice.args[1:], choice.results):
             if kind == "made":  # the tensor that forward gave stands for the result from here on

@@ -289,9 +289,11 @@ class _Reader:
         line = line_text(event.line)
         calls = self.path.program.calls[self.calls : event.calls]
         self.calls = event.calls
-        self.rules += [call.name for call in calls if call.kind == "rule"]
-        if event.kind == "backward":
+        if event.kind in ("enter", "backward", "grad"):
+            self.rules += [call.name for call in calls if call.kind == "rule"]
+        if event.kind in ("backward", "grad"):
             rules, self.rules = tuple(self.rules), []
+        if event.kind == "backward":
             return self.backward(event, line, rules)
         if event.kind == "step":
             return self.step(event, line)
