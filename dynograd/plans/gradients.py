@@ -97,7 +97,9 @@ class RecordedGradients(RulesAsOps):
     def begin_gradients(self) -> None:
         self.begin_rules()
         self.asked: Pass | None = None  # the pass of `autograd.grad` that is to come, or runs
-        self.seeds: Any = ("same", None)  # what the gradients of a backward pass that is to come begin with, described
+        self.begun: Any = (
+            None  # the outputs of a backward pass that is to come, whether it keeps the graph, and its seeds, described
+        )
 
     # --- the request ------------------------------------------------------------------------------------------------------------
 
@@ -148,6 +150,7 @@ class RecordedGradients(RulesAsOps):
             return result
 
         asked = self.asked = Pass(self)
+        asked.begun = event.args
         try:
             results = run(outputs, inputs, seeds, noted)
         finally:
@@ -159,6 +162,7 @@ class RecordedGradients(RulesAsOps):
         numbers = iter(event.results)
         event.subject = tuple([None if result is None else next(numbers) for result in results])
         asked.note_used()
+        asked.note_end()
         self._over(event)
         return results
 
@@ -201,7 +205,7 @@ class RecordedGradients(RulesAsOps):
             [id(leaf) in self.numbers or (leaf._grad is not None and leaf._grad._requires_grad) for leaf in leaves]
         )
         if not through_ops and not (others and are_plain(leaves)):
-            self.seeds = self._described(seeds)
+            self.begun = self._described(outputs), ("same", bool(keeps)), self._described(seeds)
             return False
         if not leaves:
             return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node
 from dynograd.autograd.writes import count_on
 from dynograd.base import dtypes
@@ -204,7 +205,13 @@ class Handed(Tensor):
 
     @staticmethod
     def __dynograd_function__(function: Any, args: tuple, kwargs: dict) -> Any:
-        _walk_of((*args, *kwargs.values())).leave(f"{function.__name__}, a function with a backward of its own")
+        walk = _walk_of((*args, *kwargs.values()))
+        handlers = [type(value) for value in args if hasattr(type(value), "__dynograd_function__")]
+        if walk.running and MODES.plan is walk and all([issubclass(kind, Handed) for kind in handlers]):
+            return function.applied(args, kwargs, True)[0]
+        for value in args:
+            if isinstance(value, Handed):
+                value.value.walk.leave(f"{function.__name__}, a function with a backward of its own", value)
         return function.apply(*args, **kwargs)
 
     @staticmethod
@@ -280,5 +287,5 @@ def become(
         handed.node, handed._meta = node, meta
 
 
-def turn_into(tensor: Any, kind: type[Tensor]) -> None:
+def turn_into(tensor: Any, kind: type) -> None:
     tensor.__class__ = kind

@@ -10,6 +10,7 @@ from dynograd.amp.autocasting import STATE
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import differentiation
+from dynograd.plans.functions.again import StepsAnew
 from dynograd.plans.gpu.array_kinds import is_writeable, may_share, same_part
 from dynograd.plans.gradients import run_again
 from dynograd.plans.handed import Handed, Read, become
@@ -28,6 +29,8 @@ class Leaving:
     """The part of a walk that ends it."""
 
     _is_nowhere: Any
+    anew: Any
+    in_backward: int
     keep_checked: Any
     opened: list[int]
     parts: list[Any]
@@ -76,16 +79,17 @@ class Leaving:
         recording.take_parts(self)
         if boundary >= 0 or self.written:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
+        if self.in_backward:
+            recording.refuse(f"{reason}, within the backward of an autograd.Function")
         steps = self._steps_to(number)
         grads = self._take_gradients(steps, boundary)
         self._settle([step for step in steps if step.number <= boundary])
         inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already
         try:
-            for step in steps:
-                if self.waiting:
-                    self.make_checks_before(step.number)
-                if step.number > boundary:
-                    self._run_anew(step, recording, done)
+            if boundary >= 0:
+                self.make_checks_before(boundary + 1)
+            self.anew = StepsAnew(self, [step for step in steps if step.number > boundary], recording, done)
+            self.anew.run()
             self.make_checks_before(number)
         finally:
             STATE.inside_op = inside
@@ -138,17 +142,14 @@ class Leaving:
             elif type(tensor) is Read:
                 become(tensor, tensor.array, freed(self.path, value), True)
 
-    def _run_anew(self, step: Step, recording: Recording, done: int) -> None:
+    def run_anew(self, step: Step, recording: Recording, done: int) -> None:
         event = step.event
         assert event is not None
         before = MODES.grad
         if event.kind == "backward":
             outputs, keeps, seeds = [self._actual(described, step.path) for described in step.args]
             differentiation.backward(outputs, seeds, keeps)
-            for place, number in [(place, number) for place, number, had in step.subject if not had]:
-                leaf = self._outside_now(step.path, place)
-                self._take_over(number, leaf._grad, recording, event.calls <= done)
-                leaf._grad = self.handed[number]
+            self.take_gradients_over(step, recording, done)
             return
         if event.kind == "step":
             return
@@ -189,6 +190,13 @@ class Leaving:
             results = [result] if event.shape is None else list(result)
         for number, tensor in zip(step.results, results):
             self._take_over(number, tensor, recording, event.calls <= done and event.kind in ("op", "grad"))
+
+    def take_gradients_over(self, step: Step, recording: Recording, done: int) -> None:
+        """Gradients that leaves got from a pass that was run anew become those that the program has."""
+        for place, number in [(place, number) for place, number, had in step.subject if not had]:
+            leaf = self._outside_now(step.path, place)
+            self._take_over(number, leaf._grad, recording, step.event is not None and step.event.calls <= done)
+            leaf._grad = self.handed[number]
 
     def _take_over(self, number: int, tensor: Any, recording: Recording, computed: bool) -> None:
         """The recorded tensor that the user has becomes what its op has given now."""

@@ -51,10 +51,18 @@ class Pass:
     def __init__(self, recording: Any) -> None:
         self.recording = recording
         self.leaves: list[Any] = []
+        self.parts: list[tuple[int, Tensor]] = []  # what has gone straight into the gradients of leaves
         self.nodes: list[Any] = []  # those that it has gone through
+        self.begun, recording.begun = (
+            recording.begun,
+            None,
+        )  # the request, described, if the program made it in this step
+        self.first_enter: Event | None = None  # of a pass through `autograd.Function`s
 
     def rule(self, node: Any, g: Any, create_graph: bool) -> tuple[Any, ...]:
         """Gradients of a node's inputs."""
+        if id(node) in self.recording.functions and not self.recording.reason:
+            return self.recording.backward_of(self, node, g)
         shadow = self.recording.shadows.get(id(node))
         saved = [] if shadow is None else saved_of(shadow)
         before = [(array, array.copy(order="K")) for array in saved if type(array) is ndarray]
@@ -123,7 +131,12 @@ class Pass:
         recording = self.recording
         self._look_at(leaf)
         if not recording.reason:
-            self.leaves.append((recording._place_of(leaf), recording._new_value(Tensor.wrap(part)), True))
+            self.parts.append((recording._place_of(leaf), Tensor.wrap(part)))
+
+    def _number_parts(self) -> None:
+        """Values are numbered in the order of events: what has gone straight into gradients belongs to the one at the end of the pass."""
+        self.leaves += [(place, self.recording._new_value(part), True) for place, part in self.parts]
+        self.parts = []
 
     def _look_at(self, leaf: Any) -> None:
         recording = self.recording
@@ -157,6 +170,7 @@ class Pass:
     def accumulate(self, leaf: Any, g: Any) -> None:
         """A leaf gets its gradient."""
         recording = self.recording
+        self._number_parts()
         self._look_at(leaf)
         if type(g) is DeferredSum:
             g = self.dense(g)
@@ -174,7 +188,9 @@ class Pass:
             return
         number = recording._new_value(grad)
         if grad.array is not g:
-            if arrays.owns_memory(g) and id(g) not in recording.own_gradients and g.strides == grad.array.strides:
+            is_seen = id(g) in recording.by_array or any([outside.array is g for outside in recording.outside])
+            is_its_own = arrays.owns_memory(g) and id(g) not in recording.own_gradients and not is_seen
+            if is_its_own and g.strides == grad.array.strides:
                 recording.own_gradients[id(g)] = number, g  # the plan's leaf has it without a copy
             else:
                 recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
@@ -195,9 +211,14 @@ class Pass:
 
     def end(self, roots: list[tuple[Any, Any]], retain: bool) -> None:
         recording = self.recording
-        seeds, recording.seeds = recording.seeds, ("same", None)
+        self._number_parts()
+        seeds = ("same", None) if self.begun is None else self.begun[2]
         if recording.reason:
             return
+        if (recording.in_backward or self.first_enter) and any([had is HOOKED for _, _, had in self.leaves]):
+            recording.refuse("hooks of leaves beside an autograd.Function with a backward of its own")
+        elif recording.in_backward and any([had for _, _, had in self.leaves]):
+            recording.refuse("the backward of an autograd.Function adds to gradients")
         numbers = [recording.node_of(root) for root, _ in roots]
         if None in numbers:
             recording.refuse("a backward pass from a tensor that the step did not make")
@@ -206,7 +227,14 @@ class Pass:
         event = Event("backward", None, (described, ("same", bool(retain)), seeds), 0, caller(2))
         event.subject, event.results = self.leaves, [number for _, number, _ in self.leaves]
         self.note_used()
+        self.note_end()
         recording._over(event)
+
+    def note_end(self) -> None:
+        """The event that is to come ends the pass: what it gives to whom is known where a walk comes to its first Function."""
+        if self.first_enter is not None:
+            leaves = tuple([(place, had) for place, _, had in self.leaves])
+            self.first_enter.subject = *self.first_enter.subject[:2], (leaves, len(self.recording.events))
 
     def note_used(self) -> None:
         """The event that is to come has used up what nodes had saved."""

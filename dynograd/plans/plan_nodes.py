@@ -9,6 +9,7 @@ from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
+from dynograd.plans.functions.contexts import Contexts
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
@@ -29,7 +30,7 @@ class PlanNode(Node):
         whole: the function has come to its end; else the plan's memory is not used for the backward.
     """
 
-    __slots__ = ("bound", "keys", "path", "saved", "spoiled", "steps", "walk", "whole")
+    __slots__ = ("bound", "contexts", "keys", "path", "saved", "spoiled", "steps", "walk", "whole")
     op = None
     saved_names = ("saved",)
 
@@ -37,11 +38,12 @@ class PlanNode(Node):
         self.walk, self.path, self.bound, self.whole = walk, walk.path, dict(walk.bound), whole
         self.seq, self.hooks, self.attrs = next_seq(), None, ()
         self.steps, places = needed_for(walk.path, numbers, walk.at.number)
+        self.contexts = Contexts(walk, self.steps)
         self.keys = {step.number: step.key for step in self.path.steps if step.key is not None}
         tensors = [walk._outside_now(self.path, place) for place in places]
         self.edges = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
-        self.spoiled = _spoiled(walk, self.steps)
+        self.spoiled = _spoiled(walk, self.steps, self.contexts)
 
     def _check(self) -> None:
         if self.spoiled:
@@ -84,7 +86,7 @@ class PlanNode(Node):
 
     def _again(self, steps: list[Any]) -> dict[int, Any]:
         """The function's ops on the same tensors, as they are written; results by number."""
-        tensors: dict[int, Any] = {}
+        tensors: dict[int, Any] = dict(self.contexts.values)
         for step in steps:
             event = step.event
             before, MODES.grad = MODES.grad, event.grad
@@ -97,6 +99,8 @@ class PlanNode(Node):
                     results = [result] if event.shape is None else list(result)
                 elif event.kind in ("place", "grad"):
                     results = run_again(event.kind, self._arguments(step, tensors))
+                elif event.kind == "function":
+                    results = self.contexts.joined(step, self._arguments(step, tensors), tensors)
                 elif event.kind == "flag":
                     results = [leaf_of(self._arguments(step, tensors)[0])]
                 else:
@@ -133,7 +137,8 @@ class PlanNode(Node):
         try:
             MODES.grad = 1
             with restored(path):
-                tensors = self._again(self.path.steps if self.whole else self.steps)
+                is_one = self.whole and not any([step.event.kind == "exit" for step in path.steps])
+                tensors = self._again(path.steps if is_one else self.steps)
             recording.from_outside = True
             numbers = tuple(sorted(parts))
             seeds = [own_copy(parts[number]) for number in numbers]
@@ -161,7 +166,7 @@ class PlanNode(Node):
         return gradients
 
     def release(self) -> None:
-        self.attrs, self.bound, self.saved = FREED, {}, []
+        self.attrs, self.bound, self.saved, self.contexts = FREED, {}, [], Contexts()
 
 
 def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], list[int]]:
@@ -178,14 +183,16 @@ def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], lis
                 note(*part)
 
     for step in reversed(path.steps[:stop]):
-        if step.event.kind in ("op", "detach", "place", "flag", "grad") and not needed.isdisjoint(step.results):
+        if step.event.kind in ("op", "detach", "place", "flag", "grad", "function") and not needed.isdisjoint(
+            step.results
+        ):
             steps.append(step)
             for described in step.args:
                 note(*described)
     return steps[::-1], sorted(places)
 
 
-def _spoiled(walk: Any, steps: list[Any]) -> str:
+def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> str:
     """The op among the steps that has saved what the function itself wrote later; "" if none has."""
     path = walk.path
     if walk.boundary < 0 and not walk.written and not path.stored:
@@ -199,10 +206,11 @@ def _spoiled(walk: Any, steps: list[Any]) -> str:
             writes.append((step.number, path.outside[step.args[0][1]].array))
     for step in reversed(steps):
         call = path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
-        if call is None or call.node is None:
-            continue
+        its_saved = contexts.saved(step) if step.event.kind == "function" else []
+        if call is not None and call.node is not None:
+            its_saved = saved_of(call.node)
         later = [array for number, array in writes if number > step.number]
-        for saved in saved_of(call.node):
+        for saved in its_saved:
             if any([may_share(saved, array) for array in later]):
-                return str(call.name)
+                return str(step.event.subject[0].__name__ if call is None else call.name)
     return ""

@@ -191,8 +191,9 @@ class Program:
             if event.kind == "backward":
                 for _, number, _ in event.subject:
                     memory.touch(recording.values[number].array, 0, end)
-            elif event.kind in ("detach", "place", "flag"):  # which no call does
-                memory.touch(recording.values[event.results[0]].array, event.calls, event.calls)
+            elif event.kind in ("detach", "place", "flag", "function", "enter"):  # which no call does
+                for number in event.results:
+                    memory.touch(recording.values[number].array, event.calls, event.calls)
         for array in gradients:
             memory.touch(array, 0, end)
         for number, tensor in enumerate(recording.values):

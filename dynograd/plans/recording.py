@@ -25,6 +25,7 @@ from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
 from dynograd.plans.checkpointed.parts import Parts
+from dynograd.plans.functions.recorded import RecordedFunctions
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
@@ -102,7 +103,7 @@ def depends_on_values(op: Op, args: tuple) -> bool:
     return bool(op.row["at_once"]) or any([is_mask(value) for value in flat(args)])
 
 
-class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
+class Recording(RecordedVersions, RecordedGradients, RecordedStores, RecordedFunctions, Parts):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(
@@ -152,6 +153,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
         self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
         self.begin_parts()
         self.begin_gradients()
+        self.begin_functions()
 
     def begin(self) -> None:
         """The step begins, in this thread."""
@@ -163,6 +165,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
     def end(self) -> None:
         """The step is over."""
         self.take_apart()
+        self.functions.clear()
         MODES.plan = None
         RECORDER.turn_off()
         hear_of_checks.remove(_hear_of_check)
@@ -335,8 +338,8 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
 
     def kept(self) -> list[int]:
         """The values that somebody has now."""
-        values = self.values  # `enumerate` would hold each of them, too
-        return [number for number in range(len(values)) if getrefcount(values[number]) > 2]
+        values, others = self.values, self.held_by_contexts()  # `enumerate` would hold each of them, too
+        return [number for number in range(len(values)) if getrefcount(values[number]) > 2 + others[id(values[number])]]
 
     def differentiates(self) -> bool:
         """Whether the step has gradients, or makes what may get some, or an optimizer takes its step in it."""
@@ -462,6 +465,8 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, Parts):
                 return box[0]
             if self.owner_closures is not None and not is_usual(optimizer):
                 self.refuse(self.owner_closures.note())
+        if self.in_backward:
+            self.refuse("the backward of an autograd.Function takes the step of an optimizer")
         plan, MODES.plan = MODES.plan, None
         try:
             result = run(*args, **kwargs)

@@ -44,8 +44,8 @@ class WalkedGradients:
         groups: Any = (outputs, inputs, seeds) if wrapped is None else wrapped.groups
         through_ops = flags[1] or wrapped is not None
         begun_with = seeds_of(outputs) if through_ops and seeds is None else groups[2]
-        for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
-            results = self._along(choice, (*groups[:2], begun_with, asked_for(flags, wrapped)), wrapped)
+        for choice in self._requests(through_ops):
+            results = self.along(choice, (*groups[:2], begun_with, asked_for(flags, wrapped)), wrapped)
             if results is not None:
                 return results
             if not self.running:
@@ -58,10 +58,12 @@ class WalkedGradients:
             else run(outputs, inputs, seeds, own)
         )
 
-    def _along(self: Any, choice: Any, args: tuple, wrapped: Unwrapped | None = None) -> list[Any] | None:
+    def along(self: Any, choice: Any, args: tuple, wrapped: Unwrapped | None = None) -> list[Any] | None:
         """The gradients that a step of the record gives, if these are its operands; afterwards the walk may have ended."""
         if not self._go_to_one(choice, args) or not self.running:
             return None
+        if choice.event.kind == "enter":
+            return self.through_functions_to(choice, args)
         last, numbers, keyed, forms = choice.subject
         for step, source in keyed:
             step.key = source.key
@@ -69,9 +71,15 @@ class WalkedGradients:
         plain = [None if number is None else self.handed[number] for number in numbers]
         return plain if wrapped is None else wrapped.wrapped(forms, iter(plain))
 
+    def _requests(self: Any, through_ops: bool) -> Iterator[Any]:
+        """The steps that the record has here with which gradients as values begin."""
+        if not through_ops:
+            yield from self.first_enters(True)
+        yield from self._choices_of("differentiate" if through_ops else "grad", MODES.grad)
+
     def to_leaves(self: Any, outputs: Any, seeds: Any, keeps: bool, through_ops: bool) -> bool:
         """A backward pass that the record has as gradients of all leaves, which get these. Gives whether it is one."""
-        for choice in self._choices_of("differentiate" if through_ops else "grad", MODES.grad):
+        for choice in self._requests(through_ops):
             begun_with = seeds_of(outputs) if through_ops and seeds is None else seeds
             flags = asked_for((keeps, through_ops, "leaves"), None)
             if choice.args[3][1][2] != "leaves":
@@ -79,7 +87,7 @@ class WalkedGradients:
             leaves = self._actual(choice.args[1], choice.path)
             if not through_ops and not are_plain(leaves):
                 continue
-            results = self._along(choice, (outputs, leaves, begun_with, flags))
+            results = self.along(choice, (outputs, leaves, begun_with, flags))
             if results is not None:
                 self.with_gradient += [leaf.value.number for leaf in leaves if isinstance(leaf, Handed)]
                 give_to(leaves, results, through_ops)

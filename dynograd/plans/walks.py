@@ -22,6 +22,7 @@ from dynograd.ops.readers import Entry
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
+from dynograd.plans.functions.walked import WalkedFunctions
 from dynograd.plans.gpu.array_kinds import bytes_alike, identity, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.gpu.endings import WalkedEndings
 from dynograd.plans.handed import Handed, Read, become, detached, new_handed
@@ -46,7 +47,9 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Walk"]
 
 
-class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, WalkedEndings, Parts, Leaving):
+class Walk(
+    Tree, WalkedVersions, WalkedGradients, WalkedFunctions, WalkedStores, WalkedChecks, WalkedEndings, Parts, Leaving
+):
     """Of one compiled function: where in the record its program is."""
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
@@ -74,6 +77,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
         self.awaited: list[tuple[int, Tensor]] = []
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
         self.forget_checks()
+        self.begin_functions()
         self.begin_parts()
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
@@ -100,6 +104,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
 
     def let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
+        self.begin_functions()
         if self.path is None:
             return
         if self.read_numbers:
@@ -628,10 +633,21 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
             return False
         if self.to_leaves(outputs, seeds, keeps, through_ops):
             return True
+        if self.running and not through_ops:
+            is_done = self.through_functions(outputs, seeds, keeps)
+            if is_done is None and self.running:
+                is_done = self.backward_here(outputs, seeds, keeps)
+            if is_done is not None:
+                return is_done
+        self.leave("a backward pass that the record does not have here")
+        return MODES.plan is not None and MODES.plan.backward(outputs, seeds, keeps, through_ops)
+
+    def backward_here(self, outputs: Any, seeds: Any, keeps: bool) -> bool | None:
+        """Gives leaves their gradients, if the record has the backward pass here: whether that is done; None: it has not."""
         step = self.at
-        for choice in (step, *step.others) if self.running else ():
+        for choice in (step, *step.others):
             event = choice.event
-            if event is None or event.kind != "backward" or through_ops:
+            if event is None or event.kind != "backward":
                 continue
             new = self._matches(choice, (outputs, keeps, seeds))
             if new is not None and self._leaves_are_free(choice):
@@ -660,8 +676,7 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
                 if added:
                     self._add(added, choice.number)
                 return True
-        self.leave("a backward pass that the record does not have here")
-        return MODES.plan is not None and MODES.plan.backward(outputs, seeds, keeps, through_ops)
+        return None
 
     def _outside_now(self, path: Path, place: int) -> Tensor:
         outside = path.outside[place]
@@ -762,6 +777,8 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
                     return
                 if self.path.open and self.running:
                     self._open()
+                if self.running:
+                    self.begin_functions()
                 return
         if self.running:
             self.leave("the program ended earlier than the record")
@@ -777,8 +794,12 @@ class Walk(Tree, WalkedVersions, WalkedGradients, WalkedStores, WalkedChecks, Wa
 
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""
-        handed, counts = self.handed, self.counts
-        numbers = [number for number in self.path.open if getrefcount(handed[number]) != counts[number]]
+        handed, counts, others = self.handed, self.counts, self.held_by_contexts()
+        numbers = [
+            number
+            for number in self.path.open
+            if getrefcount(handed[number]) != counts[number] + others[id(handed[number])]
+        ]
         if numbers:
             parent = PlanNode(self, numbers, True)
             self.path.lease = weakref.ref(parent)

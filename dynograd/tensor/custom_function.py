@@ -6,7 +6,7 @@ everything else on the tape.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays
@@ -86,6 +86,8 @@ class FunctionNode(Node):
                 f"backward of {self.op_name()}: Trying to backward through the graph a second time, but the saved tensors were "
                 f"freed. Pass retain_graph=True to the first backward."
             )
+        if MODES.plan is not None and (saved := MODES.plan.saved_by(self)) is not None:
+            return saved
         tensors: list[Tensor | None] = []
         for array, edge in self.to_save:
             if type(array) is Packed:
@@ -283,11 +285,15 @@ class Function:
             handler = getattr(type(argument), "__dynograd_function__", None)
             if handler is not None:
                 return handler(cls, args, kwargs)
-        return cls.applied(args, kwargs)[0]
+        return cls.applied(args, kwargs, True)[0]
 
     @classmethod
-    def applied(cls, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, FunctionNode]:
-        """What `apply` gives for plain tensors, and the node (which is the context), recorded or not."""
+    def applied(cls, args: tuple, kwargs: dict[str, Any], in_plan: bool = False) -> tuple[Any, FunctionNode]:
+        """What `apply` gives for plain tensors, and the node (which is the context), recorded or not.
+
+        Args:
+            in_plan: a compiled step may note it.
+        """
         node = FunctionNode()
         node.function, node.hooks, node.attrs = cls, None, None
         node.kept, node.to_save, node.dirty, node.non_differentiable = (), (), set(), set()
@@ -316,16 +322,43 @@ class Function:
         if not recording:
             node.to_save = tuple((None, None) if tensor is None else (tensor.array, None) for tensor in node.to_save)
             return result, node
-        positions = [place for place, argument in enumerate(args) if isinstance(argument, Tensor)]
-        node.edges = tuple(edge_of(args[place]) for place in positions)
-        node.edge_positions = positions
-        node.inputs_like = {place: _like(args[place]) for place in positions}
-        node.seq = next_seq()
-        inputs = {id(argument): argument for argument in args if isinstance(argument, Tensor)}
-        attached = _attach(node, outputs, inputs, many)
-        if MODES.grad > 1:
-            show(node)
-        return attached, node
+        if in_plan and MODES.plan is not None:
+            attached = MODES.plan.join_function(node, args, outputs)
+        else:
+            attached = join(node, args, outputs)
+        return tuple(attached) if many else attached[0], node
+
+
+def join(node: FunctionNode, args: Sequence[Any], outputs: list[Any]) -> list[Any]:
+    """Makes a node, with what its forward has given, a part of the graph. Gives the outputs, with their history."""
+    describe_inputs(node, args)
+    node.edges = tuple(edge_of(args[place]) for place in node.edge_positions)
+    node.seq = next_seq()
+    inputs = {id(argument): argument for argument in args if isinstance(argument, Tensor)}
+    attached = _attach(node, outputs, inputs)
+    if MODES.grad > 1:
+        show(node)
+    return attached
+
+
+def describe_inputs(node: FunctionNode, args: Sequence[Any]) -> None:
+    """Notes of the tensors among the arguments what their gradients have to be like."""
+    positions = [place for place, argument in enumerate(args) if isinstance(argument, Tensor)]
+    node.edge_positions = positions
+    node.inputs_like = {place: _like(args[place]) for place in positions}
+
+
+def takes_part(node: FunctionNode, output: Any) -> bool:
+    """Whether an output gets a history."""
+    return isinstance(output, Tensor) and id(output) not in node.non_differentiable and output.array.dtype.kind in "fcV"
+
+
+def shapes_of(outputs: list[Any]) -> list[tuple[tuple[int, ...], Any]]:
+    """What the gradients of the outputs are like; of what is no tensor a number."""
+    return [
+        (output.array.shape, output.array.dtype) if isinstance(output, Tensor) else ((), arrays.as_result(0).dtype)
+        for output in outputs
+    ]
 
 
 def _like(tensor: Tensor) -> tuple[Any, Any, Any]:
@@ -335,26 +368,21 @@ def _like(tensor: Tensor) -> tuple[Any, Any, Any]:
 FunctionCtx = FunctionNode
 
 
-def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many: bool) -> Any:
+def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any]) -> list[Any]:
     """Gives the outputs their history and resolves what was saved to arrays and edges."""
     numbers: dict[int, int] = {}
     outputs_attached: list[Any] = []
-    shapes: list[tuple[tuple[int, ...], Any]] = []
     for number, output in enumerate(outputs):
-        if not isinstance(output, Tensor):
-            outputs_attached.append(output)
-            shapes.append(((), arrays.as_result(0).dtype))
-            continue
-        shapes.append((output.array.shape, output.array.dtype))
-        numbers[id(output)] = number
-        if id(output) in node.non_differentiable or output.array.dtype.kind not in "fcV":
+        if isinstance(output, Tensor):
+            numbers[id(output)] = number
+        if not takes_part(node, output):
             outputs_attached.append(output)
             continue
         fresh = output
         if id(output) in inputs and id(output) not in node.dirty:
             fresh = wrap(output.array)
         outputs_attached.append(fresh)
-    node.output_shapes = shapes
+    node.output_shapes = shapes_of(outputs)
     saved: list[Any] = []
     for tensor in node.to_save:
         if tensor is None:
@@ -368,11 +396,7 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many
     node.to_save = tuple(saved)
     node.kept = tuple(array for array, _ in saved if array is not None)
     for number, output in enumerate(outputs_attached):
-        if (
-            isinstance(output, Tensor)
-            and id(output) not in node.non_differentiable
-            and output.array.dtype.kind in "fcV"
-        ):
+        if takes_part(node, output):
             if id(output) in node.dirty and id(output) in inputs:
                 written = wrap(output.array)
                 written.node, written._requires_grad = OutputNode(node, number), True
@@ -380,7 +404,7 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many
                 continue
             output.node = OutputNode(node, number)
             output._requires_grad = True
-    return tuple(outputs_attached) if many else outputs_attached[0]
+    return outputs_attached
 
 
 def once_differentiable(backward: Any) -> Callable[..., Any]:

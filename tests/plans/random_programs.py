@@ -336,7 +336,7 @@ class Maker:
             "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)",
             "scaler = torch.amp.GradScaler('cpu', init_scale=4.0)",
             rng.choice(["inner = compile(lambda a: (a * 2).tanh())", "inner = lambda a: (a * 2).tanh()"]),
-            "own = Doubled.apply",
+            f"own = {rng.choice(['Doubled', 'Kept', 'Masked', 'Pair'])}.apply",
         ]
         return [Block(line) for line in lines]
 
@@ -503,6 +503,60 @@ class Doubled(torch.autograd.Function):
         return g * 2
 
 
+class Kept(torch.autograd.Function):
+    """Saves its result, and has an attribute of its context."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        result = a.tanh()
+        ctx.save_for_backward(result)
+        ctx.large = a > 0
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (result,) = ctx.saved_tensors
+        return g * (1 - result * result) + 0.1 * ctx.large
+
+
+class Masked(torch.autograd.Function):
+    """Gives its argument itself, and writes in place in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        ctx.save_for_backward(a)
+        return a
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (a,) = ctx.saved_tensors
+        result = g.clone()
+        result[a < -0.5] = 0
+        return result
+
+
+class _Pair(torch.autograd.Function):
+    """Two results."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        ctx.save_for_backward(a)
+        return a * 0.5, a.sin()
+
+    @staticmethod
+    def backward(ctx: Any, first: Any, second: Any) -> Any:
+        return 0.5 * first + second * ctx.saved_tensors[0].cos()
+
+
+class Pair:
+    """The sum of two results, or the second one alone."""
+
+    @staticmethod
+    def apply(a: Any) -> Any:
+        first, second = _Pair.apply(a)
+        return first + second if a.ndim else second
+
+
 def flat(value: Any) -> list[Any]:
     if isinstance(value, torch.Tensor):
         return [value] if value.dtype is torch.float32 else []
@@ -519,6 +573,9 @@ SPACE = dict(
     checkpoint=torch.utils.checkpoint.checkpoint,
     vmap=torch.func.vmap,
     Doubled=Doubled,
+    Kept=Kept,
+    Masked=Masked,
+    Pair=Pair,
     flat=flat,
 )
 

@@ -67,7 +67,7 @@ def from_record(graph: Record, freeze: bool = False) -> GraphModule:
 def _refuse(graph: Record, freeze: bool) -> None:
     for node in graph.nodes:
         place = f"node {node.name} ({node.line})"
-        if node.kind in ("backward", "step", "grad", "differentiate", "flag", "place"):
+        if node.kind in ("backward", "step", "grad", "differentiate", "flag", "place", "function"):
             raise ValueError(
                 f"from_record: expected the record of a forward pass, got one with the {place}. Compile the model instead of the step."
             )

@@ -92,6 +92,8 @@ class Learned:
             raise NotReplayed(trace.reason)
         if places.reason:
             raise NotReplayed(places.reason)
+        if any([event.kind == "function" for event in self.path.events]):
+            raise NotReplayed("an autograd.Function with a backward of its own")
         if any_global:
             raise NotReplayed("hooks of all modules")
         for value in self.arguments.others:

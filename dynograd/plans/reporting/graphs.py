@@ -40,8 +40,17 @@ _NAMES = {
     "flag": ("input",),
     "grad": _OF_GRAD,
     "differentiate": _OF_GRAD,
+    "function": ("inputs", *[f"output_{number}" for number in range(64)]),
+    "enter": ("outputs", "retain_graph", "grad_outputs"),
+    "exit": ("gradients",),
 }
-_SHOWN = {"differentiate": "grad", "flag": "requires_grad_", "place": "alias"}  # what is called otherwise in a line
+_SHOWN = {
+    "differentiate": "grad",
+    "flag": "requires_grad_",
+    "place": "alias",
+    "enter": "backward of autograd.Function",
+    "exit": "gradients of autograd.Function",
+}  # what is called otherwise in a line
 _MOST_SHOWN = 3  # tensors of a backward pass or an optimizer, in its line
 
 
@@ -98,8 +107,9 @@ class Node:
     Args:
         kind: "op", "detach", "write" (from here on the program's tensor `tensor` is `value`), "store" (on a GPU: `value` is written into a tensor
             from outside), "flag" (a result that becomes a leaf), "place" (the same value in a place of its own on the tape), "grad" (gradients as
-            values), "differentiate" (the same with `create_graph`: the ops behind it compute them), "backward" (a whole backward pass) or "step"
-            (of an optimizer).
+            values), "differentiate" (the same with `create_graph`: the ops behind it compute them), "backward" (a whole backward pass), "step"
+            (of an optimizer), "function" (an `autograd.Function`: its results stand in the place of `output_0`, ...), "enter" or "exit" (its backward
+            begins with these gradients, and gives those).
         name: of the op; "AdamW.step" of an optimizer.
         op: the row of the table of ops; None of what is no op.
         arguments: by name: a `Value` for a tensor, lists of them, and all else as it is. A place in the random stream is `DRAWN`.
@@ -269,6 +279,7 @@ class _Reader:
         self.values: list[Value] = []
         self.names: dict[str, int] = {}  # of gradients
         self.calls = 0  # that earlier events have noted
+        self.rules: list[str] = []  # of a backward pass that goes on behind Functions
 
     def graph(self, name: str) -> Graph:
         nodes = [self.node(event) for event in self.path.events if event.kind not in ("ask", "rename")]
@@ -278,14 +289,19 @@ class _Reader:
         line = line_text(event.line)
         calls = self.path.program.calls[self.calls : event.calls]
         self.calls = event.calls
+        if event.kind in ("enter", "backward", "grad"):
+            self.rules += [call.name for call in calls if call.kind == "rule"]
+        if event.kind in ("backward", "grad"):
+            rules, self.rules = tuple(self.rules), []
         if event.kind == "backward":
-            return self.backward(event, line, tuple([call.name for call in calls if call.kind == "rule"]))
+            return self.backward(event, line, rules)
         if event.kind == "step":
             return self.step(event, line)
         results = tuple([self.new_value(number, str(number), "result") for number in event.results])
         if event.entry is None:
             arguments = dict(zip(_NAMES[event.kind], [self.actual(described) for described in event.args]))
-            return Node(event.kind, _SHOWN.get(event.kind, event.kind), None, arguments, results, line)
+            name = event.subject[0].__name__ if event.kind == "function" else _SHOWN.get(event.kind, event.kind)
+            return Node(event.kind, name, None, arguments, results, line)
         op, several = event.entry.op, event.shape is not None
         return Node("op", op.name, op, self.arguments(event), results, line, gives_several=several)
 
