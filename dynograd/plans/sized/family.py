@@ -74,13 +74,8 @@ class Family:
         Gives the sizes, which are none of `tried`; or nothing, where there are none.
         """
         walk, at = self.walk, self.program.at
-        if (
-            walk.assigned
-            or walk.written
-            or walk.boundary >= 0
-            or (walk.done and any([way.program.apart for way in self.ways]))
-        ):
-            return ()  # gradients, or what calls in their Python form know of one another, are of the sizes so far
+        if walk.assigned or walk.written or walk.boundary >= 0:
+            return ()  # gradients are of the sizes so far
         count = len(at) - len(self.fetched)
         for step in (walk.at, *walk.at.others):
             if step.of is not entry:
@@ -119,6 +114,7 @@ class Family:
         """The same, where what the step has got so far stays as it is."""
         walk, before = self.walk, self.program.at
         path = walk.path
+        computed = path.program.computed_apart(walk.done)
         known = [number for step in path.steps[: walk.at.number] for number in step.results]
 
         def laid_out() -> list[Any]:
@@ -126,7 +122,7 @@ class Family:
             return [(array.__array_interface__["data"][0], array.shape, array.strides) for array in arrays]
 
         laid_out_before = laid_out()
-        if self.resize(numbers) and laid_out() == laid_out_before:
+        if self.resize(numbers) and laid_out() == laid_out_before and path.program.take_over(computed):
             return True
         self.resize(before)
         return False

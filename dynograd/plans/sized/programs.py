@@ -224,6 +224,22 @@ class SizedProgram(Program):
         for place, (call, form) in enumerate(forms):
             self.kernels[id(call)] = bound, place, getattr(form, "check", None)
 
+    def computed_apart(self, done: int) -> list[tuple[int, Call]]:
+        """The calls in no table among the first `done`, with their numbers."""
+        return [(apart.number, self.calls[apart.number]) for apart in self.apart if apart.number < done]
+
+    def take_over(self, computed: list[tuple[int, Call]]) -> bool:
+        """What calls computed at other sizes have saved is that of the same calls at these. False: their results lie elsewhere now."""
+        for number, old in computed:
+            call = self.calls[number]
+            if [_laid_out(output) for output in call.outputs] != [_laid_out(output) for output in old.outputs]:
+                return False
+            if old.node is not None and old.node is not call.node:
+                for name in old.node.saved_names:
+                    setattr(call.node, name, getattr(old.node, name))
+                call.node.attrs = old.node.attrs
+        return True
+
     def _set_checks(self, checks: dict[int, Any]) -> None:
         for bound in self.tables:
             bound.checks = checks
@@ -277,6 +293,10 @@ class SizedProgram(Program):
             for place, values in zip(places, expected):
                 write(place, values)
         return results
+
+
+def _laid_out(array: Any) -> tuple[Any, ...] | None:
+    return None if array is None else (array.__array_interface__["data"][0], array.shape, array.strides)
 
 
 def _is_sizable(form: Any) -> bool:
