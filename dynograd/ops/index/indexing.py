@@ -428,7 +428,9 @@ def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
             check_range("setitem", array, 0, shape)
             return False, Advanced(None, [array], (0,))
     is_basic, ready = index_of(shape, index)
-    return is_basic, ready if is_basic else ready._replace(indices=[getattr(index, "array", index) for index in ready.indices])
+    return is_basic, ready if is_basic else ready._replace(
+        indices=[getattr(index, "array", index) for index in ready.indices]
+    )
 
 
 def index_of(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:

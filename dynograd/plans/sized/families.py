@@ -127,7 +127,9 @@ class Families:
     ) -> Family | None:
         """A family for these sizes, of the widest set of recorded steps that is one program."""
         programs = [path.program for path in paths.values()]
-        several = {sample: path for sample, path in paths.items() if min(sample[len(numbers) :], default=LEAST) >= LEAST}
+        several = {
+            sample: path for sample, path in paths.items() if min(sample[len(numbers) :], default=LEAST) >= LEAST
+        }
         paths = several if len(several) >= FEWEST else paths  # kernels of one row, and of none, are often others
         if (
             len(paths) < max(FEWEST, self.waiting.get(names, 0))

@@ -124,7 +124,12 @@ class Family:
         arrays_before = arrays_now()
         if (
             self.resize(numbers)
-            and all([array is other or laid_out(array) == laid_out(other) for array, other in zip(arrays_before, arrays_now())])
+            and all(
+                [
+                    array is other or laid_out(array) == laid_out(other)
+                    for array, other in zip(arrays_before, arrays_now())
+                ]
+            )
             and path.program.take_over(computed)
         ):
             return True

@@ -63,9 +63,7 @@ class Sizes:
         NoFormula: fewer than two of them differ.
     """
 
-    def __init__(
-        self, samples: Sequence[tuple[int, ...]], idle: Sequence[int] = (), wide: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, samples: Sequence[tuple[int, ...]], idle: Sequence[int] = (), wide: Sequence[int] = ()) -> None:
         self.samples, self.idle = list(samples), idle
         columns = list(zip(*samples))
         self.places: list[int] = []  # of the sizes that differ, each kind once
@@ -104,7 +102,9 @@ class Sizes:
         ]
         self._of_samples = [self._products_of(self.own(sample)) for sample in samples]
         self._between = [(min(column), max(column)) for column in zip(*self._of_samples)]
-        self._reaches = False  # from the least sizes together to the largest together, so that products lie between as well
+        self._reaches = (
+            False  # from the least sizes together to the largest together, so that products lie between as well
+        )
         self._known: dict[tuple[int, ...], Number] = {}
         self._formulas: list[list[tuple[int, int, int]]] = []  # (product, c, d), each of which fits
 
@@ -215,7 +215,9 @@ class Sizes:
 
     def sizes_of(self, number: Number) -> frozenset[int]:
         """Which of the sizes at `places` it follows."""
-        return frozenset([factor for product, _, _ in self._formulas[number.place] for factor, _ in self.factors[product]])
+        return frozenset(
+            [factor for product, _, _ in self._formulas[number.place] for factor, _ in self.factors[product]]
+        )
 
     def largest(self, number: int | Number) -> int:
         """The most that a number can be between the samples."""

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy
 
+from dynograd.plans.sized.calls import SizedCall
 from dynograd.plans.sized.memory import Part
 from dynograd.plans.sized.sizes import Number, Real
+from dynograd.plans.sized.values import Nested
 
 __all__ = ["Splices"]
 
@@ -27,7 +29,7 @@ class Splices:
 
     def __init__(self, program: Any) -> None:
         self.program = program
-        self.states: dict[tuple[int, int], Any] = {}  # by (which size, how large): the program when it was that
+        self.states: dict[Any, Any] = {}  # by (which size, how large): the program when it was that
         self.usable = True
         rows = [self._rows_of(bound) for bound in program.tables]
         lists = [
@@ -39,7 +41,11 @@ class Splices:
             self.usable = False
         count = len(program.sizes.places)
         self.parts = [
-            ([table[size] for table in rows], [places[size] for places in lists], [program.checked[n].number for n in checks[size]])
+            (
+                [table[size] for table in rows],
+                [places[size] for places in lists],
+                [program.checked[n].number for n in checks[size]],
+            )
             for size in range(count if self.usable else 0)
         ]
 
@@ -71,7 +77,9 @@ class Splices:
         data = self._by_size([self.program.sizes.sizes_of(Number(int(number))) for number in which])
         return [
             (
-                numpy.concatenate([numpy.arange(begins[row], begins[row + 1]) for row in rows[size]] or [numpy.zeros(0, numpy.int64)]),
+                numpy.concatenate(
+                    [numpy.arange(begins[row], begins[row + 1]) for row in rows[size]] or [numpy.zeros(0, numpy.int64)]
+                ),
                 slots[0][data[size]],
                 rows[size],
             )
@@ -88,18 +96,21 @@ class Splices:
 
     def go(self, before: Sequence[int], sizes: Sequence[int], numbers: list[int]) -> bool:
         """Makes the program, which is of the sizes `before`, one of others; False: nothing is done."""
-        changes = [(size, self.states.get((size, sizes[size]))) for size in range(len(sizes)) if sizes[size] != before[size]]
-        if not self.usable or any([state is None for _, state in changes]):
+        changed = [size for size in range(len(sizes)) if sizes[size] != before[size]]
+        states: list[Any] = [self.states.get((size, sizes[size])) for size in changed]
+        if not self.usable or any([state is None for state in states]):
             return False
         program = self.program
         lists = [list(values) for values in (program.arrays, program.outside, program.seeds, program.gradients)]
         checks = dict(program.plain.checks)
-        for size, state in changes:
+        for size, state in zip(changed, states):
             rows, places, checked = self.parts[size]
             for bound, words, (which, slots, its_rows) in zip(program.tables, state.words, rows):
                 if words:
                     bound.put(words, which, slots, its_rows)
-            for values, others, numbers_of in zip(lists, (state.arrays, state.outside, state.seeds, state.gradients), places):
+            for values, others, numbers_of in zip(
+                lists, (state.arrays, state.outside, state.seeds, state.gradients), places
+            ):
                 for number in numbers_of:
                     values[number] = others[number]
             checks |= {number: state.checks[number] for number in checked}
@@ -123,5 +134,7 @@ def _numbers_in(value: Any) -> Iterator[Number]:
     elif isinstance(value, (tuple, list)):
         for inner in value:
             yield from _numbers_in(inner)
-    elif type(value).__name__ in ("_Nested", "SizedCall"):
-        yield from _numbers_in(value.parts if hasattr(value, "parts") else vars(value))
+    elif isinstance(value, Nested):
+        yield from _numbers_in(value.parts)
+    elif isinstance(value, SizedCall):
+        yield from _numbers_in(vars(value))

@@ -151,6 +151,8 @@ class Way:
                 outside.kind, outside.array = kind, array
                 outside.tensor.array = array
         for number, array, value, fields in values:
+            if path.arrays[number] is array:
+                continue
             path.arrays[number] = array
             value.shape, value.strides, value.size, value.shown, value.contiguous = fields
         for place, gradient in gradients:

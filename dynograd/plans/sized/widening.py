@@ -140,4 +140,9 @@ def _read_by(call: Any) -> list[Any]:
 def _is_own(program: Any, array: Any) -> bool:
     """Whether it lies in the program's memory for several sizes: nobody's numbers are overwritten."""
     low, high = bounds(array)
-    return any([start <= low and high <= start + len(buffer) for start, buffer in zip(program.memory.bases, program.memory.buffers)])
+    return any(
+        [
+            start <= low and high <= start + len(buffer)
+            for start, buffer in zip(program.memory.bases, program.memory.buffers)
+        ]
+    )
