@@ -37,6 +37,8 @@ class Leaving:
     bound: dict[int, Any]
     boundary: int
     copies: dict[int, Any]
+    flags_back: Any
+    toggle_again: Any
     counts: list[int]
     done: int
     handed: list[Any]
@@ -78,13 +80,16 @@ class Leaving:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
         steps = self._steps_to(number)
         grads = self._take_gradients(steps, boundary)
+        self.flags_back(steps)
         self._settle([step for step in steps if step.number <= boundary])
         inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already
         try:
             for step in steps:
                 if self.waiting:
                     self.make_checks_before(step.number)
-                if step.number > boundary:
+                if step.event is not None and step.event.kind == "toggle":
+                    self.toggle_again(step, recording)
+                elif step.number > boundary:
                     self._run_anew(step, recording, done)
             self.make_checks_before(number)
         finally:

@@ -37,7 +37,9 @@ def mixed_by_masks(tokens: Any, weights: Any, chosen: Any, experts: Any) -> Any:
 def steps_of(compile: Any, mix: Any, tokens: int, experts: int, chosen: int) -> tuple[Any, Any]:
     torch.manual_seed(0)
     gate = nn.Linear(WIDTH, experts)
-    parts = nn.ModuleList([nn.Sequential(nn.Linear(WIDTH, 12), nn.GELU(), nn.Linear(12, WIDTH)) for _ in range(experts)])
+    parts = nn.ModuleList(
+        [nn.Sequential(nn.Linear(WIDTH, 12), nn.GELU(), nn.Linear(12, WIDTH)) for _ in range(experts)]
+    )
     model = nn.ModuleList([gate, parts, nn.LayerNorm(WIDTH)])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 

@@ -38,10 +38,16 @@ _NAMES = {
     "store": ("tensor", "value"),
     "place": ("input",),
     "flag": ("input",),
+    "toggle": ("input",),
     "grad": _OF_GRAD,
     "differentiate": _OF_GRAD,
 }
-_SHOWN = {"differentiate": "grad", "flag": "requires_grad_", "place": "alias"}  # what is called otherwise in a line
+_SHOWN = {
+    "differentiate": "grad",
+    "flag": "requires_grad_",
+    "toggle": "requires_grad_",
+    "place": "alias",
+}  # what is called otherwise in a line
 _MOST_SHOWN = 3  # tensors of a backward pass or an optimizer, in its line
 
 
