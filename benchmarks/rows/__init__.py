@@ -4,6 +4,7 @@ from benchmarks.rows import chains, operations, modules  # isort: skip
 from benchmarks.rows import (
     convnets,
     decoding,
+    experts,
     functions,
     graphs,
     language,

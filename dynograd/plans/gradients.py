@@ -249,7 +249,9 @@ class RecordedGradients(RulesAsOps):
     def before_flag(self: Any, tensor: Any) -> None:
         """`requires_grad` of a tensor is about to change."""
         number = self.numbers.get(id(tensor))
-        if self.inside or self.reason or (number is None and id(tensor) not in self.places):
+        if self.inside or self.reason or (number is None and self.toggles(tensor)):
+            return
+        if number is None and id(tensor) not in self.places:
             return
         if (
             number is None

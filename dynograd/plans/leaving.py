@@ -40,6 +40,8 @@ class Leaving:
     bound: dict[int, Any]
     boundary: int
     copies: dict[int, Any]
+    flags_back: Any
+    toggle_again: Any
     counts: list[int]
     done: int
     handed: list[Any]
@@ -83,11 +85,15 @@ class Leaving:
             recording.refuse(f"{reason}, within the backward of an autograd.Function")
         steps = self._steps_to(number)
         grads = self._take_gradients(steps, boundary)
+        self.flags_back(steps)
         self._settle([step for step in steps if step.number <= boundary])
         inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already
         try:
             if boundary >= 0:
                 self.make_checks_before(boundary + 1)
+            for step in steps:
+                if step.number <= boundary and step.event is not None and step.event.kind == "toggle":
+                    self.toggle_again(step, recording)
             self.anew = StepsAnew(self, [step for step in steps if step.number > boundary], recording, done)
             self.anew.run()
             self.make_checks_before(number)

@@ -1,7 +1,8 @@
-"""Elements at a mask, with a gradient: in a step they are those at the places where it holds.
+"""Elements at a mask: in a step they are those at the places where it holds.
 
 How many those are is known when the mask has been read. The places are then tensors from outside, of another size in each step: the op is an op
-of the record as any other, and where only their number differs, the same program at another size. Without a gradient the op runs as it is written.
+of the record as any other, and where only their number differs, the same program at another size. Elements that are picked without a gradient have
+no places: that op runs as it is written.
 """
 
 from __future__ import annotations
@@ -22,10 +23,8 @@ def is_mask(value: Any) -> bool:
 
 
 def at_places(op: Op, args: tuple) -> tuple | None:
-    """The operands of a differentiated `x[mask]` with places for its masks; None: it is another op, or its masks have no numbers here."""
-    if op.name != "index" or not MODES.grad:
-        return None
-    if not any([isinstance(value, Tensor) and value.requires_grad for value in flat(args)]):
+    """The operands of a differentiated `x[mask]`, or of a write at a mask, with places for its masks; None: it is another op, or they have no numbers."""
+    if op.name != "index_put_at" and not (op.name == "index" and _is_differentiated(args)):
         return None
     operands = dict(zip(op.parameter_names, args))
     indices, template = operands["indices"], operands["template"]
@@ -40,6 +39,10 @@ def at_places(op: Op, args: tuple) -> tuple | None:
     operands["indices"] = [index for group in places for index in group]
     operands["template"] = tuple([entry for group in spread for entry in group])
     return tuple(operands.values())
+
+
+def _is_differentiated(args: tuple) -> bool:
+    return bool(MODES.grad) and any([isinstance(value, Tensor) and value.requires_grad for value in flat(args)])
 
 
 def _has_numbers(mask: Any) -> bool:

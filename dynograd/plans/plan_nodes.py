@@ -9,6 +9,7 @@ from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
+from dynograd.plans.flags import FlagsAgain
 from dynograd.plans.functions.contexts import Contexts
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
@@ -86,8 +87,13 @@ class PlanNode(Node):
 
     def _again(self, steps: list[Any]) -> dict[int, Any]:
         """The function's ops on the same tensors, as they are written; results by number."""
+        with FlagsAgain(self.path) as flags:
+            return self._with_flags(steps, flags)
+
+    def _with_flags(self, steps: list[Any], flags: FlagsAgain) -> dict[int, Any]:
         tensors: dict[int, Any] = dict(self.contexts.values)
         for step in steps:
+            flags.until(step.number)
             event = step.event
             before, MODES.grad = MODES.grad, event.grad
             inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already

@@ -25,6 +25,7 @@ from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
 from dynograd.plans.checkpointed.parts import Parts
+from dynograd.plans.flags import RecordedFlags
 from dynograd.plans.functions.recorded import RecordedFunctions
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
@@ -103,7 +104,7 @@ def depends_on_values(op: Op, args: tuple) -> bool:
     return bool(op.row["at_once"]) or any([is_mask(value) for value in flat(args)])
 
 
-class Recording(RecordedVersions, RecordedGradients, RecordedStores, RecordedFunctions, Parts):
+class Recording(RecordedVersions, RecordedGradients, RecordedStores, RecordedFunctions, RecordedFlags, Parts):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(

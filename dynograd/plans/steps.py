@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynograd.autograd.nodes import FREED, Node
+from dynograd.plans.flags import toggled_by
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.plans.watches import Watch
@@ -18,7 +19,7 @@ FIELDS = tuple(f"a{place}" for place in range(MOST))
 UNSEEN = object()  # no operand is this
 
 
-_OF_ONE_SIZE = ("grad", "differentiate", "place", "flag", "ask")  # events that no other size takes over
+_OF_ONE_SIZE = ("grad", "differentiate", "place", "flag", "toggle", "ask")  # events that no other size takes over
 
 
 class Step:
@@ -77,15 +78,12 @@ class Path:
         self.events, self.program, self.tree = recording.events, program, tree
         self.outside = [outside.apart(place) for outside, place in zip(recording.outside, program.outside)]
         self.staying = [outside for outside in self.outside if not outside.fresh]
-        self.watch = Watch()  # that they are as they were
-        for outside in self.staying:
-            self.watch.field(outside.tensor, "array", outside.array)
-            self.watch.field(outside.tensor, "_requires_grad", outside.grad)
-            self.watch.field(outside.tensor, "_meta", outside.meta)
-        self.watch.close()
+        toggled = toggled_by(recording.events)
+        self.watch = self._watch_of(set())  # that they are as they were
+        self.within = self._watch_of(toggled) if toggled else self.watch  # the same, in the middle of a step
         stored = [event.args[0][1] for event in recording.events if event.kind == "store"]
         self.stored = {id(tensor): tensor for tensor in [self.outside[place].tensor for place in stored]}
-        self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
+        self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad or outside.number in toggled])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
         self.open: list[int] = []  # values with a gradient that no backward pass of the record has used up
@@ -104,6 +102,17 @@ class Path:
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
         self.not_replayed = ""  # why there are none
+
+    def _watch_of(self, toggled: set[int]) -> Watch:
+        """That tensors from outside are as they were, but for the flags of some."""
+        watch = Watch()
+        for outside in self.staying:
+            watch.field(outside.tensor, "array", outside.array)
+            watch.field(outside.tensor, "_meta", outside.meta)
+            if outside.number not in toggled:
+                watch.field(outside.tensor, "_requires_grad", outside.grad)
+        watch.close()
+        return watch
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""

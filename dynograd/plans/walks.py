@@ -22,6 +22,7 @@ from dynograd.ops.readers import Entry
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
+from dynograd.plans.flags import WalkedFlags
 from dynograd.plans.functions.walked import WalkedFunctions
 from dynograd.plans.gpu.array_kinds import bytes_alike, identity, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.gpu.endings import WalkedEndings
@@ -48,7 +49,16 @@ __all__ = ["Walk"]
 
 
 class Walk(
-    Tree, WalkedVersions, WalkedGradients, WalkedFunctions, WalkedStores, WalkedChecks, WalkedEndings, Parts, Leaving
+    Tree,
+    WalkedVersions,
+    WalkedGradients,
+    WalkedFunctions,
+    WalkedStores,
+    WalkedFlags,
+    WalkedChecks,
+    WalkedEndings,
+    Parts,
+    Leaving,
 ):
     """Of one compiled function: where in the record its program is."""
 
@@ -358,7 +368,7 @@ class Walk(
         stop = path.events[number - 1].calls
         if stop > self.done:
             if not self.holds:
-                if not path.watch.holds():
+                if not path.within.holds():
                     self.leave("a tensor from outside has become another one")
                     return
                 self.holds = True
@@ -537,12 +547,6 @@ class Walk(
 
     def before_own_kernel(self, tensor: Any) -> None:
         self.leave("a kernel of the program's own", tensor)
-
-    def before_flag(self, tensor: Any) -> None:
-        met = [outside.tensor for outside in self.path.staying]
-        met += [*self.bound.values(), *[self.handed[number] for number in self.read_numbers]]
-        if any([other is tensor for other in met]):
-            self.leave("requires_grad of a tensor changes within the step")
 
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):

@@ -306,17 +306,16 @@ def zero_(self: Tensor) -> Tensor:
 
 def _renew_at(target: Tensor, index: Any, value: Any) -> bool:
     """`target[index] = value` of a tensor that a compiled step has made: a copy with the value in it is its value from then on."""
-    if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.shape == target.shape:
-        if type(value) not in (int, float) or not MODES.plan.may_renew(target):
-            return False
-        write_result(target, registry["masked_fill"].function(target, index, value), "setitem")
-        return True
-    if any([isinstance(entry, (Tensor, ndarray)) for entry in (index if type(index) is tuple else (index,))]):
+    if any([isinstance(entry, ndarray) for entry in (index if type(index) is tuple else (index,))]):
         return False  # places that a record does not know
     if not MODES.plan.may_renew(target):
         return False
+    if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.shape == target.shape:
+        if type(value) in (int, float):
+            write_result(target, registry["masked_fill"].function(target, index, value), "setitem")
+            return True
     source = _beside(_as_tensor(value, target), target)
-    is_basic, ready = indexing.normalize_index(target.array.shape, index)
+    is_basic, ready = indexing.index_of(target.array.shape, index)
     if is_basic:
         place = numpy.broadcast_to(numpy.zeros((), target.array.dtype), target.array.shape)[ready]
         result = indexing.put_basic(target, _like(source, place, "setitem"), ready)

@@ -137,6 +137,32 @@ def _losses(dtype: Any) -> None:
         F.cosine_similarity(x, y).sum().backward()
 
 
+@_program
+def _chosen_rows() -> None:
+    """Experts for rows that values choose, and writes at masks and at several places."""
+
+    def loss_of(model: Any, x: Tensor) -> Tensor:
+        weights, chosen = model[0](x).softmax(-1).topk(2, -1)
+        mixed = dynograd.zeros_like(x)
+        for number, expert in enumerate(model[1:]):
+            rows, places = dynograd.where(chosen == number)
+            mixed = mixed.index_add(0, rows, expert(x[rows]) * weights[rows, places, None])
+        mixed[dynograd.arange(len(x)), chosen[:, 0]] = 0.5
+        mixed[x[:, 0] > 0] = model[0](x).sum(-1, keepdim=True)[x[:, 0] > 0]
+        return mixed[x > 0].square().mean()
+
+    model = nn.ModuleList([nn.Linear(64, 4)])
+    model.extend([nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)) for _ in range(4)])
+    _train(model, [(dynograd.randn(size, 64),) for size in (32, 2000)], loss_of)
+
+
+@_program
+def _pixels() -> None:
+    """A class for each pixel."""
+    model = nn.Conv2d(3, 5, 1)
+    _train(model, [(dynograd.randn(2, 3, size, size), _classes(5, 2, size, size)) for size in (8, 200)], _class_loss)
+
+
 @_rows(**_REALS)
 def _elementwise(dtype: Any) -> None:
     for shape in ((4, 32), (600, 256)):

@@ -196,7 +196,7 @@ def a_memory_of_single_tensors(compile: Any) -> Any:
     return call, lambda: [model, optimizer]
 
 
-@program(20, 10)
+@program(50, 45)
 def rows_at_a_mask(compile: Any) -> Any:
     """As many rows as values say, with a gradient."""
 
@@ -207,7 +207,7 @@ def rows_at_a_mask(compile: Any) -> Any:
     return given(nn.Linear(WIDTH, 4), loss, rows, compile)
 
 
-@program(1, 1)
+@program(45, 25)
 def elements_at_a_mask(compile: Any) -> Any:
     def loss(model: Any, x: Any) -> Any:
         h = model(x).tanh()
@@ -216,7 +216,7 @@ def elements_at_a_mask(compile: Any) -> Any:
     return given(nn.Linear(WIDTH, 4), loss, rows, compile)
 
 
-@program(5, 1)
+@program(75, 70)
 def experts_for_rows_at_masks(compile: Any) -> Any:
     """Each row goes to one of two experts, which a gate chooses."""
     model = nn.ModuleDict({"gate": nn.Linear(WIDTH, 2), "first": nn.Linear(WIDTH, 4), "second": nn.Linear(WIDTH, 4)})

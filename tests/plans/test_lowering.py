@@ -123,6 +123,14 @@ ROWS = [
     Row("index_backward", lambda r, d: (tensor(r, d, 7, 5), [_index(r, 9, 7)], (0,), (9, 5)), "1", rule=False),
     Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 4, 5), [dynograd.tensor(r.permutation(9)[:4])], (0,), False)),
     Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 7, 5), [_index(r, 9, 7)], (0,), True), "add"),
+    *[
+        Row("index_put_at", lambda r, d, shape=shape, add=add: (
+            tensor(r, d, 3, 9, 5), tensor(r, d, *shape), [_index(r, 9, 7) - 4, _index(r, 5, 7)], (slice(None), 0, 1), add), f"two, {shape}, {add}")
+        for shape, add in [((3, 7), False), ((7,), False), ((1, 1, 7), False), ((3, 1), False), ((), False), ((3, 7), True), ((7,), True), ((), True)]
+    ],
+    Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 2, 3, 5), [_index(r, 9, 6).reshape(2, 3)], (0,), False), "a matrix of places"),
+    Row("index_put_at", lambda r, d: (tensor(r, d, 4, 3, 5), None, [_index(r, 4, 7), _index(r, 3, 7), _index(r, 5, 7)], (0, 1, 2), False), "zeros"),
+    Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 3, 2), [_index(r, 9, 3)[:, None], _index(r, 5, 2)], (0, 1), False), "rows and columns"),
     # rows
     *[Row(name, _of((5, 7), numbers=(-1,))) for name in ("softmax", "log_softmax")],
     *[Row(name, _of((3, 50, 7), numbers=(1,)), "inner") for name in ("softmax", "log_softmax")],

@@ -427,10 +427,16 @@ def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
         if array.dtype.kind != "b":
             check_range("setitem", array, 0, shape)
             return False, Advanced(None, [array], (0,))
+    is_basic, ready = index_of(shape, index)
+    return is_basic, ready if is_basic else ready._replace(
+        indices=[getattr(index, "array", index) for index in ready.indices]
+    )
+
+
+def index_of(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
+    """The same, with tensors as they are."""
     basic, indices, template = parse("setitem", shape, index)
-    if template is None:
-        return True, basic
-    return False, Advanced(basic, [getattr(index, "array", index) for index in indices], template)
+    return (True, basic) if template is None else (False, Advanced(basic, indices, template))
 
 
 def put_at(input: Any, values: Any, ready: Advanced) -> Array:

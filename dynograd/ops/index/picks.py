@@ -327,14 +327,15 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Array:
             f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}."
         )
     shape = broadcast_shapes("masked_scatter", tuple(input.shape), tuple(_mask("masked_scatter", mask).shape)) or (1,)
-    raw = arrays.broadcast_to(getattr(mask, "array", mask), shape)
+    where = stretch(mask, shape)
+    raw = getattr(where, "array", where)
     count = kernel("indexing", "count_true", raw)(raw)
     if prod(source.shape) < count:
         raise ShapeError(
             f"masked_scatter: Number of elements of source < number of ones in mask: source has {prod(source.shape)}, mask {count}."
         )
     values = get_basic(ravel(source), (slice(count),))
-    result = put_advanced(stretch(input, shape), values, [stretch(mask, shape)], (0,), False)
+    result = put_advanced(stretch(input, shape), values, [where], (0,), False)
     return result if input.ndim or mask.ndim else reshaped(result, ())
 
 

@@ -70,6 +70,8 @@ class StepsAnew:
         self.at += 1
         if step.event.kind == "function":
             self._join(step)
+        elif step.event.kind == "toggle":
+            walk.toggle_again(step, self.recording)
         else:
             walk.run_anew(step, self.recording, self.done)
 

@@ -26,6 +26,7 @@ __all__ = [
     "arrays_of",
     "assistance",
     "computes_apart",
+    "fill_within",
     "lower_bound",
     "moved",
     "noted_form",
@@ -153,7 +154,7 @@ def computes_apart(
     results = [apart.writeable(output) for output in (*outputs, *extras)]
     for turn in range(2):  # what was added to zeros in the first turn would be there in the second
         for number, value in enumerate(reads):
-            _fill(apart.writeable(value), len(reads) * turn + number)
+            fill_within(apart.writeable(value), len(reads) * turn + number)
         for value, numbers in places or ():
             apart.writeable(value)[...] = numbers
         with numpy.errstate(all="ignore"):
@@ -209,7 +210,7 @@ def _computed(call: Call, at: Callable[[Any], Any]) -> list[Any]:
     return [array for array, output in zip(node.apply(g), call.outputs) if output is not None]
 
 
-def _fill(array: Any, seed: int) -> None:
+def fill_within(array: Any, seed: int) -> None:
     """Numbers that are in the domain of nearly everything: from 0.5 to 1.5. Places are 0, which is a place wherever there is one."""
     random = numpy.random.default_rng(seed)
     if array.dtype.kind == "b":

@@ -9,9 +9,10 @@ import numpy
 
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
-from dynograd.plans.joined_indices import joined
+from dynograd.plans.joined_indices import Joined, joined
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import IndexCheck, Lowered, arguments_of, form
+from dynograd.plans.lowering.reductions import sum_to
 
 __all__ = ["collected"]
 
@@ -154,99 +155,108 @@ def _dim_of(indices: list[Any], template: tuple) -> int | None:
     return len(template) - 1
 
 
+def _places(indices: list[Any], template: tuple, shape: tuple[int, ...]) -> Joined | None:
+    """The index arrays as one, of an array of `shape`; None for other indices."""
+    dim = _dim_of(indices, template)
+    if dim is None:
+        return joined(indices, template, shape)
+    return Joined([], indices[0], dim, shape, [(indices[0], -shape[dim], shape[dim])])
+
+
+def _picked_shape(shape: tuple[int, ...], places: Joined) -> tuple[int, ...]:
+    """Of what stands at the places in an array of `shape`."""
+    return (*shape[: places.dim], *places.index.shape, *shape[places.dim + len(places.bounds) :])
+
+
+def _indices_of(call: Call, places: Joined) -> _Indices:
+    """Those of a lone index array may count from the end."""
+    return _Indices(call, places.index, len(places.bounds) == 1)
+
+
 @form("op", "index")
 def _index(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
-    x, indices = arguments["input"], arguments["indices"]
-    dim = _dim_of(indices, arguments["template"])
-    if dim is not None:
-        return _Indices(call, indices[0], True).pick(x, dim, call.outputs[0])
-    several = joined(indices, arguments["template"], x.shape)
-    if several is None:
-        return None
-    launches = list(several.launches)
+    x = arguments["input"]
+    places = _places(arguments["indices"], arguments["template"], x.shape)
+    return None if places is None else _picked(call, x, places, call.outputs[0])
+
+
+def _picked(call: Call, x: Any, places: Joined, out: Any) -> Lowered | None:
+    """out = x at the places."""
+    launches = list(places.launches)
     rows = layouts.row_major(x, launches)
     if rows is None:
         return None
-    picked = _Indices(call, several.index, False).pick(rows.reshape(several.shape), several.dim, call.outputs[0])
-    return None if picked is None else Lowered([*launches, *picked], check=IndexCheck(call, *several.bounds))
+    picked = _indices_of(call, places).pick(rows.reshape(places.shape), places.dim, out)
+    return None if picked is None else Lowered([*launches, *picked], check=IndexCheck(call, *places.bounds))
 
 
 @form("rule", "index")
 def _index_rule(call: Call) -> Lowered | None:
     node, target = call.node, call.outputs[0]
-    return None if target is None else _added_at(call, call.inputs[0], list(node.indices), node.attrs[0], target)
+    if target is None:
+        return None
+    places = _places(list(node.indices), node.attrs[0], target.shape)
+    return None if places is None else _added(call, layouts.fill(target, 0), call.inputs[0], places, target)
 
 
 @form("op", "index_backward")
 def _index_backward(call: Call) -> Lowered | None:
-    arguments = arguments_of(call)
-    return _added_at(call, arguments["g"], arguments["indices"], arguments["template"], call.outputs[0])
+    arguments, target = arguments_of(call), call.outputs[0]
+    places = _places(arguments["indices"], arguments["template"], target.shape)
+    return None if places is None else _added(call, layouts.fill(target, 0), arguments["g"], places, target)
 
 
-def _added_at(call: Call, g: Any, indices: list[Any], template: tuple, target: Any) -> Lowered | None:
-    """Zeros, with g added at the index arrays."""
-    zeros = layouts.fill(target, 0)
-    dim = _dim_of(indices, template)
-    if dim is not None:
-        return _added(call, zeros, g, indices[0], dim, target)
-    several = joined(indices, template, target.shape)
-    if several is None or zeros is None or not target.flags.c_contiguous:
+def _added(call: Call, before: list[Launch] | None, g: Any, places: Joined, target: Any) -> Lowered | None:
+    """What `before` has written, with g added at the places."""
+    if before is None or not target.flags.c_contiguous:
         return None
-    added = _Indices(call, several.index, False)
-    if not added.add(g, several.dim, target.reshape(several.shape)):
+    added = _indices_of(call, places)
+    if not added.add(g, places.dim, target.reshape(places.shape)):
         return None
-    launches = [*zeros, *several.launches, *added.launches]
-    return Lowered(launches, exact=False, check=IndexCheck(call, *several.bounds))
-
-
-def _added(call: Call, before: list[Launch] | None, g: Any, index: Any, dim: int, target: Any) -> Lowered | None:
-    """What `before` has written, with g's slices added at the index."""
-    added = _Indices(call, index, True)
-    if before is None or not added.add(g, dim, target):
-        return None
-    return Lowered([*before, *added.launches], exact=False, check=added.check())
+    launches = [*before, *places.launches, *added.launches]
+    return Lowered(launches, exact=False, check=IndexCheck(call, *places.bounds))
 
 
 @form("op", "index_put_at")
 def _index_put(call: Call) -> Lowered | None:
-    arguments = arguments_of(call)
-    x, values, target = arguments["input"], arguments["values"], call.outputs[0]
-    indices = arguments["indices"]
-    dim = _dim_of(indices, arguments["template"])
-    if dim is None or indices[0].ndim != 1 or not target.flags.c_contiguous:
+    arguments, target = arguments_of(call), call.outputs[0]
+    x, values = arguments["input"], arguments["values"]
+    places = _places(arguments["indices"], arguments["template"], x.shape)
+    if places is None:
         return None
-    shape = (*x.shape[:dim], indices[0].size, *x.shape[dim + 1 :])
     before = layouts.copy(target, x)
-    if arguments["accumulate"]:
-        if not isinstance(values, numpy.ndarray) or values.dtype != x.dtype:
-            return None
-        return _added(call, before, numpy.broadcast_to(values, shape), indices[0], dim, target)
-    return _written(call, before, values, shape, indices[0], dim, target)
+    if not arguments["accumulate"]:
+        return _written(call, before, values, places, target)
+    if not isinstance(values, numpy.ndarray) or values.dtype != x.dtype:
+        return None
+    return _added(call, before, numpy.broadcast_to(values, _picked_shape(x.shape, places)), places, target)
 
 
-def _written(
-    call: Call, before: list[Launch] | None, values: Any, shape: tuple[int, ...], index: Any, dim: int, target: Any
-) -> Lowered | None:
-    """What `before` has written, with slices replaced at the index; of several for a place the last one stays."""
+def _written(call: Call, before: list[Launch] | None, values: Any, places: Joined, target: Any) -> Lowered | None:
+    """What `before` has written, with the values (None: zeros) at the places; of several for a place the last one stays."""
     from dynograd.kernels.index import scatters_numba
 
     if not isinstance(values, numpy.ndarray):
         values = numpy.array(values or 0, target.dtype)
-    written = _Indices(call, index, True)
+    shape = _picked_shape(target.shape, places)
+    values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])  # in front there may be dims of size 1
+    written, dim = _indices_of(call, places), places.dim
     source = layouts.row_major(numpy.broadcast_to(values, shape), written.launches)
-    written.size = target.shape[dim]
+    size = written.size = places.shape[dim]
     if before is None or source is None or source.dtype != target.dtype or not written.fits:
+        return None
+    if not target.flags.c_contiguous:
         return None
     if source.size:
         kind = numpy.dtype(f"u{target.itemsize}")
-        outer, size, inner = prod(target.shape[:dim]), target.shape[dim], prod(target.shape[dim + 1 :])
+        outer, inner = prod(places.shape[:dim]), prod(places.shape[dim + 1 :])
         into = layouts.flat(target, kind).reshape(outer, size, inner)
-        of = layouts.flat(source, kind).reshape(outer, index.size, inner)
-        arguments = (into, written.index, of, -size, written.outside)
+        of = layouts.flat(source, kind).reshape(outer, places.index.size, inner)
+        arguments = (into, written.index, of, -size * written.negative, written.outside)
         parts = layouts.parts_of(source.size, outer)
         written.launches.append(Launch(scatters_numba.write_slices, arguments, outer, parts))
-    return Lowered([*before, *written.launches], check=written.check())
+    return Lowered([*before, *places.launches, *written.launches], check=IndexCheck(call, *places.bounds))
 
 
 @form("rule", "index_put_at")
@@ -254,22 +264,26 @@ def _index_put_rule(call: Call) -> Lowered | None:
     node, g = call.node, call.inputs[0]
     template, accumulate = node.attrs
     g_x, g_values = call.outputs[:2]
-    dim = _dim_of(list(node.indices), template)
-    if dim is None or node.indices[0].ndim != 1 or (g_x is not None and not g_x.flags.c_contiguous):
+    places = _places(list(node.indices), template, g.shape)
+    if places is None:
         return None
     launches: list[Launch] = []
-    index = node.indices[0]
     if g_x is not None:
         if accumulate:
             return None
-        shape = (*g.shape[:dim], index.size, *g.shape[dim + 1 :])
-        cleared = _written(call, layouts.copy(g_x, g), None, shape, index, dim, g_x)
+        cleared = _written(call, layouts.copy(g_x, g), None, places, g_x)
         if cleared is None:
             return None
         launches += cleared
+        places = places._replace(launches=[])
     if g_values is None:
         return Lowered(launches)
-    if g_values.shape != (*g.shape[:dim], index.size, *g.shape[dim + 1 :]):
+    shape = _picked_shape(g.shape, places)
+    whole = g_values if g_values.shape == shape else layouts.scratch(shape, g_values.dtype)
+    picked = _picked(call, g, places, whole)
+    if picked is None or whole is g_values:
+        return None if picked is None else Lowered([*launches, *picked], check=picked.check)
+    if not g_values.flags.c_contiguous:
         return None
-    picked = _Indices(call, index, True).pick(g, dim, g_values)
-    return None if picked is None else Lowered([*launches, *picked], check=picked.check)
+    summed = sum_to(whole, g_values.reshape(g_values.shape[max(g_values.ndim - len(shape), 0) :]))
+    return None if summed is None else Lowered([*launches, *picked, *summed], exact=False, check=picked.check)

@@ -38,6 +38,7 @@ _NAMES = {
     "store": ("tensor", "value"),
     "place": ("input",),
     "flag": ("input",),
+    "toggle": ("input",),
     "grad": _OF_GRAD,
     "differentiate": _OF_GRAD,
     "function": ("inputs", *[f"output_{number}" for number in range(64)]),
@@ -47,6 +48,7 @@ _NAMES = {
 _SHOWN = {
     "differentiate": "grad",
     "flag": "requires_grad_",
+    "toggle": "requires_grad_",
     "place": "alias",
     "enter": "backward of autograd.Function",
     "exit": "gradients of autograd.Function",

@@ -38,6 +38,7 @@ class Extras:
                 self.known.append(([bounds(place) for place in places], places[0], places))
         self.reals: list[tuple[ndarray, Real]] = []
         self.ramps: list[tuple[ndarray, list[int | Number]]] = []  # (array, count, first number, step)
+        self._ramps_now: dict[int, tuple[int, ...]] = {}  # what they hold
         self.tables: list[tuple[ndarray, ndarray, ndarray]] = []  # (array, places of numbers, which numbers)
 
     def find(self, arrays: Sequence[Any], time: int) -> tuple[ndarray, int | Number] | None:
@@ -158,9 +159,11 @@ class Extras:
 
     def resize(self, numbers: Sequence[int]) -> None:
         """The sizes are those with these numbers."""
-        for array, ramp in self.ramps:
-            count, first, step = [at(number, numbers) for number in ramp]
-            array[:count] = first + step * numpy.arange(count)
+        for place, (array, ramp) in enumerate(self.ramps):
+            ends = count, first, step = tuple([at(number, numbers) for number in ramp])
+            if self._ramps_now.get(place) != ends:
+                self._ramps_now[place] = ends
+                array[:count] = first + step * numpy.arange(count)
         if self.tables:
             known = numpy.array(numbers, numpy.int64)
             for array, places, which in self.tables:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from dynograd.plans.sized.choosing import candidates
 from dynograd.plans.sized.family import Family
 from dynograd.plans.sized.fetched import fetched_sizes, free_places, kept
 from dynograd.plans.sized.memory import Differs
-from dynograd.plans.sized.sizes import FEWEST, NoFormula, Sizes, flat_sizes
+from dynograd.plans.sized.sizes import FEWEST, LEAST, NoFormula, Sizes, flat_sizes
 from dynograd.plans.sized.ways import Way
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
@@ -126,6 +127,10 @@ class Families:
     ) -> Family | None:
         """A family for these sizes, of the widest set of recorded steps that is one program."""
         programs = [path.program for path in paths.values()]
+        several = {
+            sample: path for sample, path in paths.items() if min(sample[len(numbers) :], default=LEAST) >= LEAST
+        }
+        paths = several if len(several) >= FEWEST else paths  # kernels of one row, and of none, are often others
         if (
             len(paths) < max(FEWEST, self.waiting.get(names, 0))
             or self.tried.get(names) == programs
@@ -139,10 +144,13 @@ class Families:
                 continue
             steps = [paths[sample] for sample in chosen]
             idle = sorted(set(steps[0].idle).intersection(*[path.idle for path in steps]))
-            for excepted in (idle, []) if idle else ([],):  # their shapes may be looked at, though no op reads them
-                try:
+            for excepted, is_wide in itertools.product([idle, []] if idle else [[]], (True, False)):
+                try:  # shapes of idle arguments may be looked at, though no op reads them
                     free = free_places(chosen, count, excepted)
-                    sizes = Sizes([kept(sample, count, free) for sample in chosen], excepted)
+                    if is_wide and not free:
+                        continue
+                    samples = [kept(sample, count, free) for sample in chosen]
+                    sizes = Sizes(samples, excepted, range(count, len(samples[0])) if is_wide else ())
                     if not free and not sizes.fits(numbers):
                         continue
                     self.tried[names] = programs
@@ -189,7 +197,8 @@ class Families:
                 continue
             ordered = [common[0], *[sample for sample in chosen if sample is not common[0]]]
             try:
-                sizes = Sizes([kept(sample, count, free) for sample in ordered], family.program.sizes.idle)
+                samples = [kept(sample, count, free) for sample in ordered]
+                sizes = Sizes(samples, family.program.sizes.idle, range(count, len(samples[0])))
                 steps = [paths[sample] for sample in ordered]
                 if family.attach(functools.partial(Way, steps, sizes, family.walk), names, sizes.samples[0]):
                     self.changes += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from dynograd.plans.sized.programs import laid_out
 from dynograd.plans.sized.ways import Way
 from dynograd.tensor.tensor import Tensor
 
@@ -74,13 +75,8 @@ class Family:
         Gives the sizes, which are none of `tried`; or nothing, where there are none.
         """
         walk, at = self.walk, self.program.at
-        if (
-            walk.assigned
-            or walk.written
-            or walk.boundary >= 0
-            or (walk.done and any([way.program.apart for way in self.ways]))
-        ):
-            return ()  # gradients, or what calls in their Python form know of one another, are of the sizes so far
+        if walk.assigned or walk.written or walk.boundary >= 0:
+            return ()  # gradients are of the sizes so far
         count = len(at) - len(self.fetched)
         for step in (walk.at, *walk.at.others):
             if step.of is not entry:
@@ -119,14 +115,23 @@ class Family:
         """The same, where what the step has got so far stays as it is."""
         walk, before = self.walk, self.program.at
         path = walk.path
+        computed = path.program.computed_apart(walk.done)
         known = [number for step in path.steps[: walk.at.number] for number in step.results]
 
-        def laid_out() -> list[Any]:
-            arrays = [path.arrays[number] for number in known] + [path.program.outside[place] for place in walk.bound]
-            return [(array.__array_interface__["data"][0], array.shape, array.strides) for array in arrays]
+        def arrays_now() -> list[Any]:
+            return [path.arrays[number] for number in known] + [path.program.outside[place] for place in walk.bound]
 
-        laid_out_before = laid_out()
-        if self.resize(numbers) and laid_out() == laid_out_before:
+        arrays_before = arrays_now()
+        if (
+            self.resize(numbers)
+            and all(
+                [
+                    array is other or laid_out(array) == laid_out(other)
+                    for array, other in zip(arrays_before, arrays_now())
+                ]
+            )
+            and path.program.take_over(computed)
+        ):
             return True
         self.resize(before)
         return False

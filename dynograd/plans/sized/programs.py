@@ -18,10 +18,12 @@ from dynograd.plans.python_forms import Forward
 from dynograd.plans.sized.calls import CheckedCall, SizedCall
 from dynograd.plans.sized.memory import Differs, Part, SizedMemory
 from dynograd.plans.sized.sizes import Number, Sizes
+from dynograd.plans.sized.splicing import Splices
 from dynograd.plans.sized.tables import OtherKernels, SizedBound, unexplained
 from dynograd.plans.sized.values import Common
+from dynograd.plans.sized.widening import trials_of
 
-__all__ = ["SizedProgram"]
+__all__ = ["SizedProgram", "laid_out"]
 
 # Microseconds: of a call's Python; of a kernel at a new size; of a call that is made anew for it; of all else that a new size takes.
 _SAVED, _SET, _LOST, _LOST_AT_LEAST = 8.0, 2.0, 90.0, 40.0
@@ -59,6 +61,7 @@ class SizedProgram(Program):
             )
             for number in sorted(self.checks)
         ]
+        self.trials = trials_of(programs, common, self.lone) if sizes.corners() else None
         end = len(self.calls)
         self._arrays = [
             self.memory.part(values, end, regions)
@@ -85,6 +88,7 @@ class SizedProgram(Program):
         self.unbound: set[int] = set()  # calls whose kernels are those that run in their Python form
         self.comes_again = False  # the sizes were there before
         self.states: dict[tuple[int, ...], _State] = {}
+        self.splices: Splices | None = None
         self.at: tuple[int, ...] = ()
         self.varying = [place for place, array in enumerate(self._arrays) if type(array) is Part and _varies(array)]
         self.arrays = [
@@ -166,12 +170,24 @@ class SizedProgram(Program):
             numbers = self.sizes.numbers(sizes)
             if numbers is None:
                 return False
-            self._resize(numbers, self.sizes.nearest(sizes))
+            if not self._splice(sizes, numbers):
+                self._resize(numbers, self.sizes.nearest(sizes))
             while len(self.states) >= self._most_states():
                 del self.states[next(iter(self.states))]
             state = self.state = _State(self)
+            if self.splices is not None:
+                self.splices.note(state, self.sizes.own(sizes))
         self.at, self.states[sizes] = sizes, state
         return True
+
+    def _splice(self, sizes: tuple[int, ...], numbers: list[int]) -> bool:
+        """Makes it one of these sizes from what it was at others; False: that is not known."""
+        if len(self.sizes.places) < 2:
+            return False
+        if self.splices is None:
+            self.splices = Splices(self)
+        before, self.at = self.at, ()
+        return bool(before) and self.splices.go(self.sizes.own(before), self.sizes.own(sizes), numbers)
 
     def _most_states(self) -> int:
         """How many sizes are kept: a text is written anew at all lengths, again and again."""
@@ -223,6 +239,22 @@ class SizedProgram(Program):
         bound = Bound([[*form] for _, form in forms])
         for place, (call, form) in enumerate(forms):
             self.kernels[id(call)] = bound, place, getattr(form, "check", None)
+
+    def computed_apart(self, done: int) -> list[tuple[int, Call]]:
+        """The calls in no table among the first `done`, with their numbers."""
+        return [(apart.number, self.calls[apart.number]) for apart in self.apart if apart.number < done]
+
+    def take_over(self, computed: list[tuple[int, Call]]) -> bool:
+        """What calls computed at other sizes have saved is that of the same calls at these. False: their results lie elsewhere now."""
+        for number, old in computed:
+            call = self.calls[number]
+            if [laid_out(output) for output in call.outputs] != [laid_out(output) for output in old.outputs]:
+                return False
+            if old.node is not None and old.node is not call.node:
+                for name in old.node.saved_names:
+                    setattr(call.node, name, getattr(old.node, name))
+                call.node.attrs = old.node.attrs
+        return True
 
     def _set_checks(self, checks: dict[int, Any]) -> None:
         for bound in self.tables:
@@ -277,6 +309,10 @@ class SizedProgram(Program):
             for place, values in zip(places, expected):
                 write(place, values)
         return results
+
+
+def laid_out(array: Any) -> tuple[Any, ...] | None:
+    return None if array is None else (array.__array_interface__["data"][0], array.shape, array.strides)
 
 
 def _is_sizable(form: Any) -> bool:

@@ -16,11 +16,12 @@ from typing import Any
 
 from dynograd.plans.sized.marks import Static
 
-__all__ = ["FEWEST", "NoFormula", "Number", "Real", "Sizes", "at", "flat_sizes"]
+__all__ = ["FEWEST", "LEAST", "NoFormula", "Number", "Real", "Sizes", "at", "flat_sizes"]
 
 FEWEST = 3  # steps that a formula is found from
 _MOST_FACTORS = 3
 _SHIFTS = (-1, 1, -2, 2)
+LEAST = 2  # fewer rows have steps of their own: one is no loop for many kernels
 
 
 class NoFormula(Exception):
@@ -57,11 +58,12 @@ class Sizes:
     Args:
         samples: of each step, in the order of `flat_sizes`; at least `FEWEST`, all of one length.
         idle: the places of those that may be any, and that no formula is found from.
+        wide: the places of those that may come to lie beyond the samples': see `corners`. No number is a product of two of them.
     Raises:
         NoFormula: fewer than two of them differ.
     """
 
-    def __init__(self, samples: Sequence[tuple[int, ...]], idle: Sequence[int] = ()) -> None:
+    def __init__(self, samples: Sequence[tuple[int, ...]], idle: Sequence[int] = (), wide: Sequence[int] = ()) -> None:
         self.samples, self.idle = list(samples), idle
         columns = list(zip(*samples))
         self.places: list[int] = []  # of the sizes that differ, each kind once
@@ -84,9 +86,25 @@ class Sizes:
             (min(columns[place]), max(columns[place]), math.gcd(*[size - columns[place][0] for size in columns[place]]))
             for place in self.places
         ]
-        self.factors = list(_products(len(self.places)))
-        self._of_samples = [self._products_of([sample[place] for place in self.places]) for sample in samples]
+        self.rooms = [(low, high) for low, high, _ in self.ranges]  # what memory has room for
+        for place in wide:
+            if place in self.places:
+                number = self.places.index(place)
+                low, high, step = self.ranges[number]
+                far = high + high // 2
+                # At distances that have nothing in common with the others': then numbers that are rounded are told apart.
+                self.rooms[number] = min(low, LEAST), far + ((far - low) % step == 0) * (step > 1)
+        apart = {number for number, place in enumerate(self.places) if place in wide}
+        self.factors = [
+            factors
+            for factors in _products(len(self.places))
+            if len(apart.intersection([factor for factor, _ in factors])) < 2
+        ]
+        self._of_samples = [self._products_of(self.own(sample)) for sample in samples]
         self._between = [(min(column), max(column)) for column in zip(*self._of_samples)]
+        self._reaches = (
+            False  # from the least sizes together to the largest together, so that products lie between as well
+        )
         self._known: dict[tuple[int, ...], Number] = {}
         self._formulas: list[list[tuple[int, int, int]]] = []  # (product, c, d), each of which fits
 
@@ -133,10 +151,35 @@ class Sizes:
             [sizes[place] != sizes[other] for place, other in self.alike]
         ):
             return False
-        own = [sizes[place] for place in self.places]
-        if any([(size - low) % step for size, (low, _, step) in zip(own, self.ranges)]):
+        own = self.own(sizes)
+        if any([(size - low) % step or not low <= size <= high for size, (low, high, step) in zip(own, self.ranges)]):
             return False
-        return all([low <= product <= high for product, (low, high) in zip(self._products_of(own), self._between)])
+        return self._reaches or all(
+            [low <= product <= high for product, (low, high) in zip(self._products_of(own), self._between)]
+        )
+
+    def corners(self) -> list[tuple[int, ...]]:
+        """The least sizes that memory has room for, and the largest, where these are others than the samples'."""
+        if self.rooms == [(low, high) for low, high, _ in self.ranges]:
+            return []
+        corners = []
+        for end in range(2):
+            corner = list(self.samples[0])
+            for place, room in zip(self.places, self.rooms):
+                corner[place] = room[end]
+            for place, other in self.alike:
+                corner[place] = corner[other]
+            corners.append(tuple(corner))
+        return corners
+
+    def reach(self, corners: Sequence[tuple[int, ...]]) -> None:
+        """The formulas hold at these sizes as well, as if steps of them had been recorded."""
+        columns = zip(*[self.own(corner) for corner in corners])
+        self.ranges = [
+            (min(low, *column), max(high, *column), math.gcd(step, *[size - low for size in column]))
+            for (low, high, step), column in zip(self.ranges, columns)
+        ]
+        self._reaches = True
 
     def without_idle(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """The same sizes, with those in idle places as they are in the first sample."""
@@ -152,15 +195,18 @@ class Sizes:
 
     def numbers(self, sizes: tuple[int, ...]) -> list[int] | None:
         """All numbers at these sizes, which fit, in the order of their places; None where several formulas fit one and differ here."""
-        products = self._products_of([sizes[place] for place in self.places])
+        own = self.own(sizes)
+        products: dict[int, int] = {}
         numbers = []
         for formulas in self._formulas:
-            product, c, d = formulas[0]
-            value = c * products[product] + d
-            for product, c, d in formulas[1:]:
-                if c * products[product] + d != value:
-                    return None
-            numbers.append(value)
+            values = set()
+            for product, c, d in formulas:
+                if product not in products:
+                    products[product] = _product(own, self.factors[product])
+                values.add(c * products[product] + d)
+            if len(values) > 1:
+                return None
+            numbers += values
         return numbers
 
     def formula(self, number: Number) -> tuple[list[tuple[int, int]], int, int]:
@@ -168,15 +214,32 @@ class Sizes:
         product, c, d = self._formulas[number.place][0]
         return [(self.places[factor], by) for factor, by in self.factors[product]], c, d
 
+    def own(self, sizes: Sequence[int]) -> list[int]:
+        """Those at `places`."""
+        return [sizes[place] for place in self.places]
+
+    def sizes_of(self, number: Number) -> frozenset[int]:
+        """Which of the sizes at `places` it follows."""
+        return frozenset(
+            [factor for product, _, _ in self._formulas[number.place] for factor, _ in self.factors[product]]
+        )
+
     def largest(self, number: int | Number) -> int:
         """The most that a number can be between the samples."""
         if not isinstance(number, Number):
             return number
-        corners = [self._products_of(list(corner)) for corner in itertools.product(*[pair[:2] for pair in self.ranges])]
-        return max([c * corner[product] + d for corner in corners for product, c, d in self._formulas[number.place]])
+        is_rising = min([low for low, _ in self.rooms]) >= -min(_SHIFTS)  # products are largest where all sizes are
+        corners = list(zip(*self.rooms)) if is_rising else list(itertools.product(*self.rooms))
+        return max(
+            [
+                c * _product(corner, self.factors[product]) + d
+                for corner in corners
+                for product, c, d in self._formulas[number.place]
+            ]
+        )
 
     def _products_of(self, sizes: list[int]) -> list[int]:
-        return [math.prod([sizes[factor] + by for factor, by in factors]) for factors in self.factors]
+        return [_product(sizes, factors) for factors in self.factors]
 
     def _fit(self, product: int, values: tuple[int, ...]) -> tuple[int, int, int] | None:
         known = [(products[product], value) for products, value in zip(self._of_samples, values)]
@@ -186,6 +249,10 @@ class Sizes:
         c = (other[1] - value) // (other[0] - m)
         d = value - c * m
         return (product, c, d) if c and all([c * m + d == value for m, value in known]) else None
+
+
+def _product(sizes: Sequence[int], factors: tuple[tuple[int, int], ...]) -> int:
+    return math.prod([sizes[factor] + by for factor, by in factors])
 
 
 def _products(count: int) -> Iterator[tuple[tuple[int, int], ...]]:

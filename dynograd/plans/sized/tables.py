@@ -105,7 +105,7 @@ class SizedBound:
                 words[place] = memory.base(region) + offset
         self._places = numpy.array(places, numpy.int64), numpy.array([number.place for number in numbers], numpy.int64)
         self._added = numpy.array(added, numpy.int64)
-        self._moving = (
+        self.moving = (
             numpy.array([slot for slot, _, _ in moving], numpy.int64),
             numpy.array([number.place for _, number, _ in moving], numpy.int64),
             numpy.array([base for _, _, base in moving], numpy.int64),
@@ -118,7 +118,7 @@ class SizedBound:
         words = self.table.words
         places, which = self._places
         words[places] = numbers[which] + self._added
-        slots, which, bases = self._moving
+        slots, which, bases = self.moving
         self._slots[slots] = numbers[which] + bases
         floats = words.view(numpy.float64)
         for place, real in self._reals:
@@ -137,6 +137,25 @@ class SizedBound:
             block_m, block_n, count, parts = blocking(at(batch, numbers), m, n, k)
             words[first + PRODUCT + 3], words[first + PRODUCT + 4], words[last] = block_m, block_n, count
             words[first] = self.table.parts[row] = max(1, min(parts, count))
+
+    def followed(self) -> Iterator[tuple[int, Number]]:
+        """(place of a word, number) of what differs from size to size, the numbers that rows count by included."""
+        if self.table is not None:
+            for place, which in zip(*self._places):
+                yield int(place), Number(int(which))
+            for place, real in self._reals:
+                if isinstance(real.whole, Number):
+                    yield place, real.whole
+            for _, first, _, batch in self._products:
+                if isinstance(batch, Number):
+                    yield first, batch
+
+    def put(self, state: tuple[Any, ...], words: Any, slots: Any, rows: list[int]) -> None:
+        """Some words, data and rows are as they were in a state."""
+        its_words, its_slots, its_parts = state
+        self.table.words[words] = its_words[words]
+        self._slots[slots] = its_slots[slots]
+        self.table.parts[rows] = its_parts[rows]
 
     def state(self) -> tuple[Any, ...]:
         """What `resize` has written."""

@@ -14,11 +14,13 @@ from dynograd.plans.sized.memory import Differs, Part, SizedMemory
 from dynograd.plans.sized.sizes import NoFormula, Number, Real
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Common"]
+__all__ = ["Common", "Nested"]
 
 
 @dataclass(slots=True)
-class _Nested:
+class Nested:
+    """Values within others: a list, a slice, a tensor."""
+
     make: Any
     parts: list[Any]
 
@@ -53,20 +55,20 @@ class Common:
             parts = [self.of(inner, time) for inner in zip(*values)]
             if all([part is inner for part, inner in zip(parts, first)]):
                 return first
-            return _Nested(kind._make if hasattr(kind, "_make") else kind, parts)
+            return Nested(kind._make if hasattr(kind, "_make") else kind, parts)
         if kind is slice:
             parts = [self.of([getattr(value, name) for value in values], time) for name in ("start", "stop", "step")]
-            return first if not any([isinstance(part, Number) for part in parts]) else _Nested(_as_slice, parts)
+            return first if not any([isinstance(part, Number) for part in parts]) else Nested(_as_slice, parts)
         if kind is Partial:
             names = list(first.parts)
             if any([list(value.parts) != names for value in values]):
                 raise Differs("gradients of other results")
             parts = [self.of([value.parts[name] for value in values], time) for name in names]
-            return _Nested(lambda parts: Partial(dict(zip(names, parts))), parts)
+            return Nested(lambda parts: Partial(dict(zip(names, parts))), parts)
         if isinstance(first, Tensor):
             array = self.memory.part([value.array for value in values], time)
             grad = first._requires_grad
-            return _Nested(lambda parts: _stand_in(parts[0], grad), [array])
+            return Nested(lambda parts: _stand_in(parts[0], grad), [array])
         if all([value is first for value in values]):
             return first
         try:
@@ -99,7 +101,7 @@ class Common:
             array.flags.writeable = False
             return array
 
-        return _Nested(make, [common])
+        return Nested(make, [common])
 
     def at(self, common: Any, numbers: list[int]) -> Any:
         """The value at other sizes."""
@@ -110,7 +112,7 @@ class Common:
             return numbers[common.place]
         if kind is Part:
             return self.memory.array_of(common, numbers)
-        if kind is _Nested:
+        if kind is Nested:
             return common.make([self.at(part, numbers) for part in common.parts])
         return common
 

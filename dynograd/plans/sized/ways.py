@@ -15,6 +15,7 @@ from dynograd.plans.sized.memory import Differs
 from dynograd.plans.sized.programs import SizedProgram
 from dynograd.plans.sized.sizes import Sizes
 from dynograd.plans.sized.values import Common
+from dynograd.plans.sized.widening import widen
 from dynograd.plans.steps import MOST, Path
 from dynograd.plans.walks import Walk
 from dynograd.tensor.tensor import Tensor
@@ -47,6 +48,7 @@ class Way:
             [path.used != first.used or path.parts != first.parts or path.forward != first.forward for path in paths]
         ):
             raise Differs("other gradients")
+        widen(program)
         if not program.resize(sizes.samples[0]):
             raise Differs("numbers that two formulas give")
         self._add(first)
@@ -149,6 +151,8 @@ class Way:
                 outside.kind, outside.array = kind, array
                 outside.tensor.array = array
         for number, array, value, fields in values:
+            if path.arrays[number] is array:
+                continue
             path.arrays[number] = array
             value.shape, value.strides, value.size, value.shown, value.contiguous = fields
         for place, gradient in gradients:
