@@ -37,7 +37,7 @@ PATHS = {
 }
 _ROOMS = {
     "compat": "_C __config__ _dynamo _inductor _logging _utils accelerator array_api backends compiler cpu functional futures hub jit "
-    "multiprocessing operators quasirandom special types",
+    "masked multiprocessing nested operators quasirandom special types",
     "overrides": "fx",
     "saving": "serialization",
     "tools": "__main__ convert port run serve serving warming",

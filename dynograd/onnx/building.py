@@ -31,7 +31,7 @@ class Builder:
     Args:
         opset: the version of ONNX's operators.
         axes: the dynamic axes, and `sizes`: the sizes of each record.
-        inputs: names of the graph's inputs.
+        inputs, outputs: names of the graph's inputs, and those that were asked for of its results.
         weights: names of parameters and buffers, by id of the tensor; the model holds these.
         write_call: writes the nodes of one op, and `write_structure`: those of a structure.
     """
@@ -42,6 +42,7 @@ class Builder:
         axes: Axes,
         sizes: Sizes | None,
         inputs: Sequence[str],
+        outputs: Sequence[str],
         weights: dict[int, str],
         write_call: Callable[[Builder, Sequence[Node]], list[str]],
         write_structure: Callable[[Builder, Sequence[Structure], list[str]], list[str]],
@@ -59,6 +60,7 @@ class Builder:
         self.within = 0  # ops that are being written by their parts
         self._known: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
+        self._taken = {*inputs, *outputs, *weights.values()}
         self._held: list[Any] = []  # tensors whose ids are keys
         # By a value that a structure has made: the records around it, and the numbers of the structure and of the result.
         self._results: dict[tuple[Graph, int], list[str]] = {}  # of structures that are written
@@ -139,8 +141,11 @@ class Builder:
 
     def fresh(self, stem: str) -> str:
         """A name that is new."""
-        number = self._counts[stem] = self._counts.get(stem, -1) + 1
-        return f"{stem}_{number}"
+        while True:
+            number = self._counts[stem] = self._counts.get(stem, -1) + 1
+            name = f"{stem}_{number}"
+            if name not in self._taken:
+                return name
 
     def name(self, value: Value) -> str:
         """The name of a value of the first record; of one from outside, its initialiser is added."""

@@ -115,7 +115,7 @@ def export(
     with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS):
         graphs, samples = _recorded(program, axes)
         weights = {number: name for number, name in program.weights.items() if name not in names}
-        builder = Builder(opset, axes, axes.formulas(samples), names, weights, write_call, write_structure)
+        builder = Builder(opset, axes, axes.formulas(samples), names, outputs, weights, write_call, write_structure)
         builder.rows = {
             names[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
         }

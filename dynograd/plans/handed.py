@@ -125,8 +125,17 @@ class Handed(Tensor):
         return self.value.shape[0] if self.value.shape else Tensor.__len__(self)
 
     def backward(
-        self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+        self,
+        gradient: Any = None,
+        retain_graph: Any = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+        *,
+        step: bool = False,
     ) -> None:
+        if step:
+            Tensor.backward(self.plain("backward is stepped through"), step=True)
+            return
         differentiation.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
