@@ -17,6 +17,7 @@ from dynograd.onnx.constants import differing_line, rolled
 from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
+from dynograd.onnx.patterns import rows_of_padded
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record, check_alike, record_of
@@ -78,7 +79,8 @@ def export(
         export_params: write the weights; else they are inputs.
         keep_initializers_as_inputs: list weights among the inputs, too.
         verify: run `onnx.checker`, and compare with onnxruntime at three sizes.
-        ragged: "values": a ragged tensor among the arguments is two inputs, its values and its offsets (`x` and `x_offsets`), of any number.
+        ragged: what a ragged tensor among the arguments is: "values": two inputs, its values and its offsets (`x` and `x_offsets`), of any
+            number; "padded": its rows padded to (B, T, *), with anything behind their ends, and their lengths (`x` and `x_lengths`).
         options: `verbose`, `dynamo`, `do_constant_folding` and their like, which change nothing here.
     Returns:
         The program: `save` writes it, `verify` checks it, `print` lists it, and a call runs it on onnxruntime.
@@ -100,9 +102,9 @@ def export(
         raise OnnxError(
             f"onnx.export: {type(model).__name__} is in training mode, in which it draws or normalises by the batch. Call model.eval() before."
         )
-    if ragged not in (None, "values"):
-        raise OnnxError(f"onnx.export: ragged is 'values' or None, got {ragged!r}. Pad in the model for padded inputs.")
-    program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged is not None)
+    if ragged not in (None, "values", "padded"):
+        raise OnnxError(f"onnx.export: ragged is 'values', 'padded' or None, got {ragged!r}. Use one of these.")
+    program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged or "")
     names = _names("input_names", input_names, program.names)
     outputs = list(output_names or [])
     axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
@@ -115,10 +117,14 @@ def export(
         graphs, samples = _recorded(program, axes)
         weights = {number: name for number, name in program.weights.items() if name not in names}
         builder = Builder(opset, axes, axes.formulas(samples), names, weights, write_call, write_structure)
+        own = builder.inputs = list(names)
+        if ragged == "padded":
+            for offsets, values in program.rows.items():
+                own[values], own[offsets] = rows_of_padded(builder, names[values], names[offsets])
         builder.rows = {
-            names[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
+            own[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
         }
-        builder.write(graphs, names)
+        builder.write(graphs, own)
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 
     def check(model: ModelProto) -> float:
@@ -126,6 +132,7 @@ def export(
             return difference(
                 model,
                 program,
+                program.fed,
                 [_varied(program, axes, sample, number) for number, sample in enumerate(_others(axes, samples))],
             )
 
@@ -257,7 +264,7 @@ def _proto(
         ]
         infos.append(helper.make_tensor_value_info(name, onnx_type(value.dtype.numpy), dims))
     inputs = [
-        helper.make_tensor_value_info(name, onnx_type(tensor.dtype.numpy), axes.shape(number, tensor))
+        helper.make_tensor_value_info(name, onnx_type(tensor.dtype.numpy), _shape(program, axes, names, number))
         for number, (name, tensor) in enumerate(zip(names, program.tensors))
     ]
     nodes, names_read = _needed(builder.nodes, outputs)
@@ -274,6 +281,15 @@ def _proto(
         producer_name="dynograd",
         producer_version=version.__version__,
     )
+
+
+def _shape(program: Program, axes: Axes, names: list[str], number: int) -> list[int | str]:
+    """The shape of an input."""
+    shape = axes.shape(number, program.tensors[number])
+    if program.ragged != "padded" or number not in {*program.rows, *program.rows.values()}:
+        return shape
+    rows = f"{names[number if number in program.rows else number + 1]}_rows"
+    return [rows] if number in program.rows else [rows, f"{names[number]}_steps", *shape[1:]]
 
 
 def _needed(nodes: list[Any], outputs: list[str]) -> tuple[list[Any], set[str]]:
