@@ -14,20 +14,18 @@ from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.bags import BAGS
 from dynograd.onnx.building import Builder, onnx_type
-from dynograd.onnx.constants import differing_line, rolled
 from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
+from dynograd.onnx.patterns import rows_of_padded
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.readings import READINGS
-from dynograd.onnx.records import Record, check_alike, record_of
-from dynograd.onnx.refusals import refusal
+from dynograd.onnx.records import Record
+from dynograd.onnx.sampling import other_sizes, recorded, varied
 from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference
 from dynograd.onnx.writers import write_call, write_structure
-from dynograd.plans.reporting.graphs import Value
-from dynograd.tensor.tensor import Tensor
 
 __all__ = ["export"]
 
@@ -79,7 +77,8 @@ def export(
         export_params: write the weights; else they are inputs.
         keep_initializers_as_inputs: list weights among the inputs, too.
         verify: run `onnx.checker`, and compare with onnxruntime at three sizes.
-        ragged: "values": a ragged tensor among the arguments is two inputs, its values and its offsets (`x` and `x_offsets`), of any number.
+        ragged: what a ragged tensor among the arguments is: "values": two inputs, its values and its offsets (`x` and `x_offsets`), of any
+            number; "padded": its rows padded to (B, T, *), with anything behind their ends, and their lengths (`x` and `x_lengths`).
         options: `verbose`, `dynamo`, `do_constant_folding` and their like, which change nothing here.
     Returns:
         The program: `save` writes it, `verify` checks it, `print` lists it, and a call runs it on onnxruntime.
@@ -101,9 +100,9 @@ def export(
         raise OnnxError(
             f"onnx.export: {type(model).__name__} is in training mode, in which it draws or normalises by the batch. Call model.eval() before."
         )
-    if ragged not in (None, "values"):
-        raise OnnxError(f"onnx.export: ragged is 'values' or None, got {ragged!r}. Pad in the model for padded inputs.")
-    program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged is not None)
+    if ragged not in (None, "values", "padded"):
+        raise OnnxError(f"onnx.export: ragged is 'values', 'padded' or None, got {ragged!r}. Use one of these.")
+    program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged or "")
     names = _names("input_names", input_names, program.names)
     outputs = list(output_names or [])
     axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
@@ -113,13 +112,17 @@ def export(
             axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
             axes.places[number, 0] = f"{names[number]}_rows"
     with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS):
-        graphs, samples = _recorded(program, axes)
+        graphs, samples = recorded(program, axes)
         weights = {number: name for number, name in program.weights.items() if name not in names}
         builder = Builder(opset, axes, axes.formulas(samples), names, outputs, weights, write_call, write_structure)
+        own = builder.inputs = list(names)
+        if ragged == "padded":
+            for offsets, values in program.rows.items():
+                own[values], own[offsets] = rows_of_padded(builder, names[values], names[offsets])
         builder.rows = {
-            names[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
+            own[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
         }
-        builder.write(graphs, names)
+        builder.write(graphs, own)
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 
     def check(model: ModelProto) -> float:
@@ -127,7 +130,8 @@ def export(
             return difference(
                 model,
                 program,
-                [_varied(program, axes, sample, number) for number, sample in enumerate(_others(axes, samples))],
+                program.fed,
+                [varied(program, axes, sample, number) for number, sample in enumerate(other_sizes(axes, samples))],
             )
 
     result = ONNXProgram(proto, check)
@@ -172,67 +176,6 @@ def _names(what: str, chosen: Sequence[str] | None, usual: list[str]) -> list[st
     return names
 
 
-def _recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str, int]]]:
-    """The graphs, and the sizes of their dynamic axes: close ones first, then multiples, for programs that divide sizes."""
-    samples = axes.samples(False)
-    try:
-        return _graphs(program, axes, samples), samples
-    except (RuntimeError, ValueError):
-        multiples = axes.samples(True)
-        if multiples == samples or min(axes.sizes.values()) < 2:
-            raise
-        try:
-            return _graphs(program, axes, multiples), multiples
-        except (RuntimeError, ValueError):
-            pass
-        raise
-
-
-def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Record]:
-    first = record_of(program, program.at(axes, samples[0]), program.name)
-    axes.lengths = dict(_lengths(first, axes, samples[0]))
-    others = [record_of(program, program.at(axes, sample), program.name) for sample in samples[1:]]
-    check_alike([first, *others], program.name)
-    other = record_of(program, [rolled(tensor, 1) for tensor in program.at(axes, samples[0])], program.name)
-    line = differing_line(first, other)
-    if line is not None:
-        raise refusal(
-            f"what {program.name} computes with there depends on values that no op has made (NumPy's, an op's own, or random numbers)",
-            line,
-            "Compute it with tensor ops, or give it as an input.",
-        )
-    return [first, *others]
-
-
-def _varied(program: Program, axes: Axes, sample: dict[str, int], number: int) -> list[Tensor]:
-    """The program's tensors at other sizes, with rows in another order."""
-    tensors = program.at(axes, sample)
-    return [tensor if place in axes.lengths else rolled(tensor, number) for place, tensor in enumerate(tensors)]
-
-
-def _lengths(record: Record, axes: Axes, sample: dict[str, int]) -> Iterator[tuple[int, str]]:
-    """Inputs that are lengths of rows, and the axis along which these lie: of the largest size, the longest row is as long as that."""
-    copies = {node.results[0]: node.inputs[0] for node in record.nodes if node.name in ("clone", "to_copy")}
-    for node in record.nodes:
-        lengths = node.arguments.get("lengths")
-        while lengths in copies:
-            lengths = copies[lengths]
-        if isinstance(lengths, Value) and lengths.kind == "argument":
-            number = int(lengths.name.partition("[")[2].rstrip("]"))
-            own, shape = axes.places.get((number, 0)), node.arguments["input"].shape
-            along = [name for name, size in sample.items() if name != own and size in shape[:2]]
-            if along:
-                yield number, along[0]
-
-
-def _others(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:
-    """Sizes at which nothing was recorded: by their last steps further on, or multiples."""
-    if not axes.sizes:
-        return [{}, {}, {}]
-    steps = {name: samples[1][name] - samples[0][name] for name in axes.sizes}
-    return [{name: samples[1][name] + times * steps[name] for name in axes.sizes} for times in (1, 2, 3)]
-
-
 def _proto(
     builder: Builder,
     program: Program,
@@ -258,7 +201,7 @@ def _proto(
         ]
         infos.append(helper.make_tensor_value_info(name, onnx_type(value.dtype.numpy), dims))
     inputs = [
-        helper.make_tensor_value_info(name, onnx_type(tensor.dtype.numpy), axes.shape(number, tensor))
+        helper.make_tensor_value_info(name, onnx_type(tensor.dtype.numpy), _shape(program, axes, names, number))
         for number, (name, tensor) in enumerate(zip(names, program.tensors))
     ]
     nodes, names_read = _needed(builder.nodes, outputs)
@@ -275,6 +218,15 @@ def _proto(
         producer_name="dynograd",
         producer_version=version.__version__,
     )
+
+
+def _shape(program: Program, axes: Axes, names: list[str], number: int) -> list[int | str]:
+    """The shape of an input."""
+    shape = axes.shape(number, program.tensors[number])
+    if program.ragged != "padded" or number not in {*program.rows, *program.rows.values()}:
+        return shape
+    rows = f"{names[number if number in program.rows else number + 1]}_rows"
+    return [rows] if number in program.rows else [rows, f"{names[number]}_steps", *shape[1:]]
 
 
 def _needed(nodes: list[Any], outputs: list[str]) -> tuple[list[Any], set[str]]:

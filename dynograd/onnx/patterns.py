@@ -11,7 +11,7 @@ import numpy
 
 from dynograd.arrays import ndarray
 
-__all__ = ["Pattern", "part_of_rows", "pattern_of"]
+__all__ = ["Pattern", "part_of_rows", "pattern_of", "rows_of_padded"]
 
 
 class Pattern(ABC):
@@ -143,3 +143,15 @@ def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: S
     else:
         own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node("Sub", [ends, starts])
     return str(own if samples[0].dtype == numpy.int64 else builder.cast(own, samples[0].dtype))
+
+
+def rows_of_padded(builder: Any, padded: str, lengths: str) -> tuple[str, str]:
+    """Writes what padded rows hold as values behind one another, and the offsets of the rows."""
+    zero, step = builder.constant(0, numpy.int64), builder.constant(1, numpy.int64)
+    steps = builder.node("Squeeze", [builder.node("Shape", [padded], start=1, end=2)])
+    places = builder.node("Range", [zero, steps, step])
+    mask = builder.node("Less", [places, builder.node("Unsqueeze", [lengths, builder.ints(1)])])
+    values = builder.node(
+        "GatherND", [padded, builder.node("Transpose", [builder.node("NonZero", [mask])], perm=[1, 0])]
+    )
+    return values, builder.node("Concat", [builder.ints(0), builder.node("CumSum", [lengths, zero])], axis=0)

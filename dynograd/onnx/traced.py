@@ -21,7 +21,7 @@ __all__ = ["Program"]
 class Program:
     """A function of the tensors among the arguments, which gives the tensors among the results as a list."""
 
-    def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], ragged: bool) -> None:
+    def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], ragged: str) -> None:
         self.model, self.args, self.kwargs = model, tuple(args), kwargs
         self.name = (
             type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
@@ -44,12 +44,12 @@ class Program:
         if isinstance(value, RaggedTensor):
             if not self.ragged or isinstance(value.packed, RaggedTensor):
                 raise OnnxError(
-                    f"onnx.export: {name} is ragged, which ONNX has no type for. Ask for its values and offsets as inputs, ragged='values' (rows of "
-                    f"one ragged dim), or export a function of padded rows and their lengths."
+                    f"onnx.export: {name} is ragged, which ONNX has no type for. Ask for its values and offsets as inputs, ragged='values' (of one "
+                    f"ragged dim), or for padded rows and their lengths, ragged='padded'."
                 )
             self.rows[len(self.tensors) + 1] = len(self.tensors)
             self.tensors += [value.values.detach(), value.offsets]
-            self.names += [name, f"{name}_offsets"]
+            self.names += [name, f"{name}_lengths" if self.ragged == "padded" else f"{name}_offsets"]
         elif isinstance(value, Tensor):
             self.tensors.append(value)
             self.names.append(name)
@@ -59,6 +59,16 @@ class Program:
         elif isinstance(value, dict):
             for key, part in value.items():
                 self._find(part, f"{name}_{key}")
+
+    def fed(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Its tensors as the model's inputs."""
+        fed = list(tensors)
+        if self.ragged == "padded":
+            for offsets, values in self.rows.items():
+                lengths = numpy.diff(tensors[offsets].array)
+                fed[values] = RaggedTensor(tensors[values], lengths.tolist()).to_padded(1)
+                fed[offsets] = Tensor.wrap(lengths)
+        return fed
 
     def at(self, axes: Axes, sample: dict[str, int]) -> list[Tensor]:
         """Its tensors at other sizes."""

@@ -43,9 +43,13 @@ def _run(session: Session, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [Tensor.wrap(numpy.asarray(result)) for result in results]
 
 
-def difference(model: ModelProto, program: Callable[..., Any], samples: Sequence[Sequence[Tensor]]) -> float:
+def difference(
+    model: ModelProto, program: Callable[..., Any], fed: Callable[..., Any], samples: Sequence[Sequence[Tensor]]
+) -> float:
     """The largest difference between the model and the program at these inputs.
 
+    Args:
+        fed: makes the model's inputs of the program's.
     Raises:
         OnnxError: it is above the tolerance, or shapes differ.
     """
@@ -55,7 +59,7 @@ def difference(model: ModelProto, program: Callable[..., Any], samples: Sequence
     names = [output.name for output in model.graph.output]
     largest = 0.0
     for sample in samples:
-        for name, own, other in zip(names, program(*sample), _run(session, sample)):
+        for name, own, other in zip(names, program(*sample), _run(session, fed(sample))):
             ours, theirs = [numpy.asarray(tensor.detach().numpy(), numpy.float64) for tensor in (own, other)]
             shapes = [list(tensor.shape) for tensor in sample]
             if ours.shape != theirs.shape:

@@ -90,11 +90,11 @@ def _gates(call: Call, name: str, size: int, order: tuple[int, ...]) -> str:
 def _padded(call: Call) -> tuple[str, str]:
     """Rows behind one another as padded ones (T, B, I), and (N, 2) the places of the values in these."""
     lengths, values = call.cast(call.input("lengths"), numpy.int64), call.input("input")
-    zero, one = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
+    zero, step = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
     ends = call.node("CumSum", [lengths, zero])
     starts = call.node("Sub", [ends, lengths])
     count = call.squeeze(call.node("Shape", [values], start=0, end=1), 0)
-    order = call.node("Range", [zero, count, one])
+    order = call.node("Range", [zero, count, step])
     passed = call.cast(call.node("GreaterOrEqual", [call.unsqueeze(order, 1), ends]), numpy.int64)
     rows = call.reduce("ReduceSum", passed, [1], False)
     within = call.node("Sub", [order, call.node("Gather", [starts, rows], axis=0)])
