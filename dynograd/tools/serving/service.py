@@ -39,7 +39,7 @@ class Model(NamedTuple):
         """Whether it answers value by value."""
         return isinstance(self.engine, Pool) and self.engine.is_stream
 
-    def example(self, body: Any) -> Any:
+    def example(self, body: Any) -> object:
         """What the engine gets for a request's body.
 
         Raises:
@@ -184,7 +184,7 @@ class Service:
             ModuleNotFoundError: the extra `serve` is not installed.
         """
         try:
-            from dynograd.tools.serving.http import application
+            from dynograd.tools.web.http import application
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 f"dynograd.serving: HTTP needs {error.name}: pip install 'dynograd[serve]'.", name=error.name

@@ -11,7 +11,7 @@ import pytest
 
 import dynograd
 from dynograd.serving import Batcher, Service
-from dynograd.tools.serving import protocol
+from dynograd.tools.web import protocol
 from tools.fuzz_serving import fuzz
 
 pytest.importorskip("starlette", reason="the extra serve is not installed")
@@ -384,6 +384,6 @@ def test_what_a_service_refuses(call, words):
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dynograd.tools.serving.http", None)
+    monkeypatch.setitem(sys.modules, "dynograd.tools.web.http", None)
     with pytest.raises(ModuleNotFoundError, match="pip install 'dynograd.serve.'"):
         Service().app()

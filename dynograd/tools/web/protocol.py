@@ -90,7 +90,7 @@ def read_request(body: bytes, header_length: int | None) -> tuple[dict[str, Any]
     return header, next(iter(example.values())) if len(example) == 1 else example
 
 
-def _read(tensor: dict[str, Any], binary: bytes | None) -> Any:
+def _read(tensor: dict[str, Any], binary: bytes | None) -> object:
     name, shape, datatype = tensor.get("name"), tensor.get("shape"), tensor.get("datatype")
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError(f"input {name!r}: expected a shape such as [2, 3], got {shape!r}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
-from dynograd.tools.serving.batcher import Batcher
+from dynograd.transforms.autobatch.pools import Pool
 
 if TYPE_CHECKING:
     from dynograd.tools.serving.service import Model, Service
@@ -52,7 +52,7 @@ class Metrics:
         self.under_way.labels(*labels).set(engine.desk.under_way)
         for how, count in list(engine.desk.counts.items()):
             self._count(self.ended, (*labels, how), count)
-        calls, groups = (engine.rows, engine.batches) if isinstance(engine, Batcher) else (engine.calls, engine.groups)
+        calls, groups = (engine.calls, engine.groups) if isinstance(engine, Pool) else (engine.rows, engine.batches)
         self._count(self.calls, labels, calls)
         self._count(self.groups, labels, groups)
 

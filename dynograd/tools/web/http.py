@@ -19,8 +19,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from dynograd.errors import DeadlineError, QueueFullError
-from dynograd.tools.serving import openapi, protocol
-from dynograd.tools.serving.metrics import Metrics
+from dynograd.tools.web import openapi, protocol
+from dynograd.tools.web.metrics import Metrics
 from dynograd.transforms.autobatch.requests import Attempt, Stream
 from dynograd.version import __version__
 
@@ -261,7 +261,7 @@ class _Routes:
         return b"".join(parts)
 
 
-def _as_json(body: bytes) -> Any:
+def _as_json(body: bytes) -> object:
     try:
         return protocol.loads(body)
     except (ValueError, RecursionError) as error:
