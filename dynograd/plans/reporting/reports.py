@@ -173,7 +173,8 @@ class Report:
         closures: calls of optimizers with a closure that is compiled by itself, and its report.
 
     >>> shifted = dynograd.compile(lambda x: 2 * x + 1)
-    >>> results = [shifted(dynograd.ones(3)) for _ in range(5)]
+    >>> weights = dynograd.ones(3, requires_grad=True)  # few ops without gradients are left as they are written
+    >>> results = [shifted(weights).tolist() for _ in range(5)]
     >>> report = shifted.report()
     >>> report.calls, report.walked, [way.groups[0].members for way in report.ways], report.breaks
     (5, 3, [('mul', 'add')], ())
