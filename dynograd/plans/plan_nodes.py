@@ -9,7 +9,6 @@ from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
 from dynograd.errors import InplaceError
-from dynograd.plans.flags import FlagsAgain
 from dynograd.plans.functions.contexts import Contexts
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
@@ -17,6 +16,7 @@ from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
+from dynograd.plans.writes.flags import FlagsAgain
 from dynograd.plans.writes.stores import restored
 
 __all__ = ["PlanNode"]

@@ -25,7 +25,6 @@ from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
 from dynograd.plans.checkpointed.parts import Parts
-from dynograd.plans.flags import RecordedFlags
 from dynograd.plans.functions.recorded import RecordedFunctions
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
@@ -38,6 +37,7 @@ from dynograd.plans.optimizers.closures import is_usual, stepped_behind
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
+from dynograd.plans.writes.flags import RecordedFlags
 from dynograd.plans.writes.stores import RecordedStores
 from dynograd.plans.writes.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynograd.autograd.nodes import FREED, Node
-from dynograd.plans.flags import toggled_by
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.plans.watches import Watch
+from dynograd.plans.writes.flags import toggled_by
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "told"]

