@@ -399,6 +399,7 @@ def cumsum(input: Tensor, dim: _Int | None = None, *, dtype: _Dtype = None, axis
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: builtins.float | None = None, dim: builtins.int = -1, axis: _Ints | None = None) -> Tensor:
     'The area below `y` up to each place of `dim` but the first; arguments as in `trapezoid`.'
 from dynograd import data as data
+from dynograd import debug as debug
 default_generator: Any
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'Degrees as radians.'
@@ -491,6 +492,7 @@ def exp_(input: Tensor) -> Tensor:
     'In-place form of `exp`: the result is written into the tensor, which is returned.'
 def expand_copy(input: Tensor, *sizes: _Ints, size: _Ints | None = None, implicit: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'What `expand` shows, in memory of its own.'
+from dynograd.debug.explaining import explain as explain
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     '`exp(input) - 1`, exact near 0.'
 def expm1_(input: Tensor) -> Tensor:
@@ -824,7 +826,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = T
 from dynograd.base.random_streams import manual_seed as manual_seed
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor:
     '`nn.functional.margin_ranking_loss`.'
-from dynograd import masked as masked
+from dynograd.compat import masked as masked
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:
     "`value` where `mask` is true, `input` elsewhere, in `input`'s dtype."
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -950,7 +952,7 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'Another name of `neg`.'
 def negative_(input: Tensor) -> Tensor:
     'In-place form of `negative`: the result is written into the tensor, which is returned.'
-from dynograd import nested as nested
+from dynograd.compat import nested as nested
 newaxis: None
 def nextafter(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     'The number next to `input` on the way to `other`; `other` where the two are equal, NaN where one is NaN.'
