@@ -86,7 +86,7 @@ def stop_listening(listener: Listener) -> None:
         engine.observers.remove(_observe)
 
 
-def _observe(node: Any, g: Any, rule: Callable[[Any], Any]) -> Any:
+def _observe(node: Any, g: Any, rule: Callable[[Any], tuple]) -> tuple:
     marks = [(listener, listener.begin("backward", node.name(), (node, g))) for listener in _listeners]
     result = None
     try:
