@@ -16,6 +16,7 @@ from dynograd.export.arguments import Arguments
 from dynograd.export.dynamic_shapes import Bounds
 from dynograd.export.encoding import Tree, reader
 from dynograd.export.formulas import SizeFormula
+from dynograd.export.outputs import Output
 from dynograd.export.vocabulary import function_of
 from dynograd.kernels.build.kernel_cache import use_only_kept
 from dynograd.tensor.tensor import Tensor
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ExportedProgram", "Node", "Weight"]
 
 _FIELDS = {
-    "name": str, "dims": dict, "inputs": list, "arguments": list, "weights": list, "numbers": list, "nodes": list, "result": object,
+    "name": str, "dims": dict, "inputs": list, "arguments": list, "weights": list, "numbers": list, "nodes": list, "result": object, "outputs": list,
     "draws": bool, "default_dtype": str,
 }  # fmt: skip
 
@@ -129,6 +130,7 @@ class ExportedProgram:
         self.dims = _bounds_of(spec["dims"])
         self.numbers = [SizeFormula.of_json(value, self.dims) for value in spec["numbers"]]
         self.arguments = Arguments(spec["arguments"], spec["inputs"], self.dims, self.name)
+        self.outputs = [Output.of_json(value, self.dims) for value in spec["outputs"]]
         known = len(self.arguments.inputs) + len(weights)
         self.nodes: list[Node] = []
         for value in spec["nodes"]:

@@ -38,6 +38,8 @@ def listing(program: ExportedProgram) -> str:
         + "; it draws random numbers" * bool(program.spec["draws"]),
         "inputs:",
         *[f"  {each.name}: {each}" for each in program.arguments.inputs],
+        "outputs:",
+        *[f"  {each.name}: {each}" for each in program.outputs],
     ]
     if program.dims:
         lines += ["dims:", *[f"  {name}: {bounds}" for name, bounds in program.dims.items()]]

@@ -18,6 +18,7 @@ from dynograd.export.encoding import Json, Ref, Tree, encoded
 from dynograd.export.examples import Examples
 from dynograd.export.exported_program import ExportedProgram, Weight
 from dynograd.export.merging import Merger
+from dynograd.export.outputs import leaves, outputs_of
 from dynograd.export.tracing import Trace
 from dynograd.export.vocabulary import writes
 from dynograd.nn.module import Module
@@ -190,6 +191,7 @@ def _merged(
         "numbers": [formula.as_json() for formula in merger.formulas],
         "nodes": calls,
         "result": result,
+        "outputs": outputs_of([run.result for run in recorded], [run.sizes for run in recorded]),
         "draws": any([trace.draws for trace in traces]),
         "default_dtype": dtypes.get_default_dtype().name,
     }
@@ -308,18 +310,9 @@ def _compare(source: _Source, program: ExportedProgram, runs: list[_Recorded]) -
             )
         finally:
             default_generator.set_plain_state(state)
-        for number, (own, expected) in enumerate(zip(_leaves(result), _leaves(run.result), strict=True)):
-            if not _same_bits(own, expected):
+        for (name, own), (_, expected) in zip(leaves(result), leaves(run.result), strict=True):
+            if not _same_bits(getattr(own, "packed", own), getattr(expected, "packed", expected)):
                 raise ProgramError(
-                    f"export: result {number} of {source.name} at sizes {run.sizes} is not what the program gives: something in it is no function of "
+                    f"export: result {name} of {source.name} at sizes {run.sizes} is not what the program gives: something in it is no function of "
                     f"its inputs, such as a counter or a clock. Take it out, or give it as an input."
                 )
-
-
-def _leaves(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        packed = getattr(value, "packed", None)
-        return [value if packed is None else packed]
-    if isinstance(value, (list, tuple, dict)):
-        return [leaf for part in (value.values() if isinstance(value, dict) else value) for leaf in _leaves(part)]
-    return []

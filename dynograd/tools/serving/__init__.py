@@ -7,6 +7,7 @@ A `Batcher` answers rows of different lengths in ragged batches, a pool (`batche
 from __future__ import annotations
 
 from dynograd.tools.serving.batcher import Batcher
+from dynograd.tools.serving.engines import Caller
 from dynograd.tools.serving.service import Model, Service
 
-__all__ = ["Batcher", "Model", "Service"]
+__all__ = ["Batcher", "Caller", "Model", "Service"]

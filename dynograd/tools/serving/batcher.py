@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Callable
-from concurrent.futures import Future
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from dynograd.base.random_streams import apart, default_generator
 from dynograd.errors import ShapeError
 from dynograd.ragged import RaggedTensor, ragged_tensor
 from dynograd.tensor.creation import as_tensor
 from dynograd.tensor.tensor import Tensor
-from dynograd.transforms.autobatch.carriers import copied, put, states_of_thread
-from dynograd.transforms.autobatch.pools import states_without_gradients
-from dynograd.transforms.autobatch.requests import Attempt, Desk, Request, positive
+from dynograd.tools.serving.engines import Engine
+from dynograd.transforms.autobatch.requests import Request, positive
 
 __all__ = ["Batcher"]
 
 
-class Batcher:
+class Batcher(Engine):
     """Answers rows by calling `function` on ragged batches of them, on a thread of its own.
 
     A batch is closed when it has `max_rows` rows or `max_tokens` tokens, or when its first row has waited for `max_wait` seconds. While one is
@@ -52,33 +47,14 @@ class Batcher:
         max_wait: float = 0.002,
         queue: int = 1024,
     ) -> None:
-        if not callable(function):
-            raise TypeError(f"Batcher: expected a function of a ragged batch, got {type(function).__name__}.")
-        for name, value in (("max_tokens", max_tokens), ("max_rows", max_rows), ("queue", queue)):
+        for name, value in (("max_tokens", max_tokens), ("max_rows", max_rows)):
             positive("Batcher", name, value, int)
         positive("Batcher", "max_wait", max_wait)
-        self.function, self.max_tokens, self.max_rows, self.max_wait = function, max_tokens, max_rows, max_wait
-        self.desk = Desk("Batcher", self._work, queue)
-        self.batches = self.rows = 0
-        self._states = states_without_gradients()
-        self._context = contextvars.copy_context()
-        self._seed, _ = default_generator.key(1)
+        super().__init__(function, queue)
+        self.max_tokens, self.max_rows, self.max_wait = max_tokens, max_rows, max_wait
 
-    def submit(self, row: Any, *, deadline: float | None = None) -> Future[Any]:
-        """Puts a row into the next batch that has room for it.
-
-        Args:
-            row (T, ...): a tensor, an array or nested lists.
-            deadline: seconds from now after which the answer is not wanted any more.
-        Returns:
-            A `concurrent.futures.Future`; `cancel()` takes the row back, `asyncio.wrap_future` awaits the answer.
-        Raises:
-            ShapeError: the row has no dimension, or more than `max_tokens` tokens.
-            QueueFullError: as many rows wait as may.
-            RuntimeError: the batcher is closed.
-        """
-        positive("Batcher", "deadline", deadline)
-        tensor = as_tensor(row).detach()
+    def _request(self, example: Any, deadline: float | None) -> Request:
+        tensor = as_tensor(example).detach()
         if tensor.ndim == 0:
             raise ShapeError(
                 f"Batcher: expected a row (T, ...), got a single number {tensor.item()}. Wrap it in a list."
@@ -88,46 +64,14 @@ class Batcher:
                 f"Batcher: the row has {len(tensor)} tokens, but a batch at most max_tokens={self.max_tokens}. "
                 "Shorten it, or raise max_tokens."
             )
-        request = Request(tensor, deadline, size=len(tensor))
-        self.desk.submit(request)
-        return request.future
+        return Request(tensor, deadline, size=len(tensor))
 
-    def close(self, drain: bool = True, timeout: float | None = None) -> bool:
-        """Takes no new rows, and waits until those that were accepted are answered.
-
-        Args:
-            drain: False: cancel those that wait.
-            timeout: seconds to wait at most.
-        Returns:
-            Whether nothing is left.
-        """
-        return self.desk.close(drain, timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(drain=error is None)
-
-    def _work(self) -> None:
-        self._context.copy().run(self._answer_all)
-
-    def _answer_all(self) -> None:
-        put(states_of_thread(), copied(self._states))
-        with apart((self._seed, 0)):
-            while self._collect():
-                requests = self.desk.take(self.max_rows, self.max_tokens)
-                if requests:
-                    self._answer(requests)
-
-    def _collect(self) -> bool:
-        """Waits until the next batch is full, or its first row has waited long enough; False: no row waits."""
+    def _next(self) -> list[Request] | None:
+        """Waits until the next batch is full, or its first row has waited long enough."""
         desk = self.desk
         with desk.condition:
             if not desk.waiting:
-                return False
+                return None
             desk.condition.wait_for(
                 lambda: (
                     desk.closed
@@ -136,22 +80,7 @@ class Batcher:
                 ),
                 max(0.0, desk.waiting[0].arrived + self.max_wait - monotonic()),
             )
-            return True
-
-    def _answer(self, requests: list[Request]) -> None:
-        attempt = Attempt()
-        with attempt:
-            answers = self._answers(requests)
-        self.batches += 1
-        self.rows += len(requests)
-        if attempt.error is None:
-            for request, answer in zip(requests, answers, strict=True):
-                self.desk.leave(request, answer)
-        elif len(requests) == 1:
-            self.desk.leave(requests[0], error=attempt.error)
-        else:
-            for request in requests:
-                self._answer([request])
+        return desk.take(self.max_rows, self.max_tokens)
 
     def _answers(self, requests: list[Request]) -> list[object]:
         answers = self.function(ragged_tensor([request.arguments for request in requests]))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from dynograd.tools.serving.batcher import Batcher
+from dynograd.tools.serving.engines import Engine
 from dynograd.transforms.autobatch.pools import Pool
 from dynograd.transforms.autobatch.requests import Stream, positive
 from dynograd.transforms.autobatch.tasks import batched
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+
+    from dynograd.export.exported_program import ExportedProgram
 
 __all__ = ["Model", "Service"]
 
@@ -27,7 +30,7 @@ class Model(NamedTuple):
 
     name: str
     version: str
-    engine: Pool | Batcher
+    engine: Pool | Engine
     decode: Callable[[Any], Any] | None
     encode: Callable[[Any, Any], Any] | None
     max_length: int | None
@@ -99,7 +102,7 @@ class Service:
     def add(
         self,
         name: str,
-        engine: Pool | Batcher | Callable[[Any], Any],
+        engine: Pool | Engine | Callable[[Any], Any],
         *,
         version: str = "1",
         decode: Callable[[Any], Any] | None = None,
@@ -112,7 +115,7 @@ class Service:
 
         Args:
             name: letters, digits, `.`, `_`, `-`.
-            engine: a `Batcher`, a pool, or a function of one example, for which a pool is made.
+            engine: a `Batcher`, a `Caller`, a pool, or a function of one example, for which a pool is made.
             version: its version.
             decode: from a request's JSON, or its tensors, to what the engine gets; a ValueError is the client's mistake.
             encode: from an answer and the request's JSON, or tensors, to what is answered.
@@ -134,11 +137,66 @@ class Service:
         versions = self.models.setdefault(name, {})
         if version in versions:
             raise ValueError(f"Service.add: {name!r} has a version {version!r} already. Give another version.")
-        if not isinstance(engine, (Pool, Batcher)):
+        if not isinstance(engine, (Pool, Engine)):
             engine = batched(engine, running=True)
         model = Model(name, version, engine, decode, encode, max_length, tuple(inputs), tuple(outputs))
         versions[version] = model
         return model
+
+    def add_program(
+        self,
+        name: str,
+        program: ExportedProgram | str | os.PathLike[str],
+        *,
+        version: str = "1",
+        max_length: int | None = None,
+        max_tokens: int = 8192,
+        max_rows: int = 64,
+        max_wait: float = 0.002,
+        queue: int = 1024,
+    ) -> Model:
+        """An exported program as a model. Inputs and outputs have its names; JSON brings one as nested lists, several as an object.
+
+        Where its one input is a ragged tensor (B, j, ...) and each output has a row for each of its rows, a request brings one row, and rows of
+        all clients are answered in ragged batches. Else a request brings whole tensors; of a ragged input `x` the values and `x_offsets`.
+
+        Args:
+            name, version, max_length: as of `add`.
+            program: a program, or the path of its file.
+            max_tokens, max_rows, max_wait: of the `Batcher`, where it takes rows.
+            queue: how many requests may wait.
+        Returns:
+            The model.
+        Raises:
+            ProgramError: the file holds no program, or it has complex numbers.
+            ValueError: as of `add`.
+
+        >>> scale = dynograd.export.export(lambda x: 2 * x, (dynograd.ones(3),), dynamic_shapes={"x": {0: "n"}})
+        >>> with dynograd.serving.Service() as service:
+        ...     model = service.add_program("scale", scale)
+        ...     model.submit([1.0, 2.5], None).result(), model.inputs
+        (tensor([2., 5.]), (TensorSpec(name='x', datatype='FP32', shape=[-1]),))
+        """
+        from dynograd.export.files import load_program
+        from dynograd.tools.serving.batcher import Batcher
+        from dynograd.tools.serving.engines import Caller
+        from dynograd.tools.serving.programs import ServedProgram
+
+        served = ServedProgram(load_program(program) if isinstance(program, (str, os.PathLike)) else program)
+        engine: Engine
+        if served.takes_rows:
+            engine = Batcher(served, max_tokens=max_tokens, max_rows=max_rows, max_wait=max_wait, queue=queue)
+        else:
+            engine = Caller(served, queue=queue)
+        return self.add(
+            name,
+            engine,
+            version=version,
+            decode=served.decode,
+            max_length=max_length,
+            inputs=served.inputs,
+            outputs=served.outputs,
+        )
 
     def page(self, path: str, html: str) -> None:
         """Shows a page of HTML.

@@ -13,7 +13,7 @@ import numpy
 from dynograd.tensor.creation import from_numpy
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["loads", "missing_output", "read_request", "write_answer"]
+__all__ = ["DATATYPES", "loads", "missing_output", "numbers", "read_request", "write_answer"]
 
 _DTYPES = {
     "BOOL": numpy.dtype(bool),
@@ -30,7 +30,8 @@ _DTYPES = {
     "FP64": numpy.dtype("<f8"),
     "BF16": numpy.dtype(ml_dtypes.bfloat16),
 }
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+DATATYPES = {dtype.name: name for name, dtype in _DTYPES.items()}
+"""The protocol's name of each dtype."""
 _KINDS = {
     "b": "b",
     "i": "iu",
@@ -113,17 +114,21 @@ def _read(tensor: dict[str, Any], binary: bytes | None) -> object:
             )
         values = numpy.frombuffer(binary, dtype).copy()
     else:
-        values = _numbers(name, tensor["data"], datatype)
+        values = numbers(name, tensor["data"], datatype).ravel()
         if len(values) != math.prod(shape):
             raise ValueError(f"input {name!r}: shape {shape} has {math.prod(shape)} elements, data {len(values)}.")
     return from_numpy(values.reshape(shape))
 
 
-def _numbers(name: Any, data: Any, datatype: str) -> numpy.ndarray:
-    """Numbers of JSON, in any nesting, in the dtype that was named."""
+def numbers(name: Any, data: Any, datatype: str) -> numpy.ndarray:
+    """Numbers of JSON, nested as they are, in the dtype that is named.
+
+    Raises:
+        ValueError: there are others.
+    """
     dtype = _DTYPES[datatype]
     try:
-        values = numpy.asarray(data).ravel()
+        values = numpy.asarray(data)
     except ValueError as error:
         raise ValueError(f"input {name!r}: data is not of {datatype}: {error}") from None
     fits = values.dtype.kind in _KINDS[dtype.kind] or not values.size
@@ -179,7 +184,11 @@ def write_answer(header: dict[str, Any], model: str, version: str, answer: Any) 
         value = tensors[name]
         array = value.numpy() if isinstance(value, Tensor) else numpy.asarray(value)
         is_text = array.dtype.kind in "OU"
-        output = {"name": name, "datatype": "BYTES" if is_text else _NAMES[array.dtype], "shape": list(array.shape)}
+        output = {
+            "name": name,
+            "datatype": "BYTES" if is_text else DATATYPES[array.dtype.name],
+            "shape": list(array.shape),
+        }
         if asked.get(name, {}).get("binary_data", everywhere):
             if is_text:
                 texts = [str(text).encode() for text in array.ravel()]

@@ -164,7 +164,7 @@ def test_an_answer_can_be_awaited():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: Batcher(3), TypeError, "expected a function of a ragged batch, got int"),
+        (lambda: Batcher(3), TypeError, "Batcher: expected a function, got int"),
         (lambda: Batcher(len, max_rows=0), ValueError, "max_rows to be a positive whole number"),
         (lambda: Batcher(len, max_wait=-1.0), ValueError, "max_wait to be a positive number"),
         (lambda: Batcher(len).submit(3.0), ShapeError, "expected a row .* got a single number 3.0"),

@@ -192,6 +192,30 @@ def test_a_worker_that_is_killed_loses_what_it_had_and_no_more(tmp_path):
     assert len(answered) == 1 and float(answered[0].split()[1]) > clients, "one figure for all workers"
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells whose memory it is")
+def test_workers_share_the_weights_of_a_program(program):
+    with dynograd.no_grad():
+        right = dynograd.export.load_program(program)(dynograd.ragged_tensor([dynograd.ones(3, 512)])).item()
+    server = Server(f"score={program}", "--workers", 2)
+    try:
+        address = server.address
+        workers, complete = [], 0
+        while complete < 2:
+            line = server.until("")
+            workers += [int(number) for number in re.findall(r"Started server process \[(\d+)\]", line)]
+            complete += "Application startup complete" in line
+        for _ in range(8):
+            assert httpx.post(f"{address}/score", json=[[1.0] * 512] * 3, timeout=60).json() == pytest.approx(right)
+        for process in workers:
+            spans, own = spans_of(process, program)
+            assert spans and own == 0, "the weights are the file's pages, in each worker"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        server.process.communicate()
+
+
 def test_an_app_that_cannot_start_ends_all_workers(tmp_path):
     with serving(tmp_path, "raise RuntimeError('no weights')", "--workers", 2) as server:
         server.until("RuntimeError: no weights")
@@ -207,12 +231,55 @@ def test_an_app_that_cannot_start_ends_all_workers(tmp_path):
         ("nothing:service", "there is no module 'nothing'"),
         ("math:nothing", "math has no 'nothing'"),
         ("math:pi", "to be a Service or a function, got float"),
-        ("math", "expected app.py, app.py:name or module:name, got 'math'"),
+        ("nothing.dg", "there is no file 'nothing.dg'"),
+        ("score=nothing", "there is no file 'nothing'"),
+        (f"score={__file__}", "is not a checkpoint"),
+        ("math", "expected model.dg, app.py, app.py:name or module:name, got 'math'"),
     ],
 )
 def test_targets_that_are_none(target, words):
     with pytest.raises(UsageError, match=words):
         service_of(target)
+
+
+def test_two_apps_are_refused():
+    with pytest.raises(UsageError, match="expected one app, got math:floor, math:ceil"):
+        service_of("math:floor", "math:ceil")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The file of a program that takes ragged rows."""
+    path = tmp_path_factory.mktemp("programs") / "mean score.dg"
+    layer = dynograd.nn.Linear(512, 1).eval()
+    rows = dynograd.ragged_tensor([dynograd.ones(2, 512), dynograd.ones(3, 512)])
+    dynograd.export.save_program(lambda rows: layer(rows.mean(1)).squeeze(1), (rows,), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("labels", "versions"),
+    [
+        ([""], {"mean-score": ["1"]}),
+        (["a=", "a=", "b="], {"a": ["1", "2"], "b": ["1"]}),
+        (["a@old=", "a@new="], {"a": ["old", "new"]}),
+    ],
+)
+def test_files_of_programs_are_models_with_versions(program, labels, versions):
+    with service_of(*[f"{label}{program}" for label in labels], max_rows=7) as service:
+        assert {name: list(models) for name, models in service.models.items()} == versions
+        assert all(model.engine.max_rows == 7 for model in service.all_models)
+
+
+def test_an_app_and_programs_are_one_service(program):
+    with service_of("math:floor", f"score={program}") as service:
+        assert list(service.models) == ["floor", "score"]
+
+
+@pytest.mark.parametrize("label", ["a@1", "a@x"])
+def test_a_version_twice_is_refused(program, label):
+    with pytest.raises(UsageError, match="has a version '.' already"):
+        service_of(f"{label}={program}", f"{label}={program}")
 
 
 def test_a_function_is_served_under_its_name():
