@@ -1,9 +1,11 @@
 """Serving measured: `python -m benchmarks.serving`, `... --sides ragged,torch`, `... --count 100000 --sides ragged`, `... --loops`.
 
 The classifier of examples/sentiment.py answers sentences of 5 to 200 words (log-normal) behind one and the same server, for 64 clients on this
-machine: as ragged batches, by onnxruntime with padded ones (`pip install onnx onnxruntime`), by PyTorch with padded and packed ones. Every answer is
-compared with that of the model alone, of ragged batches bit by bit. Then requests come by chance, half as many as were answered a second, and
-wait no longer for others than the batch under way takes. aiohttp is the client. `--loops`: texts drawn character by character, in a pool and one by one.
+machine: as ragged batches, by onnxruntime with padded ones (`pip install onnx onnxruntime`), by PyTorch with padded ones and a mask (`torch`), and
+with padded ones that are packed for the GRU (`torch_packed`). Every answer is compared with that of the model alone, of ragged batches bit by bit; not
+those of `torch`, where the GRU comes backwards through the padding and answers otherwise. Then requests come by chance, half as many as were answered
+a second, and wait no longer for others than the batch under way takes. aiohttp is the client. `--loops`: texts drawn character by character, in a pool
+and one by one.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from examples import char_lm, sentiment
 __all__ = ["main"]
 
 SENTENCES = 512  # different ones; clients ask them in turn
-CLOSE = {"ragged": 0.0, "onnxruntime": 1e-4, "torch": 1e-4}
+CLOSE = {"ragged": 0.0, "onnxruntime": 1e-4, "torch": float("inf"), "torch_packed": 1e-4}
 MAX_ROWS = 64  # in a batch, on every side
 
 
@@ -69,6 +71,15 @@ def padded(rows: Any) -> tuple[numpy.ndarray, numpy.ndarray]:
 
 
 def torch(model: Any) -> Callable[[Any], Any]:
+    """Padded rows, and a mask before the maximum: the GRU runs over the padding, too."""
+    return _torch(model, packs=False)
+
+
+def torch_packed(model: Any) -> Callable[[Any], Any]:
+    return _torch(model, packs=True)
+
+
+def _torch(model: Any, packs: bool) -> Callable[[Any], Any]:
     import torch as pytorch
 
     weights = {name: pytorch.from_numpy(value.numpy()) for name, value in model.state_dict().items()}
@@ -80,14 +91,17 @@ def torch(model: Any) -> Callable[[Any], Any]:
     )
     packed, unpacked = pytorch.nn.utils.rnn.pack_padded_sequence, pytorch.nn.utils.rnn.pad_packed_sequence
 
+    def states_of(x: Any, lengths: Any) -> Any:
+        if packs:
+            return unpacked(gru(packed(x, lengths, True, enforce_sorted=False))[0], True, padding_value=-pytorch.inf)[0]
+        padding = pytorch.arange(x.shape[1]) >= lengths[:, None]
+        return gru(x)[0].masked_fill(padding[..., None], -pytorch.inf)
+
     def answer(rows: Any) -> list[float]:
         with pytorch.inference_mode():
             numbers, lengths = map(pytorch.from_numpy, padded(rows))
             x = words(numbers[..., 0]) + pieces(numbers[..., 1:].flatten(0, 1)).unflatten(0, numbers.shape[:2])
-            states, _ = unpacked(
-                gru(packed(x, lengths, True, enforce_sorted=False))[0], True, padding_value=-pytorch.inf
-            )
-            return (states.amax(1) @ weights["output.weight"][0] + weights["output.bias"]).tolist()
+            return (states_of(x, lengths).amax(1) @ weights["output.weight"][0] + weights["output.bias"]).tolist()
 
     return answer
 
@@ -176,7 +190,7 @@ def onnxruntime(model: Any) -> Callable[[Any], Any]:
     return answer
 
 
-SIDES = {"ragged": ragged, "onnxruntime": onnxruntime, "torch": torch}
+SIDES = {"ragged": ragged, "onnxruntime": onnxruntime, "torch": torch, "torch_packed": torch_packed}
 
 
 def serve(side: str) -> None:
@@ -188,6 +202,7 @@ def serve(side: str) -> None:
     with dynograd.use_batch_invariant(True):
         batcher = Batcher(SIDES[side](model), max_rows=MAX_ROWS, max_tokens=1 << 20, max_wait=0.001)
     service.add("score", batcher, decode=lambda body: vocabulary.encode(body["words"]))
+    service.add("seconds", lambda _: time.process_time())
     batcher.submit(vocabulary.encode(["warm"])).result()
     uvicorn.run(service.app(), port=0, access_log=False)
 
@@ -199,7 +214,7 @@ class Load:
     """Clients of one server."""
 
     def __init__(self, side: str, address: str, expected: list[float]) -> None:
-        self.address, self.expected, self.close = f"{address}/score", expected, CLOSE[side]
+        self.base, self.address, self.expected, self.close = address, f"{address}/score", expected, CLOSE[side]
         self.bodies = [json.dumps({"words": words}).encode() for words in sentences()]
         self.asked = 0
         self.seconds: list[float] = []
@@ -230,6 +245,13 @@ class Load:
             self.seconds, begun = [], time.perf_counter()
             await asyncio.gather(*[ask_on() for _ in range(clients)])
         return len(self.seconds) / (time.perf_counter() - begun)
+
+    async def server_seconds(self) -> float:
+        """Processor time that the server has used."""
+        import aiohttp
+
+        async with aiohttp.ClientSession() as session, session.post(f"{self.base}/seconds", data=b"0") as reply:
+            return await reply.json()
 
     async def open(self, rate: float, count: int) -> None:
         """Requests come by chance, `rate` a second, whatever has been answered."""
@@ -263,12 +285,15 @@ def measured(side: str, clients: int, count: int, expected: list[float]) -> floa
             raise programs.UsageError(f"{side}: the server did not start: {said[-1].strip() if said else ''}")
         load = Load(side, match.group(1), expected)
         asyncio.run(load.closed(clients, min(count, SENTENCES)))  # warm
+        busy = asyncio.run(load.server_seconds())
         rate = asyncio.run(load.closed(clients, count))
+        busy = (asyncio.run(load.server_seconds()) - busy) / count
         asyncio.run(load.closed(1, 200))
         alone = load.quantile(0.5), load.quantile(0.99)
         asyncio.run(load.open(rate / 2, min(count, 2000)))
         print(
-            f"{side}: {rate:.0f} requests/s with {clients} clients; alone {alone[0]:.1f} ms (p99 {alone[1]:.1f}); at half load "
+            f"{side}: {rate:.0f} requests/s with {clients} clients ({busy * 1e6:.0f} us of processor time each); alone {alone[0]:.1f} ms "
+            f"(p99 {alone[1]:.1f}); at half load "
             f"{load.quantile(0.5):.1f} ms, p99 {load.quantile(0.99):.1f} ms; {load.lost} lost, {load.wrong} wrong",
             flush=True,
         )

@@ -6,5 +6,6 @@ Written by `python -m tools.make_stubs` from the functions themselves; do not ed
 """
 
 from dynograd.tools.serving import Batcher as Batcher
+from dynograd.tools.serving import Caller as Caller
 from dynograd.tools.serving import Model as Model
 from dynograd.tools.serving import Service as Service

@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import json
 import math
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from time import monotonic
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["application"]
 
 _Submitted = TypeVar("_Submitted", Future[Any], Stream)
+# Seconds after which the event loop and the models' threads let each other run. A batch hands over some twenty times, behind each compiled kernel:
+# with Python's 5 ms it waits for the event loop each time. Half load, 2 shared cores: p99 480 ms with 5 ms, 40 to 130 ms with this.
+_SWITCH = 5e-4
 _GONE = 499  # the client closed the connection; nobody reads this
 _TOLD = 1000  # characters of an error that are told: some messages repeat what they were given
 _CLIENTS_MISTAKES = (ValueError, TypeError, LookupError, OverflowError, RecursionError)  # of `decode` and of limits
@@ -42,8 +46,13 @@ def application(service: Service) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        yield
-        await asyncio.to_thread(service.close)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH)
+        try:
+            yield
+            await asyncio.to_thread(service.close)
+        finally:
+            sys.setswitchinterval(interval)
 
     return Starlette(routes=routes.table(), lifespan=lifespan, exception_handlers={HTTPException: _refused})
 
