@@ -34,13 +34,14 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "examples",
     ),
     "Reference": ("api/index", "support", "packages"),
-    "Project": ("what-works", "architecture", "benchmarks", "reliability", "changelog", "citing", "contributing"),
+    "Project": ("what-works", "architecture", "benchmarks", "reliability", "changelog", "citing", "contributing", "security"),
 }
 """What the side bar lists, in this order; `folder/*` is every page of the folder, in the order in which its index or docs/index.md links to them."""
 
 OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "examples/data/README.md": "more/examples-data.md",
     "benchmarks/README.md": "more/benchmarks-readme.md",
     "dynograd/ops/README.md": "more/ops.md",
