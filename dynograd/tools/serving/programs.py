@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from dynograd.errors import DtypeError, ProgramError, ShapeError
@@ -52,7 +53,7 @@ class ServedProgram:
         specs = [_spec(each.name, each.dtype, each.shape)]
         return [*specs, _spec(f"{each.name}_offsets", "int64", [None])] if each.is_ragged else specs
 
-    def decode(self, body: Any) -> Any:
+    def decode(self, body: Any) -> Tensor | dict[str, Any]:
         """What the function gets for a request: its row, or the arguments by name.
 
         Raises:
@@ -77,7 +78,7 @@ class ServedProgram:
     def _arguments(self, inputs: list[Any]) -> dict[str, Any]:
         return {name: built(value, inputs, ()) for name, value in self.program.arguments.spec.items()}
 
-    def __call__(self, example: Any) -> Any:
+    def __call__(self, example: Any) -> Tensor | dict[str, Tensor] | list[Any]:
         """The answer to arguments; of a batch of rows, one for each."""
         if not self.takes_rows:
             tensors = dict(_parts(self.program(**example)))
@@ -119,12 +120,12 @@ def _tensor(who: str, spec: TensorSpec, value: Any) -> Tensor:
     if datatype != spec.datatype:
         raise DtypeError(f"{who}: expected {spec.datatype} for {spec.name}, got {datatype}.")
     shape = list(value.shape)
-    if len(shape) != len(spec.shape) or any([wanted not in (-1, size) for wanted, size in zip(spec.shape, shape)]):
+    if len(shape) != len(spec.shape) or any([expected not in (-1, size) for expected, size in zip(spec.shape, shape)]):
         raise ShapeError(f"{who}: expected shape {spec.shape} for {spec.name} (-1: any size), got {shape}.")
     return value
 
 
-def _parts(result: Tree) -> Any:
+def _parts(result: Tree) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a result by name; of a ragged one its values and offsets."""
     for name, tensor in leaves(result):
         if isinstance(tensor, RaggedTensor):
