@@ -104,8 +104,7 @@ def export(
         raise OnnxError(f"onnx.export: ragged is 'values', 'padded' or None, got {ragged!r}. Use one of these.")
     program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged or "")
     names = _names("input_names", input_names, program.names)
-    outputs = list(output_names or [])
-    axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
+    axes = axes_of(program.tensors, names, list(output_names or []), dynamic_axes, dynamic_shapes)
     axes.rows = program.rows
     for offsets, values in program.rows.items():
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records
@@ -113,8 +112,11 @@ def export(
             axes.places[number, 0] = f"{names[number]}_rows"
     with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS):
         graphs, samples = recorded(program, axes)
-        weights = {number: name for number, name in program.weights.items() if name not in names}
-        builder = Builder(opset, axes, axes.formulas(samples), names, outputs, weights, write_call, write_structure)
+        count = len(graphs[0].results)
+        usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
+        outputs = _names("output_names", output_names or None, usual)
+        formulas = axes.formulas(samples)
+        builder = Builder(opset, axes, formulas, names, outputs, program.weights, write_call, write_structure)
         own = builder.inputs = list(names)
         if ragged == "padded":
             for offsets, values in program.rows.items():
@@ -188,8 +190,6 @@ def _proto(
     from onnx import helper, numpy_helper
 
     results = graphs[0].results
-    usual = [f"output_{number}" for number in range(len(results))] if len(results) > 1 else ["output"]
-    outputs = _names("output_names", outputs or None, usual)
     builder.module = ""
     infos = []
     for number, (name, value) in enumerate(zip(outputs, results)):

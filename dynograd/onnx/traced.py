@@ -38,7 +38,8 @@ class Program:
             raise OnnxError(
                 f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
             )
-        self.weights = names_within(function)
+        constants = _constants_of(model)
+        self.weights = {number: name for number, name in names_within(function).items() if number not in constants}
 
     def _find(self, value: Any, name: str) -> None:
         if isinstance(value, RaggedTensor):
@@ -80,6 +81,12 @@ class Program:
         args = [_with(value, remaining) for value in self.args]
         kwargs = {name: _with(value, remaining) for name, value in self.kwargs.items()}
         return [result.clone() for result in _leaves(self.model(*args, **kwargs), self.name)]
+
+
+def _constants_of(model: Any) -> set[int]:
+    """Ids of the buffers that are not in a module's `state_dict()`: they are no weights of its."""
+    modules = model.modules() if isinstance(model, Module) else ()
+    return {id(module._buffers[name]) for module in modules for name in module._non_persistent_buffers_set}
 
 
 def _with(value: Any, tensors: Iterator[Tensor]) -> object:

@@ -35,6 +35,41 @@ def test_weights_keep_their_names_and_shared_ones_are_written_once():
     assert "blocks.1.mlp.0.weight" in names and "embedding.weight" in names and "head.weight" not in names
 
 
+@pytest.mark.parametrize("name", ["constant_0", "constants.number_0", "Constant_0", "output", "node_Constant_0"])
+def test_a_parameter_may_have_any_name(name):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            *groups, last = name.split(".")
+            owner = self
+            for group in groups:
+                owner.add_module(group, nn.Module())
+                owner = getattr(owner, group)
+            owner.register_parameter(last, nn.Parameter(torch.tensor([2.0, 3.0, 4.0, 5.0])))
+            self.register_buffer("shift", torch.tensor([0.5, 1.5, 2.5, 3.5]), persistent=False)
+
+        def forward(self, x):
+            return x * dict(self.named_parameters())[name] * 7.0 + self.shift
+
+    model = Scaled().eval()
+    program = torch.onnx.export(model, X, output_names=["result"], verify=True)
+    assert [tensor.name for tensor in program.model_proto.graph.initializer] == [name]
+    loaded = torch.onnx.load(program.model_proto)
+    torch.testing.assert_close(loaded(X), model(X))
+    assert len(list(loaded.parameters())) == len(loaded.state_dict()) == 1
+    again = torch.onnx.load(torch.onnx.export(loaded, X, output_names=["result"]).model_proto)
+    torch.testing.assert_close(again(X), model(X))
+    assert list(again.state_dict()) == list(loaded.state_dict())
+
+
+def test_a_parameter_that_is_called_as_an_input_or_output_gets_a_number():
+    model = linear()
+    names = {"input_names": ["0.weight"], "output_names": ["2.bias"]}
+    program = torch.onnx.export(model, X, **names, verify=True)
+    weights = sorted([tensor.name for tensor in program.model_proto.graph.initializer])
+    assert weights == ["0.bias", "0.weight_0", "2.bias_0", "2.weight"]
+
+
 def test_nodes_say_the_line_and_the_module():
     node = torch.onnx.export(linear(), X).model_proto.graph.node[0]
     assert node.output[0] == "0/Gemm_0" and "test_export.py" in node.doc_string
