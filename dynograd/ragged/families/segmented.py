@@ -129,6 +129,14 @@ def cumsum(x: Any, part: Partition) -> Any:
     return run("segment_cumsum", x, *bounds(part, x), False)
 
 
+def cumsum_of_integers(x: Any, part: Partition) -> Any:
+    """(total, D) int64: the running sums over all rows, which are exact, without what they were where the row begins."""
+    sums = run("cumsum", x, 0)
+    before = run("cat", [zeros(1, x.shape[1], dtype=sums.dtype, device=x.device), sums], 0)
+    firsts = run("index", before, [part.tensor("starts", x.device)], (0,))
+    return sums - run("index", firsts, [part.tensor("rows", x.device)], (0,))
+
+
 @widened
 def sum_onwards(x: Any, part: Partition) -> Any:
     """(total, D): the running sums of each row from its end."""
