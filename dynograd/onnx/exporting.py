@@ -72,7 +72,8 @@ def export(
         output_names: names of the results; without: "output", or "output_0" and so on.
         opset_version: of ONNX's operators, 17 to 23; without: 21.
         dynamic_axes: axes of any size: `{"x": {0: "batch"}}`, or `{"x": [0]}`. Axes of one name have one size.
-        dynamic_shapes: the same in the newer form: `{"x": {0: "batch"}}`, or a tuple with one of these for each input.
+        dynamic_shapes: the same in the newer form, as of `dynograd.export.export`: `{"x": {0: Dim("batch")}}`, or a tuple with one of these for
+            each argument, nested as it is. Bounds are checked of the example alone.
         external_data: write weights into a file beside the model; None: where they are above 1 GB.
         export_params: write the weights; else they are inputs.
         keep_initializers_as_inputs: list weights among the inputs, too.
@@ -104,7 +105,7 @@ def export(
         raise OnnxError(f"onnx.export: ragged is 'values', 'padded' or None, got {ragged!r}. Use one of these.")
     program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged or "")
     names = _names("input_names", input_names, program.names)
-    axes = axes_of(program.tensors, names, list(output_names or []), dynamic_axes, dynamic_shapes)
+    axes = axes_of(program.shapes(), names, program.paths, list(output_names or []), dynamic_axes, dynamic_shapes)
     axes.rows = program.rows
     for offsets, values in program.rows.items():
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records

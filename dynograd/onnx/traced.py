@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.base.shapes import Size
 from dynograd.errors import OnnxError
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
@@ -30,10 +31,11 @@ class Program:
         self.rows: dict[int, int] = {}  # inputs that are offsets, and those with the values of these rows
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
+        self.paths: list[str] = []  # where the tensors are among the arguments
         function = model.forward if isinstance(model, Module) else model
         arguments = inspect.signature(function).bind(*args, **kwargs).arguments
         for name, value in arguments.items():
-            self._find(value, name)
+            self._find(value, name, name)
         if not self.tensors:
             raise OnnxError(
                 f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
@@ -41,7 +43,7 @@ class Program:
         constants = _constants_of(model)
         self.weights = {number: name for number, name in names_within(function).items() if number not in constants}
 
-    def _find(self, value: Any, name: str) -> None:
+    def _find(self, value: Any, name: str, path: str) -> None:
         if isinstance(value, RaggedTensor):
             if not self.ragged or isinstance(value.packed, RaggedTensor):
                 raise OnnxError(
@@ -51,15 +53,22 @@ class Program:
             self.rows[len(self.tensors) + 1] = len(self.tensors)
             self.tensors += [value.values.detach(), value.offsets]
             self.names += [name, f"{name}_lengths" if self.ragged == "padded" else f"{name}_offsets"]
+            self.paths += [path, f"{path}[offsets]"]
         elif isinstance(value, Tensor):
             self.tensors.append(value)
             self.names.append(name)
+            self.paths.append(path)
         elif isinstance(value, (list, tuple)):
             for number, part in enumerate(value):
-                self._find(part, f"{name}_{number}")
+                self._find(part, f"{name}_{number}", f"{path}[{number}]")
         elif isinstance(value, dict):
             for key, part in value.items():
-                self._find(part, f"{name}_{key}")
+                self._find(part, f"{name}_{key}", f"{path}[{key!r}]")
+
+    def shapes(self) -> list[Size | None]:
+        """The shapes of its tensors; None of those that are of a ragged one, whose sizes may be any."""
+        ragged = {*self.rows, *self.rows.values()}
+        return [None if number in ragged else tensor.shape for number, tensor in enumerate(self.tensors)]
 
     def fed(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Its tensors as the model's inputs."""
