@@ -171,7 +171,9 @@ def _by_input(names: Sequence[str], dynamic: Any) -> Iterable[tuple[int, Any]]:
     if isinstance(dynamic, (list, tuple)):
         dynamic = dict(zip(tops, dynamic))
     for top, spec in dynamic.items():
-        if spec is not None and top in names:
+        if spec is None:
+            continue
+        if top in names:
             yield names.index(top), spec
             continue
         if top not in tops:
@@ -179,8 +181,6 @@ def _by_input(names: Sequence[str], dynamic: Any) -> Iterable[tuple[int, Any]]:
                 f"export: dynamic_shapes has {top!r}, but the tensors are {', '.join(names)}. Use one of these names."
             )
         numbers = [number for number, name in enumerate(names) if name.partition("[")[0].partition(".")[0] == top]
-        if spec is None:
-            continue
         nested = list(spec.values() if isinstance(spec, dict) else spec)
         if len(nested) != len(numbers):
             raise ProgramError(

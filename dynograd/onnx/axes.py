@@ -29,12 +29,14 @@ class Axes:
     Args:
         places: the name of each, by (number of the input, axis).
         sizes: of each name, as in the example.
+        bounds: of each name; any size without.
         lengths: inputs whose values are lengths along an axis, and its name.
         rows: inputs that are offsets of rows, and those with the values of these.
     """
 
     places: dict[tuple[int, int], str]
     sizes: dict[str, int] = field(default_factory=dict)
+    bounds: dict[str, Bounds] = field(default_factory=dict)
     lengths: dict[int, str] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
 
@@ -42,14 +44,28 @@ class Axes:
         """Sizes at which the program is recorded: by small steps, or at multiples of the example's sizes (for programs that divide them)."""
         if not self.sizes:
             return [{}]
-        first = {name: max(size, 2) if not multiples else size for name, size in self.sizes.items()}
+        first = {name: self.within(name, max(size, 2)) if not multiples else size for name, size in self.sizes.items()}
         samples = [first]
         for which in (0, 1):
             pairs = zip(first.items(), (_TIMES if multiples else _STEPS) * len(first))
             samples.append(
-                {name: size * pair[which] if multiples else size + pair[which] for (name, size), pair in pairs}
+                {
+                    name: self._other(name, size, size * pair[which] if multiples else size + pair[which], which)
+                    for (name, size), pair in pairs
+                }
             )
         return samples
+
+    def within(self, name: str, size: int) -> int:
+        """The size, or the nearest one that the name may have."""
+        bounds = self.bounds.get(name, Bounds())
+        return max(bounds.least, size if bounds.most is None else min(size, bounds.most))
+
+    def _other(self, name: str, size: int, larger: int, which: int) -> int:
+        """A larger size, or if that is out of bounds one that is a little smaller."""
+        if larger == self.within(name, larger):
+            return larger
+        return self.within(name, size - 1 - which)
 
     def formulas(self, samples: Sequence[dict[str, int]]) -> Sizes | None:
         """Finds formulas of numbers."""
@@ -92,7 +108,7 @@ def axes_of(
     except ProgramError as error:
         raise OnnxError(f"onnx.{error}") from None
     sizes = {name: (shapes[number] or ())[axis] for (number, axis), name in places.items()}
-    return Axes(places, {name: sizes[name] for name in bounds})
+    return Axes(places, {name: sizes[name] for name in bounds}, bounds)
 
 
 def _named(

@@ -10,10 +10,12 @@ import numpy
 from dynograd import version
 from dynograd.autograd.modes import no_grad
 from dynograd.errors import OnnxError
+from dynograd.export.exported_program import ExportedProgram
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.bags import BAGS
 from dynograd.onnx.building import Builder, onnx_type
+from dynograd.onnx.exported_programs import axes_of_program, example_of
 from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
@@ -64,7 +66,8 @@ def export(
     program it comes from. A program that reads values, or whose ops depend on the sizes, is refused with that line.
 
     Args:
-        model: a Module (call `eval()` before), or a function of tensors.
+        model: a Module (call `eval()` before), a function of tensors, or a program of `dynograd.export`, which needs no example, and has the
+            dynamic axes that it was exported with.
         args: the example's arguments: a tuple, or one tensor.
         f: a path, or a file opened for writing bytes; None: nothing is written.
         kwargs: more arguments by name.
@@ -73,7 +76,7 @@ def export(
         opset_version: of ONNX's operators, 17 to 23; without: 21.
         dynamic_axes: axes of any size: `{"x": {0: "batch"}}`, or `{"x": [0]}`. Axes of one name have one size.
         dynamic_shapes: the same in the newer form, as of `dynograd.export.export`: `{"x": {0: Dim("batch")}}`, or a tuple with one of these for
-            each argument, nested as it is. Bounds are checked of the example alone.
+            each argument, nested as it is.
         external_data: write weights into a file beside the model; None: where they are above 1 GB.
         export_params: write the weights; else they are inputs.
         keep_initializers_as_inputs: list weights among the inputs, too.
@@ -103,6 +106,10 @@ def export(
         )
     if ragged not in (None, "values", "padded"):
         raise OnnxError(f"onnx.export: ragged is 'values', 'padded' or None, got {ragged!r}. Use one of these.")
+    if isinstance(model, ExportedProgram):
+        shapes = axes_of_program(model)
+        args = example_of(model) if isinstance(args, (tuple, list)) and not args and not kwargs else args
+        dynamic_shapes = dynamic_shapes if dynamic_shapes or dynamic_axes else shapes
     program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged or "")
     names = _names("input_names", input_names, program.names)
     axes = axes_of(program.shapes(), names, program.paths, list(output_names or []), dynamic_axes, dynamic_shapes)

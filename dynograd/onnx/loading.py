@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
 from typing import Any
@@ -64,6 +65,7 @@ class OnnxModule(nn.Module):
             "forward"
         ]
         self._forward = types.MethodType(forward, self)
+        self.__signature__ = inspect.signature(self._forward)
 
     def _enter(self, name: str, value: Any, kind: str) -> None:
         *groups, last = name.split(".")

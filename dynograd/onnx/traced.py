@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy
 
 from dynograd.base.shapes import Size
+from dynograd.base.signatures import call_signature
 from dynograd.errors import OnnxError
+from dynograd.export.exported_program import ExportedProgram
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
 from dynograd.plans.reporting.naming import names_within
@@ -24,24 +25,26 @@ class Program:
 
     def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], ragged: str) -> None:
         self.model, self.args, self.kwargs = model, tuple(args), kwargs
+        usual = type(model).__name__
         self.name = (
-            type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
+            usual if isinstance(model, Module) else getattr(model, "__qualname__", getattr(model, "name", usual))
         )
         self.ragged = ragged
         self.rows: dict[int, int] = {}  # inputs that are offsets, and those with the values of these rows
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
         self.paths: list[str] = []  # where the tensors are among the arguments
-        function = model.forward if isinstance(model, Module) else model
-        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
+        try:
+            arguments = call_signature(model).bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise OnnxError(f"onnx.export: the example does not fit {self.name}: {error}.") from None
         for name, value in arguments.items():
             self._find(value, name, name)
         if not self.tensors:
             raise OnnxError(
                 f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
             )
-        constants = _constants_of(model)
-        self.weights = {number: name for number, name in names_within(function).items() if number not in constants}
+        self.weights = _weights_of(model)
 
     def _find(self, value: Any, name: str, path: str) -> None:
         if isinstance(value, RaggedTensor):
@@ -92,10 +95,14 @@ class Program:
         return [result.clone() for result in _leaves(self.model(*args, **kwargs), self.name)]
 
 
-def _constants_of(model: Any) -> set[int]:
-    """Ids of the buffers that are not in a module's `state_dict()`: they are no weights of its."""
-    modules = model.modules() if isinstance(model, Module) else ()
-    return {id(module._buffers[name]) for module in modules for name in module._non_persistent_buffers_set}
+def _weights_of(model: Any) -> dict[int, str]:
+    """Names of the model's tensors, by id, without buffers that are not in a module's `state_dict()`."""
+    if isinstance(model, ExportedProgram):
+        return {id(weight.tensor): weight.name for weight in model.weights if weight.kind != "constant"}
+    modules = list(model.modules()) if isinstance(model, Module) else []
+    left_out = {id(module._buffers[name]) for module in modules for name in module._non_persistent_buffers_set}
+    names = names_within(model.forward if isinstance(model, Module) else model)
+    return {number: name for number, name in names.items() if number not in left_out}
 
 
 def _with(value: Any, tensors: Iterator[Tensor]) -> object:

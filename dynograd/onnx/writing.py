@@ -185,7 +185,7 @@ class CodeWriter:
             return value.expression
         if value in self._arrays:
             self.families.add("values")
-            return f"values.tensor_of({value})"
+            return f"values.tensor_of_sizes({value})"
         return value
 
     def _node(self, node: Any, names: dict[str, str | Constant]) -> list[str]:
