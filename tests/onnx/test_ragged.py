@@ -5,6 +5,7 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.onnx import OnnxError
+from dynograd.ops.op import registry
 from dynograd.ragged import RaggedTensor
 from examples import sentiment, text_transformer
 
@@ -57,6 +58,10 @@ MODELS = {
     ),
     "attention pool": (AttentionPool, lambda: torch.randn(6, 4)),
     "causal attention": (Causal, lambda: torch.randn(6, 4)),
+    "distances from the mean": (
+        lambda: lambda x: (x - x.mean(1, keepdim=True)).abs().sum(1),
+        lambda: torch.randn(6, 4),
+    ),
     "running sums": (lambda: running, lambda: torch.randn(6, 4)),
     "sentiment": (lambda: sentiment.Classifier(20, 8, 6), lambda: torch.randint(1, 20, (6, 8))),
     "LSTM and mean": (
@@ -91,6 +96,14 @@ def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged):
     rows = RaggedTensor(values(), lengths)
     inputs = (rows.values, rows.offsets) if ragged == "values" else (rows.to_padded(1), lengths)
     torch.testing.assert_close(program(*inputs)[0], model(rows), rtol=1e-4, atol=1e-4)
+
+
+def test_values_of_rows_at_their_places():
+    spread = registry["segment_spread"].function
+    args = (torch.tensor([[1.0, 2.0], [3.0, float("inf")]]), torch.tensor([1, 3]), torch.tensor([3, 4]))
+    program = torch.onnx.export(lambda g, starts, ends: spread(g, starts, ends, 6), args)
+    expected = [[0, 0], [1, 2], [1, 2], [3, float("inf")], [0, 0], [0, 0]]
+    assert program(*args)[0].tolist() == expected
 
 
 WINDOWS = {

@@ -20,11 +20,22 @@ def segment_sum(call: Call) -> str:
 
 @writer("segment_spread")
 def segment_spread(call: Call) -> str:
-    """A product with the same matrix, turned."""
-    count = call.builder.scalar([shape[0] for shape in call.result_shapes()])
-    flat, within = call.node("Flatten", [call.input("g")], axis=1), _rows(call, count, *_bounds(call))
-    turned = call.transpose(call.cast(within, call.dtype), (1, 0))
-    return call.reshape(call.node("MatMul", [turned, flat]), call.result_shapes())
+    """The row's value for each place, 0 for places in no row."""
+    within = _rows(call, call.builder.scalar([shape[0] for shape in call.result_shapes()]), *_bounds(call))
+    is_in_row = call.cast(call.reduce("ReduceMax", call.cast(within, numpy.int32), [0], False), bool)
+    mask = call.unsqueeze(is_in_row, *range(1, call.rank("g")))
+    return call.node("Where", [mask, _spread(call, within), call.number(0)])
+
+
+@writer("segment_combine")
+def segment_combine(call: Call) -> str:
+    kind = {"add": "Add", "mul": "Mul", "div": "Div"}[call.static("how")]
+    return call.node(kind, [call.input("values"), _spread(call, _within(call))])
+
+
+def _spread(call: Call, within: str) -> str:
+    row_of = call.node("ArgMax", [call.cast(within, numpy.int32)], axis=0, keepdims=0)
+    return call.node("Gather", [call.input("g"), row_of], axis=0)
 
 
 @writer("segment_extreme")
