@@ -13,6 +13,7 @@ __all__ = [
     "Annotation",
     "SignatureLater",
     "annotations_of",
+    "call_signature",
     "plain_annotations",
     "shown_signature",
     "show_plainly",
@@ -220,3 +221,10 @@ def _as_written(beneath: Any) -> inspect.Signature:
 
 def _shown(annotation: Any) -> Any:
     return Annotation(annotation) if type(annotation) is str else annotation
+
+
+def call_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """What a call takes: of a module that says nothing of itself, what its `forward` does."""
+    if hasattr(function, "__signature__"):
+        return inspect.signature(function)
+    return inspect.signature(getattr(function, "forward", function))

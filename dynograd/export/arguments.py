@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -142,7 +143,7 @@ class Arguments:
         self.dims, self.who, self.spec = dims, who, {}
         seen: list[int] = []
         for pair in spec:
-            if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
+            if type(pair) is not list or len(pair) != 2 or not _is_name(pair[0]):
                 raise _damaged(f"expected an argument, got {str(pair)[:80]}")
             reader(pair[1], len(inputs), 0)  # which checks it
             self.spec[pair[0]] = pair[1]
@@ -208,6 +209,11 @@ class Arguments:
             )
         for number, (part, element) in enumerate(zip(parts, value)):
             self._match(f"{name}[{number}]", part, element, inputs)
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a function can have a parameter of this name."""
+    return type(value) is str and value.isidentifier() and not keyword.iskeyword(value)
 
 
 def _shown(value: Any) -> str:

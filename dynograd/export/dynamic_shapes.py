@@ -9,7 +9,7 @@ from typing import Any
 from dynograd.compat.refused import others
 from dynograd.errors import ProgramError
 
-__all__ = ["Bounds", "Dim", "dims", "named_axes", "sizes_to_record"]
+__all__ = ["Bounds", "Dim", "checked_axes", "dims", "named_axes", "sizes_to_record"]
 
 _STEPS = ((2, 5, 9), (7, 3, 4), (11, 13, 6), (5, 17, 8), (19, 4, 15), (6, 23, 10))
 _ANY = ("AUTO", "DYNAMIC")
@@ -86,7 +86,7 @@ def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[D
 
 
 def named_axes(
-    names: Sequence[str], shapes: Sequence[tuple[int, ...] | None], dynamic: Any
+    names: Sequence[str], shapes: Sequence[Sequence[int] | None], dynamic: Any
 ) -> tuple[dict[tuple[int, int], str], dict[str, Bounds]]:
     """The names of dynamic axes by (number of the input, axis), and what each name may be.
 
@@ -98,49 +98,62 @@ def named_axes(
     Raises:
         ProgramError: an unknown argument, an axis that is not there, or one name for two sizes.
     """
+    entries = []
+    for number, spec in _by_input(names, dynamic):
+        pairs = spec.items() if isinstance(spec, dict) else enumerate(spec)
+        kept = [(axis, dim) for axis, dim in pairs if not (dim is None or dim is Dim.STATIC or isinstance(dim, int))]
+        entries += [(number, axis, *_read(dim)) for axis, dim in kept]
+    return checked_axes(names, shapes, entries)
+
+
+def checked_axes(
+    names: Sequence[str], shapes: Sequence[Sequence[int] | None], entries: Iterable[tuple[int, Any, str, Bounds]]
+) -> tuple[dict[tuple[int, int], str], dict[str, Bounds]]:
+    """What `named_axes` gives, of (number of the input, axis, name, bounds); an axis without a name is called by its input.
+
+    Raises:
+        ProgramError: an axis that is not there, one name for two sizes, or a size outside its bounds.
+    """
     axes: dict[tuple[int, int], str] = {}
     bounds: dict[str, Bounds] = {}
     sizes: dict[str, tuple[int, str]] = {}
-    for number, spec in _by_input(names, dynamic):
-        shape = shapes[number]
-        entries = spec.items() if isinstance(spec, dict) else enumerate(spec)
-        if shape is None:
+    for number, axis, name, bound in entries:
+        if shapes[number] is None:
             raise ProgramError(
-                f"export: {names[number]} is ragged, and its numbers of rows and elements may be any. Leave it out of dynamic_shapes."
+                f"export: {names[number]} is ragged, and its numbers of rows and elements may be any. Leave its axes as they are."
             )
-        for axis, dim in entries:
-            if dim is None or dim is Dim.STATIC or isinstance(dim, int):
-                continue
-            if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-                raise ProgramError(
-                    f"export: {names[number]} has {len(shape)} dims (shape {shape}), and no axis {axis!r}. Count from 0."
-                )
-            axis %= len(shape)
-            name, bound = _read(dim, f"{_identifier(names[number])}_dim_{axis}")
-            size, where = sizes.setdefault(name, (shape[axis], names[number]))
-            if size != shape[axis]:
-                raise ProgramError(
-                    f"export: the dim {name!r} has size {size} in {where} and {shape[axis]} in {names[number]}. Give axes of different sizes "
-                    f"different names."
-                )
-            known = bounds.setdefault(name, bound)
-            known.least = max(known.least, bound.least)
-            known.most = bound.most if known.most is None else known.most
-            if size < known.least or (known.most is not None and size > known.most):
-                raise ProgramError(
-                    f"export: the dim {name!r} is {known}, but the example has {size}. Give another example, or other bounds."
-                )
-            axes[number, axis] = name
+        shape = tuple(shapes[number] or ())
+        if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+            raise ProgramError(
+                f"export: {names[number]} has {len(shape)} dims (shape {shape}), and no axis {axis!r}. Count from 0."
+            )
+        axis %= len(shape)
+        name = name or f"{_identifier(names[number])}_dim_{axis}"
+        size, where = sizes.setdefault(name, (shape[axis], names[number]))
+        if size != shape[axis]:
+            raise ProgramError(
+                f"export: the dim {name!r} has size {size} in {where} and {shape[axis]} in {names[number]}. Give axes of different sizes "
+                f"different names."
+            )
+        known = bounds.setdefault(name, bound)
+        known.least = max(known.least, bound.least)
+        known.most = bound.most if known.most is None else known.most
+        if size < known.least or (known.most is not None and size > known.most):
+            raise ProgramError(
+                f"export: the dim {name!r} is {known}, but the example has {size}. Give another example, or other bounds."
+            )
+        axes[number, axis] = name
     return axes, bounds
 
 
-def _read(dim: Any, usual: str) -> tuple[str, Bounds]:
+def _read(dim: Any) -> tuple[str, Bounds]:
+    """The name, "" for one of no name's own, and what it may be."""
     if isinstance(dim, Dim):
         return dim.__name__, Bounds(dim.min, dim.max)
     if isinstance(dim, str) and dim.isidentifier():
         return dim, Bounds()
     if getattr(dim, "name", dim) in _ANY:
-        return usual, Bounds()
+        return "", Bounds()
     raise ProgramError(
         f"export: expected a Dim, a name or None for an axis in dynamic_shapes, got {dim!r}. {{0: Dim('batch')}} is right."
     )
@@ -158,16 +171,16 @@ def _by_input(names: Sequence[str], dynamic: Any) -> Iterable[tuple[int, Any]]:
     if isinstance(dynamic, (list, tuple)):
         dynamic = dict(zip(tops, dynamic))
     for top, spec in dynamic.items():
+        if spec is None:
+            continue
+        if top in names:
+            yield names.index(top), spec
+            continue
         if top not in tops:
             raise ProgramError(
                 f"export: dynamic_shapes has {top!r}, but the tensors are {', '.join(names)}. Use one of these names."
             )
         numbers = [number for number, name in enumerate(names) if name.partition("[")[0].partition(".")[0] == top]
-        if spec is None:
-            continue
-        if numbers and names[numbers[0]] == top:
-            yield numbers[0], spec
-            continue
         nested = list(spec.values() if isinstance(spec, dict) else spec)
         if len(nested) != len(numbers):
             raise ProgramError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,6 +144,9 @@ class ExportedProgram:
         self.count = known
         used: set[int] = set()
         self._result = reader(spec["result"], known, len(self.numbers), used)
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.arguments.spec]
+        )
         self._release(used)
 
     def _release(self, used: set[int]) -> None:

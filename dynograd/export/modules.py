@@ -27,7 +27,7 @@ class ProgramModule(Module):
 
     def __init__(self, program: ExportedProgram) -> None:
         super().__init__()
-        self.program = program
+        self.program, self.__signature__ = program, program.__signature__
         for weight in program.weights:
             if weight.kind != "constant":
                 *path, name = weight.name.split(".")

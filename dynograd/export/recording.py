@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy
 from dynograd.autograd.modes import no_grad
 from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator
+from dynograd.base.signatures import call_signature
 from dynograd.compat.exporting import while_exporting
 from dynograd.errors import ProgramError
 from dynograd.export.dynamic_shapes import Bounds, named_axes, sizes_to_record
@@ -80,10 +80,10 @@ def _bound(
     function: Any, args: Sequence[Any], kwargs: dict[str, Any], name: str
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     """The arguments by name; the names of those by place, and of the others."""
-    called = function.forward if isinstance(function, Module) else function
     try:
-        parameters = list(inspect.signature(called).parameters.values())
-        inspect.signature(called).bind(*args, **kwargs)
+        signature = call_signature(function)
+        parameters = list(signature.parameters.values())
+        signature.bind(*args, **kwargs)
     except TypeError as error:
         raise ProgramError(f"export: the example does not fit {name}: {error}.") from None
     except ValueError:
@@ -99,9 +99,15 @@ def _bound(
 
 
 def _kinds_of(function: Any) -> dict[int, str]:
-    """Parameters and buffers of the modules that it reaches, by id."""
+    """The buffers of the module that it is, or whose method, by id; those that are not in its `state_dict()` are constants."""
     owner = function if isinstance(function, Module) else getattr(function, "__self__", None)
-    return {id(buffer): "buffer" for buffer in owner.buffers()} if isinstance(owner, Module) else {}
+    modules = owner.modules() if isinstance(owner, Module) else ()
+    return {
+        id(buffer): "buffer"
+        for module in modules
+        for name, buffer in module._buffers.items()
+        if buffer is not None and name not in module._non_persistent_buffers_set
+    }
 
 
 class _Recorded:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
 
 from dynograd.arrays import ndarray
-from dynograd.errors import OnnxError
+from dynograd.errors import OnnxError, ProgramError
+from dynograd.export.dynamic_shapes import Bounds, checked_axes, named_axes
 from dynograd.plans.sized.sizes import Sizes
 from dynograd.tensor.tensor import Tensor
 
@@ -28,12 +29,14 @@ class Axes:
     Args:
         places: the name of each, by (number of the input, axis).
         sizes: of each name, as in the example.
+        bounds: of each name; any size without.
         lengths: inputs whose values are lengths along an axis, and its name.
         rows: inputs that are offsets of rows, and those with the values of these.
     """
 
     places: dict[tuple[int, int], str]
     sizes: dict[str, int] = field(default_factory=dict)
+    bounds: dict[str, Bounds] = field(default_factory=dict)
     lengths: dict[int, str] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
 
@@ -41,14 +44,28 @@ class Axes:
         """Sizes at which the program is recorded: by small steps, or at multiples of the example's sizes (for programs that divide them)."""
         if not self.sizes:
             return [{}]
-        first = {name: max(size, 2) if not multiples else size for name, size in self.sizes.items()}
+        first = {name: self.within(name, max(size, 2)) if not multiples else size for name, size in self.sizes.items()}
         samples = [first]
         for which in (0, 1):
             pairs = zip(first.items(), (_TIMES if multiples else _STEPS) * len(first))
             samples.append(
-                {name: size * pair[which] if multiples else size + pair[which] for (name, size), pair in pairs}
+                {
+                    name: self._other(name, size, size * pair[which] if multiples else size + pair[which], which)
+                    for (name, size), pair in pairs
+                }
             )
         return samples
+
+    def within(self, name: str, size: int) -> int:
+        """The size, or the nearest one that the name may have."""
+        bounds = self.bounds.get(name, Bounds())
+        return max(bounds.least, size if bounds.most is None else min(size, bounds.most))
+
+    def _other(self, name: str, size: int, larger: int, which: int) -> int:
+        """A larger size, or if that is out of bounds one that is a little smaller."""
+        if larger == self.within(name, larger):
+            return larger
+        return self.within(name, size - 1 - which)
 
     def formulas(self, samples: Sequence[dict[str, int]]) -> Sizes | None:
         """Finds formulas of numbers."""
@@ -64,58 +81,49 @@ class Axes:
 
 
 def axes_of(
-    tensors: Sequence[Tensor], names: Sequence[str], outputs: Sequence[str], dynamic_axes: Any, dynamic_shapes: Any
+    shapes: Sequence[Sequence[int] | None],
+    names: Sequence[str],
+    paths: Sequence[str],
+    outputs: Sequence[str],
+    dynamic_axes: Any,
+    dynamic_shapes: Any,
 ) -> Axes:
     """The dynamic axes that `export` was asked for, in either form.
 
+    Args:
+        shapes: of the inputs; None of ragged ones.
+        names, paths: of the inputs in the model, and where they are among the arguments: "x[0]".
     Raises:
         OnnxError: both forms, an unknown input, an axis that is not there, or one name for two sizes.
     """
     if dynamic_axes and dynamic_shapes:
         raise OnnxError("onnx.export: expected dynamic_axes or dynamic_shapes, got both. Leave one of them out.")
-    if isinstance(dynamic_shapes, (tuple, list)):
-        dynamic_shapes = dict(zip(names, dynamic_shapes))
-    axes = Axes({})
-    for key, entry in (dynamic_axes or dynamic_shapes or {}).items():
+    try:
+        if dynamic_shapes:
+            if isinstance(dynamic_shapes, dict):
+                dynamic_shapes = {dict(zip(names, paths)).get(key, key): spec for key, spec in dynamic_shapes.items()}
+            places, bounds = named_axes(paths, shapes, dynamic_shapes)
+        else:
+            places, bounds = checked_axes(names, shapes, list(_named(names, outputs, dynamic_axes or {})))
+    except ProgramError as error:
+        raise OnnxError(f"onnx.{error}") from None
+    sizes = {name: (shapes[number] or ())[axis] for (number, axis), name in places.items()}
+    return Axes(places, {name: sizes[name] for name in bounds}, bounds)
+
+
+def _named(
+    names: Sequence[str], outputs: Sequence[str], dynamic_axes: dict[str, Any]
+) -> Iterator[tuple[int, Any, str, Bounds]]:
+    """(number of an input, axis, its name, any size) of `dynamic_axes`. Axes of outputs follow from the inputs'."""
+    for key, entry in dynamic_axes.items():
         if key in outputs or (not outputs and re.fullmatch(r"output(_\d+)?", key)):
-            continue  # their axes follow from the inputs'
+            continue
         if key not in names:
             raise OnnxError(
                 f"onnx.export: dynamic axes of {key!r}, but the inputs are {', '.join(names)}. Use one of these names."
             )
-        number = list(names).index(key)
-        for axis, name in _named(key, entry, bool(dynamic_shapes)):
-            rank = tensors[number].ndim
-            if not -rank <= axis < rank:
-                raise OnnxError(
-                    f"onnx.export: {key} has {rank} dims (shape {tuple(tensors[number].shape)}), and no axis {axis}. Count from 0."
-                )
-            axis %= rank
-            size = tensors[number].shape[axis]
-            known = axes.sizes.setdefault(name, size)
-            if known != size:
-                raise OnnxError(
-                    f"onnx.export: the axis {name!r} has size {known} in one input and {size} in {key}. Give axes of different sizes different names."
-                )
-            axes.places[number, axis] = name
-    return axes
-
-
-def _named(key: str, entry: Any, is_shape: bool) -> list[tuple[int, str]]:
-    if entry is None:
-        return []
-    if is_shape and isinstance(entry, (tuple, list)):
-        entry = {axis: dim for axis, dim in enumerate(entry) if dim is not None}
-    if isinstance(entry, dict):
-        pairs = [(axis, dim) for axis, dim in entry.items() if dim is not None]
-    else:
-        pairs = [(axis, None) for axis in entry]
-    return [(axis, _name_of(dim) or f"{key}_dim_{axis}") for axis, dim in pairs]
-
-
-def _name_of(dim: Any) -> str:
-    """A text, or an object with a name (a Dim)."""
-    return dim if isinstance(dim, str) else getattr(dim, "__name__", "") if dim is not None else ""
+        pairs = entry.items() if isinstance(entry, dict) else [(axis, "") for axis in entry or ()]
+        yield from [(names.index(key), axis, name, Bounds()) for axis, name in pairs if name is not None]
 
 
 def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> Tensor:

@@ -31,7 +31,7 @@ class Builder:
     Args:
         opset: the version of ONNX's operators.
         axes: the dynamic axes, and `sizes`: the sizes of each record.
-        inputs, outputs: names of the graph's inputs, and those that were asked for of its results.
+        inputs, outputs: names of the graph's inputs and of its results.
         weights: names of parameters and buffers, by id of the tensor; the model holds these.
         write_call: writes the nodes of one op, and `write_structure`: those of a structure.
     """
@@ -48,7 +48,7 @@ class Builder:
         write_structure: Callable[[Builder, Sequence[Structure], list[str]], list[str]],
     ) -> None:
         self.opset, self.axes, self.sizes, self.inputs = opset, axes, sizes, inputs
-        self.weights, self.write_call, self.write_structure = weights, write_call, write_structure
+        self.write_call, self.write_structure = write_call, write_structure
         self.nodes: list[Any] = []  # of the graph, or of the part of it, that is being written
         self._graph = self.nodes
         self.initializers: dict[str, ndarray] = {}
@@ -61,6 +61,9 @@ class Builder:
         self._known: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
         self._taken = {*inputs, *outputs, *weights.values()}
+        self.weights = {
+            number: self.fresh(name) if name in inputs or name in outputs else name for number, name in weights.items()
+        }
         self._held: list[Any] = []  # tensors whose ids are keys
         # By a value that a structure has made: the records around it, and the numbers of the structure and of the result.
         self._results: dict[tuple[Graph, int], list[str]] = {}  # of structures that are written
@@ -148,7 +151,7 @@ class Builder:
                 return name
 
     def name(self, value: Value) -> str:
-        """The name of a value of the first record; of one from outside, its initialiser is added."""
+        """The name of a value of the first record; of one from outside, its initialiser or constant is added."""
         if value not in self.names:
             self.names[value] = self._outside(value)
         return self.names[value]
@@ -162,12 +165,17 @@ class Builder:
         return self.array([example.detach().cpu().array for example in examples], "a tensor that the program makes")
 
     def _weight(self, tensor: Any) -> str:
+        """A tensor of the model is an initialiser of its name, and any other a constant."""
         known = self._known.get(("weight", id(tensor)))
         if known is None:
             self._held.append(tensor)
-            known = self.weights.get(id(tensor)) or self.fresh("constant")
+            array = numpy.ascontiguousarray(tensor.detach().cpu().array).reshape(tensor.shape)
+            known = self.weights.get(id(tensor))
+            if known is None:
+                known = self.constant(array)
+            else:
+                self.initializers[known] = array
             self._known["weight", id(tensor)] = known
-            self.initializers[known] = numpy.ascontiguousarray(tensor.detach().cpu().array).reshape(tensor.shape)
         return known
 
     # --- nodes ------------------------------------------------------------------------------------------------------------------
@@ -190,16 +198,19 @@ class Builder:
         return names
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """The name of an initialiser with these numbers."""
+        """The name of a Constant with these numbers: one node of the outermost graph, which all can read."""
+        from onnx import helper, numpy_helper
+
         array = numpy.ascontiguousarray(numpy.asarray(value, dtype)).reshape(numpy.shape(value))
         key = (array.dtype.str, array.dtype.name, array.shape, array.tobytes())
         if key not in self._known:
-            self._known[key] = self.fresh("constant")
-            self.initializers[self._known[key]] = array
+            name = self._known[key] = self.fresh("Constant")
+            tensor = numpy_helper.from_array(array, name)
+            self._graph.append(helper.make_node("Constant", [], [name], name=f"node_{name}", value=tensor))
         return self._known[key]
 
     def ints(self, *numbers: int) -> str:
-        """A one-dimensional int64 initialiser."""
+        """A one-dimensional int64 constant."""
         return self.constant(numbers, numpy.int64)
 
     def cast(self, name: str, dtype: Any) -> str:
@@ -264,7 +275,7 @@ class Builder:
         return self.node("Squeeze", [self.number(values)])
 
     def array(self, samples: Sequence[ndarray], what: str) -> str:
-        """A tensor that has these numbers at the recorded sizes: an initialiser, or what makes it at any size."""
+        """A tensor that has these numbers at the recorded sizes: a constant, or what makes it at any size."""
         first = samples[0]
         if all([other.shape == first.shape and other.tobytes() == first.tobytes() for other in samples]):
             return self.constant(first)

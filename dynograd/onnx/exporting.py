@@ -10,10 +10,12 @@ import numpy
 from dynograd import version
 from dynograd.autograd.modes import no_grad
 from dynograd.errors import OnnxError
+from dynograd.export.exported_program import ExportedProgram
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.bags import BAGS
 from dynograd.onnx.building import Builder, onnx_type
+from dynograd.onnx.exported_programs import axes_of_program, example_of
 from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
@@ -64,7 +66,8 @@ def export(
     program it comes from. A program that reads values, or whose ops depend on the sizes, is refused with that line.
 
     Args:
-        model: a Module (call `eval()` before), or a function of tensors.
+        model: a Module (call `eval()` before), a function of tensors, or a program of `dynograd.export`, which needs no example, and has the
+            dynamic axes that it was exported with.
         args: the example's arguments: a tuple, or one tensor.
         f: a path, or a file opened for writing bytes; None: nothing is written.
         kwargs: more arguments by name.
@@ -72,7 +75,8 @@ def export(
         output_names: names of the results; without: "output", or "output_0" and so on.
         opset_version: of ONNX's operators, 17 to 23; without: 21.
         dynamic_axes: axes of any size: `{"x": {0: "batch"}}`, or `{"x": [0]}`. Axes of one name have one size.
-        dynamic_shapes: the same in the newer form: `{"x": {0: "batch"}}`, or a tuple with one of these for each input.
+        dynamic_shapes: the same in the newer form, as of `dynograd.export.export`: `{"x": {0: Dim("batch")}}`, or a tuple with one of these for
+            each argument, nested as it is.
         external_data: write weights into a file beside the model; None: where they are above 1 GB.
         export_params: write the weights; else they are inputs.
         keep_initializers_as_inputs: list weights among the inputs, too.
@@ -102,10 +106,13 @@ def export(
         )
     if ragged not in (None, "values", "padded"):
         raise OnnxError(f"onnx.export: ragged is 'values', 'padded' or None, got {ragged!r}. Use one of these.")
+    if isinstance(model, ExportedProgram):
+        shapes = axes_of_program(model)
+        args = example_of(model) if isinstance(args, (tuple, list)) and not args and not kwargs else args
+        dynamic_shapes = dynamic_shapes if dynamic_shapes or dynamic_axes else shapes
     program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged or "")
     names = _names("input_names", input_names, program.names)
-    outputs = list(output_names or [])
-    axes = axes_of(program.tensors, names, outputs, dynamic_axes, dynamic_shapes)
+    axes = axes_of(program.shapes(), names, program.paths, list(output_names or []), dynamic_axes, dynamic_shapes)
     axes.rows = program.rows
     for offsets, values in program.rows.items():
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records
@@ -113,8 +120,11 @@ def export(
             axes.places[number, 0] = f"{names[number]}_rows"
     with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS):
         graphs, samples = recorded(program, axes)
-        weights = {number: name for number, name in program.weights.items() if name not in names}
-        builder = Builder(opset, axes, axes.formulas(samples), names, outputs, weights, write_call, write_structure)
+        count = len(graphs[0].results)
+        usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
+        outputs = _names("output_names", output_names or None, usual)
+        formulas = axes.formulas(samples)
+        builder = Builder(opset, axes, formulas, names, outputs, program.weights, write_call, write_structure)
         own = builder.inputs = list(names)
         if ragged == "padded":
             for offsets, values in program.rows.items():
@@ -188,8 +198,6 @@ def _proto(
     from onnx import helper, numpy_helper
 
     results = graphs[0].results
-    usual = [f"output_{number}" for number in range(len(results))] if len(results) > 1 else ["output"]
-    outputs = _names("output_names", outputs or None, usual)
     builder.module = ""
     infos = []
     for number, (name, value) in enumerate(zip(outputs, results)):

@@ -12,6 +12,8 @@ from dynograd.onnx.packages import ModelProto, onnx_package
 
 __all__ = ["listing"]
 
+_SHOWN = 8  # numbers of a constant that fit a line
+
 
 def listing(model: ModelProto) -> str:
     """What is in a model: its inputs, outputs, weights and nodes, a line each."""
@@ -36,14 +38,24 @@ def listing(model: ModelProto) -> str:
 
 def _nodes(graph: Any) -> Iterator[str]:
     for node in graph.node:
-        call = f"{node.op_type}({', '.join(node.input)}{_attributes(node)})"
+        call = f"{node.op_type}({(', '.join(node.input) + _attributes(node)).removeprefix('; ')})"
         line = node.doc_string.rpartition(" in ")[0] or node.doc_string
         yield f"  {', '.join(node.output)} = {call}" + f"   # {os.path.basename(line)}" * bool(line)
 
 
 def _attributes(node: Any) -> str:
-    helper = onnx_package("onnx.helper", "listing")
-    return "".join([f"; {helper.printable_attribute(attribute)}" for attribute in node.attribute])
+    return "".join([f"; {_attribute(attribute)}" for attribute in node.attribute])
+
+
+def _attribute(attribute: Any) -> str:
+    """Tensors with their shape, and their numbers where these are few."""
+    onnx = onnx_package("onnx", "listing")
+    if attribute.type != onnx.AttributeProto.TENSOR:
+        text: str = onnx.helper.printable_attribute(attribute)
+        return text
+    tensor = attribute.t
+    numbers = f" {onnx.numpy_helper.to_array(tensor).tolist()}" if math.prod(tensor.dims) <= _SHOWN else ""
+    return f"{attribute.name} = {_dtype(tensor.data_type)}{_dims(tensor.dims)}{numbers}"
 
 
 def _type(kind: Any) -> str:

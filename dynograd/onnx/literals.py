@@ -18,10 +18,14 @@ _LISTED = 64  # numbers of a constant that stand in the code; more are held by t
 
 @dataclass(eq=False)
 class Constant:
-    """A tensor that is not trained: numbers in the code, and held by the module where it is read as a tensor."""
+    """A tensor that is not trained: numbers in the code, and held by the module where it is read as a tensor.
+
+    `kind` is "buffer" of an initialiser, and "constant" of a node's.
+    """
 
     name: str
     array: numpy.ndarray
+    kind: str = "buffer"
     expression: str = ""
 
 
@@ -45,7 +49,7 @@ def constant_of(node: Any, who: str) -> Constant:
     else:
         texts = [text.decode() for text in (value if attribute.name == "value_strings" else [value])]
         array = numpy.array(texts if attribute.name == "value_strings" else texts[0], object)
-    return Constant(node.output[0], array)
+    return Constant(node.output[0], array, "constant")
 
 
 def is_listed(value: Any) -> TypeGuard[Constant]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
 from typing import Any
@@ -28,8 +29,8 @@ class _Group(nn.Module):
 class OnnxModule(nn.Module):
     """An ONNX model as a module: `load` makes it.
 
-    Float initialisers are parameters, under their names in the model; other tensors are buffers, except strings, which are arrays of
-    objects. `code` is the text of `forward`, `input_names` are the names of its arguments in the model.
+    Float initialisers are parameters, under their names in the model; other tensors are buffers (those of Constant nodes are not in
+    `state_dict()`), except strings, which are arrays of objects. `code` is the text of `forward`, `input_names` are the names of its arguments in the model.
 
     Args:
         writer: has written the code.
@@ -58,14 +59,15 @@ class OnnxModule(nn.Module):
         self.input_names = [name for name, _ in writer.inputs]
         self._sizes = [sizes for _, sizes in writer.inputs]
         self._texts: dict[str, numpy.ndarray] = {}
-        for name, (array, trained) in writer.tensors.items():
-            self._enter(name, value_of(array), trained)
+        for name, (array, kind) in writer.tensors.items():
+            self._enter(name, value_of(array), kind)
         forward = run_source(code, title, {"__name__": "dynograd.onnx.model", **writer.functions}, users=True)[
             "forward"
         ]
         self._forward = types.MethodType(forward, self)
+        self.__signature__ = inspect.signature(self._forward)
 
-    def _enter(self, name: str, value: Any, trained: bool) -> None:
+    def _enter(self, name: str, value: Any, kind: str) -> None:
         *groups, last = name.split(".")
         place: nn.Module = self
         for group in groups:
@@ -74,10 +76,10 @@ class OnnxModule(nn.Module):
             place = place._modules[group]
         if isinstance(value, numpy.ndarray):
             self._texts[name] = value
-        elif trained:
+        elif kind == "parameter":
             place.register_parameter(last, nn.Parameter(value))
         else:
-            place.register_buffer(last, value)
+            place.register_buffer(last, value, persistent=kind == "buffer")
 
     def initializer(self, name: str) -> Tensor | numpy.ndarray:
         """The tensor of this name.

@@ -73,4 +73,6 @@ def other_sizes(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int
     if not axes.sizes:
         return [{}, {}, {}]
     steps = {name: samples[1][name] - samples[0][name] for name in axes.sizes}
-    return [{name: samples[1][name] + times * steps[name] for name in axes.sizes} for times in (1, 2, 3)]
+    return [
+        {name: axes.within(name, samples[1][name] + times * steps[name]) for name in axes.sizes} for times in (1, 2, 3)
+    ]

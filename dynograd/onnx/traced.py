@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy
 
+from dynograd.base.shapes import Size
+from dynograd.base.signatures import call_signature
 from dynograd.errors import OnnxError
+from dynograd.export.exported_program import ExportedProgram
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
 from dynograd.plans.reporting.naming import names_within
@@ -23,24 +25,28 @@ class Program:
 
     def __init__(self, model: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], ragged: str) -> None:
         self.model, self.args, self.kwargs = model, tuple(args), kwargs
+        usual = type(model).__name__
         self.name = (
-            type(model).__name__ if isinstance(model, Module) else getattr(model, "__qualname__", type(model).__name__)
+            usual if isinstance(model, Module) else getattr(model, "__qualname__", getattr(model, "name", usual))
         )
         self.ragged = ragged
         self.rows: dict[int, int] = {}  # inputs that are offsets, and those with the values of these rows
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
-        function = model.forward if isinstance(model, Module) else model
-        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
+        self.paths: list[str] = []  # where the tensors are among the arguments
+        try:
+            arguments = call_signature(model).bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise OnnxError(f"onnx.export: the example does not fit {self.name}: {error}.") from None
         for name, value in arguments.items():
-            self._find(value, name)
+            self._find(value, name, name)
         if not self.tensors:
             raise OnnxError(
                 f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
             )
-        self.weights = names_within(function)
+        self.weights = _weights_of(model)
 
-    def _find(self, value: Any, name: str) -> None:
+    def _find(self, value: Any, name: str, path: str) -> None:
         if isinstance(value, RaggedTensor):
             if not self.ragged or isinstance(value.packed, RaggedTensor):
                 raise OnnxError(
@@ -50,15 +56,22 @@ class Program:
             self.rows[len(self.tensors) + 1] = len(self.tensors)
             self.tensors += [value.values.detach(), value.offsets]
             self.names += [name, f"{name}_lengths" if self.ragged == "padded" else f"{name}_offsets"]
+            self.paths += [path, f"{path}[offsets]"]
         elif isinstance(value, Tensor):
             self.tensors.append(value)
             self.names.append(name)
+            self.paths.append(path)
         elif isinstance(value, (list, tuple)):
             for number, part in enumerate(value):
-                self._find(part, f"{name}_{number}")
+                self._find(part, f"{name}_{number}", f"{path}[{number}]")
         elif isinstance(value, dict):
             for key, part in value.items():
-                self._find(part, f"{name}_{key}")
+                self._find(part, f"{name}_{key}", f"{path}[{key!r}]")
+
+    def shapes(self) -> list[Size | None]:
+        """The shapes of its tensors; None of those that are of a ragged one, whose sizes may be any."""
+        ragged = {*self.rows, *self.rows.values()}
+        return [None if number in ragged else tensor.shape for number, tensor in enumerate(self.tensors)]
 
     def fed(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Its tensors as the model's inputs."""
@@ -80,6 +93,16 @@ class Program:
         args = [_with(value, remaining) for value in self.args]
         kwargs = {name: _with(value, remaining) for name, value in self.kwargs.items()}
         return [result.clone() for result in _leaves(self.model(*args, **kwargs), self.name)]
+
+
+def _weights_of(model: Any) -> dict[int, str]:
+    """Names of the model's tensors, by id, without buffers that are not in a module's `state_dict()`."""
+    if isinstance(model, ExportedProgram):
+        return {id(weight.tensor): weight.name for weight in model.weights if weight.kind != "constant"}
+    modules = list(model.modules()) if isinstance(model, Module) else []
+    left_out = {id(module._buffers[name]) for module in modules for name in module._non_persistent_buffers_set}
+    names = names_within(model.forward if isinstance(model, Module) else model)
+    return {number: name for number, name in names.items() if number not in left_out}
 
 
 def _with(value: Any, tensors: Iterator[Tensor]) -> object:

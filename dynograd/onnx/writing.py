@@ -46,12 +46,11 @@ def is_known(node: Any, version: int) -> bool:
 
 
 class CodeWriter:
-    """Writes `forward` of a graph; `tensors` collects what the model holds: name -> (array, whether it is trained)."""
+    """Writes `forward` of a graph; `tensors` collects what the model holds: name -> (array, "parameter", "buffer" or "constant")."""
 
     def __init__(self, model: Any) -> None:
         self.opsets = {"" if row.domain == "ai.onnx" else row.domain: row.version for row in model.opset_import}
-        self._is_own = model.producer_name == "dynograd"
-        self.tensors: dict[str, tuple[numpy.ndarray, bool]] = {}
+        self.tensors: dict[str, tuple[numpy.ndarray, str]] = {}
         self.families: set[str] = set()
         self.functions: dict[str, Any] = {}  # those that programs have entered, by their names in the code
         self._groups: set[str] = set()  # of the names in `tensors`: those of the modules that they are in
@@ -87,12 +86,12 @@ class CodeWriter:
         names[name] = word
         return word
 
-    def _hold(self, name: str, array: numpy.ndarray, trained: bool) -> str:
+    def _hold(self, name: str, array: numpy.ndarray, kind: str) -> str:
         """The expression of a tensor that the module holds under this name."""
         key, count = name, 2
         while self._is_taken(key):
             key, count = f"{name.replace('.', '_')}_{count}", count + 1
-        self.tensors[key] = (array, trained)
+        self.tensors[key] = (array, kind)
         self._groups.update(_groups_of(key))
         if array.dtype.kind not in "OSU" and all(
             part.isidentifier() and not keyword.iskeyword(part) for part in key.split(".")
@@ -118,9 +117,9 @@ class CodeWriter:
         for tensor in graph.initializer:
             array = array_of(tensor)
             if self._is_trained(tensor.name, array):
-                names[tensor.name] = self._hold(tensor.name or "weight", array, True)
+                names[tensor.name] = self._hold(tensor.name or "weight", array, "parameter")
             else:
-                names[tensor.name] = Constant(_apart(tensor.name) if self._is_own else tensor.name, array)
+                names[tensor.name] = Constant(tensor.name, array)
         lines: list[str] = []
         for node in graph.node:
             lines += [indent + line for line in self._node(node, names)]
@@ -129,8 +128,8 @@ class CodeWriter:
         return lines
 
     def _is_trained(self, name: str, array: numpy.ndarray) -> bool:
-        """Whether an initialiser is a parameter: floats that are no single number, no statistics and no constant of the program."""
-        if name in self._fixed or not array.ndim or (self._is_own and _apart(name).startswith("constants.")):
+        """Whether an initialiser is a parameter: floats that are no single number and no statistics."""
+        if name in self._fixed or not array.ndim:
             return False
         return array.dtype.name in ("float16", "bfloat16", "float32", "float64")
 
@@ -182,11 +181,11 @@ class CodeWriter:
             )
         value = names[name] if name else "None"
         if isinstance(value, Constant):
-            value.expression = value.expression or self._hold(value.name or "constant", value.array, False)
+            value.expression = value.expression or self._hold(value.name or "constant", value.array, value.kind)
             return value.expression
         if value in self._arrays:
             self.families.add("values")
-            return f"values.tensor_of({value})"
+            return f"values.tensor_of_sizes({value})"
         return value
 
     def _node(self, node: Any, names: dict[str, str | Constant]) -> list[str]:
@@ -300,7 +299,7 @@ class CodeWriter:
             arguments = ", ".join(self._new(value.name, inner) for value in attribute.g.input)
             return function, [f"def {function}({arguments}):", *self._body(attribute.g, inner, "    ")]
         if kind == onnx.AttributeProto.TENSOR:
-            return self._hold(f"{node.output[0]}_{attribute.name}", array_of(attribute.t), False), []
+            return self._hold(f"{node.output[0]}_{attribute.name}", array_of(attribute.t), "constant"), []
         if kind == onnx.AttributeProto.TYPE_PROTO:
             return "None", []
         if kind in (onnx.AttributeProto.FLOAT, onnx.AttributeProto.FLOATS, onnx.AttributeProto.INT,
@@ -309,11 +308,6 @@ class CodeWriter:
         raise OnnxError(
             f"onnx.load: {who} has the attribute {attribute.name} of a kind that is not read (number {kind})."
         )
-
-
-def _apart(name: str) -> str:
-    """The name without clashing with those that the next export gives to constants of the program."""
-    return re.sub(r"^constant_(\d+)$", r"constants.number_\1", name)
 
 
 def _groups_of(key: str) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 import dynograd as torch
 from tests.export.leaves import assert_same_bits
-from tests.export.modules import MODULES
+from tests.support.modules import MODULES
 
 
 def dynamic_shapes(args, axes):

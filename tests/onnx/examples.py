@@ -6,12 +6,14 @@ from examples import (
     char_lm,
     dcgan,
     gcn,
+    graph_net,
     hypernetwork,
     mixed_sizes,
     mnist,
     program_net,
     reinforce,
     seq2seq,
+    shift_reduce,
     transformer_lm,
     vae,
     wgan_gp,
@@ -52,6 +54,32 @@ class OneGraph(torch.nn.Module):
         return self.network(x, self.links)
 
 
+class ScoresOfMoves(torch.nn.Module):
+    """The scores before each move of a parser that is told the moves; words are numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.parser = shift_reduce.Parser(list("abcd"), 6, 0.0)
+        self.parser.number = lambda number: number
+
+    def forward(self, words):
+        shift, left, right = shift_reduce.SHIFT, shift_reduce.LEFT, shift_reduce.RIGHT
+        return torch.stack(self.parser(list(words), [shift, shift, left, shift, right, right]))
+
+
+class Neighbourhood(torch.nn.Module):
+    """The network of graphs of one form, of the words of each paper."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = graph_net.GraphNetwork(9, 6, 3, 0.0)
+        self.graph = graph_net.Graph(0, [torch.zeros(0)] * 4, [[1, 2], [0, 3], [0], [1]])
+
+    def forward(self, words):
+        self.graph.words = words
+        return self.network(self.graph)
+
+
 MODELS = {
     "mnist": (lambda: mnist.ConvNet(4), lambda: (pictures(2, 1, 28, 28),), BATCH),
     "char_lm": (lambda: char_lm.CharacterModel(20, 8, 12), lambda: (ids(2, 5),), TEXT),
@@ -90,5 +118,17 @@ MODELS = {
     "wgan_gp generator": (lambda: wgan_gp.generator(6, 2), lambda: (torch.randn(2, 6),), BATCH),
     "wgan_gp critic": (lambda: wgan_gp.critic_network(2), lambda: (pictures(2, 1, 28, 28),), BATCH),
     "tree_lstm cell": (lambda: torch.nn.BinaryTreeLSTMCell(6, 5), lambda: (torch.randn(3, 6),), BATCH),
+    "shift_reduce": (ScoresOfMoves, lambda: (torch.tensor([2, 0, 3]),), {}),
+    "shift_reduce scorer": (
+        lambda: shift_reduce.Parser(list("abcd"), 6, 0.0).scorer,
+        lambda: tuple([torch.randn(6) for _ in range(4)]),
+        {},
+    ),
+    "graph_net": (
+        Neighbourhood,
+        lambda: ([ids(count) % 9 for count in (2, 3, 4, 2)],),
+        {(number, 0): f"words_{number}" for number in range(4)},
+    ),
+    "graph_net reader": (lambda: graph_net.Reader(9, 6), lambda: (ids(3) % 9,), {(0, 0): "words"}),
     "program_net": (lambda: OneProgram(), lambda: (pictures(9, 196),), {}),
 }

@@ -33,6 +33,15 @@ def put_at_indices(x):
     )
 
 
+def written_at_indices(x):
+    y = x * 2
+    y[:, torch.tensor([2, 0])] = x[:, :2]
+    y[:, torch.tensor([[1], [3]])] = 7.0
+    y[torch.tensor([2, 0]), torch.tensor([1, 3])] += 1
+    y[torch.tensor([1]), 1:3] = x[:1, :2]
+    return y
+
+
 class Gate(torch.nn.Module):
     """One of two layers, by the input; both take the input from around them, too."""
 
@@ -82,6 +91,7 @@ FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
     "writes into a copy": (written_into_a_copy, [(2, 3)], ()),
     "writes into the input": (written_into_the_input, [(2, 3)], BATCH),
+    "writes at indices": (written_at_indices, [(3, 4)], BATCH),
     "index_put": (put_at_indices, [(3, 4)], BATCH),
     "one index array": (lambda x: x[:, torch.tensor([2, 0, 0])], [(3, 4)], BATCH),
     "an index array of two dims": (lambda x: x[:, torch.tensor([[2, 0], [1, -1]])], [(3, 4)], BATCH),

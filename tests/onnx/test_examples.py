@@ -4,8 +4,8 @@ import numpy
 import pytest
 
 import dynograd as torch
-from examples import vae
-from tests.onnx.examples import MODELS, OneGraph
+from examples import graph_net, shift_reduce, vae
+from tests.onnx.examples import MODELS, Neighbourhood, OneGraph
 from tests.parity import architectures
 
 pytest.importorskip("onnx", reason="needs the extra onnx")
@@ -36,8 +36,35 @@ def test_an_architecture_gives_the_same_on_onnxruntime(name):
     assert program.verify() < 1e-4
 
 
+class Parsing(torch.nn.Module):
+    """A parser that takes the moves with the best scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.parser = shift_reduce.Parser(list("abcd"), 6, 0.0)
+        self.parser.number = lambda number: number
+
+    def forward(self, words):
+        return torch.tensor(self.parser(list(words)))
+
+
 REFUSED = {
     "random numbers": (lambda: vae.VAE(8, 2), lambda: (torch.rand(2, 784),), "random numbers"),
+    "moves that follow from scores": (
+        Parsing,
+        lambda: (torch.tensor([2, 0, 3]),),
+        "(?s)tolist.*shift_reduce.py.*dynograd.while_loop",
+    ),
+    "no tensors, but words": (
+        lambda: shift_reduce.Parser(list("abcd"), 6, 0.0),
+        lambda: (list("abc"),),
+        "expected a tensor among the arguments of Parser.*args",
+    ),
+    "no tensors, but a graph": (
+        lambda: graph_net.GraphNetwork(9, 6, 3, 0.0),
+        lambda: (Neighbourhood().graph,),
+        "expected a tensor among the arguments of GraphNetwork.*args",
+    ),
     "a sparse matrix": (OneGraph, lambda: (torch.randn(5, 6),), "gcn.py"),
 }
 

@@ -9,11 +9,12 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.export import Dim
 from dynograd.nn.layers.rnn import _ops
 from dynograd.onnx import OnnxError
 from dynograd.onnx.__main__ import main
 from dynograd.onnx.patterns import pattern_of
-from tests.onnx.modules import LanguageModel, WithLengths, convnet, tokens
+from tests.support.modules import LanguageModel, WithLengths, convnet, tokens
 
 onnx = pytest.importorskip("onnx", reason="needs the extra onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
@@ -33,6 +34,41 @@ def test_weights_keep_their_names_and_shared_ones_are_written_once():
     program = torch.onnx.export(LanguageModel().eval(), (tokens(2, 5),))
     names = [tensor.name for tensor in program.model_proto.graph.initializer]
     assert "blocks.1.mlp.0.weight" in names and "embedding.weight" in names and "head.weight" not in names
+
+
+@pytest.mark.parametrize("name", ["constant_0", "constants.number_0", "Constant_0", "output", "node_Constant_0"])
+def test_a_parameter_may_have_any_name(name):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            *groups, last = name.split(".")
+            owner = self
+            for group in groups:
+                owner.add_module(group, nn.Module())
+                owner = getattr(owner, group)
+            owner.register_parameter(last, nn.Parameter(torch.tensor([2.0, 3.0, 4.0, 5.0])))
+            self.register_buffer("shift", torch.tensor([0.5, 1.5, 2.5, 3.5]), persistent=False)
+
+        def forward(self, x):
+            return x * dict(self.named_parameters())[name] * 7.0 + self.shift
+
+    model = Scaled().eval()
+    program = torch.onnx.export(model, X, output_names=["result"], verify=True)
+    assert [tensor.name for tensor in program.model_proto.graph.initializer] == [name]
+    loaded = torch.onnx.load(program.model_proto)
+    torch.testing.assert_close(loaded(X), model(X))
+    assert len(list(loaded.parameters())) == len(loaded.state_dict()) == 1
+    again = torch.onnx.load(torch.onnx.export(loaded, X, output_names=["result"]).model_proto)
+    torch.testing.assert_close(again(X), model(X))
+    assert list(again.state_dict()) == list(loaded.state_dict())
+
+
+def test_a_parameter_that_is_called_as_an_input_or_output_gets_a_number():
+    model = linear()
+    names = {"input_names": ["0.weight"], "output_names": ["2.bias"]}
+    program = torch.onnx.export(model, X, **names, verify=True)
+    weights = sorted([tensor.name for tensor in program.model_proto.graph.initializer])
+    assert weights == ["0.bias", "0.weight_0", "2.bias_0", "2.weight"]
 
 
 def test_nodes_say_the_line_and_the_module():
@@ -73,6 +109,8 @@ DYNAMIC = [
     {"dynamic_shapes": {"input": {0: "batch"}}},
     {"dynamic_shapes": ({0: "batch"},)},
     {"dynamic_shapes": {"input": ("batch", None)}},
+    {"dynamic_shapes": {"input": (Dim("batch"), Dim.STATIC)}},
+    {"dynamic_shapes": {"data": {0: "batch"}}, "input_names": ["data"]},
 ]
 
 
@@ -81,6 +119,19 @@ def test_both_forms_of_dynamic_axes(options):
     graph = torch.onnx.export(linear(), (X,), verify=True, **options).model_proto.graph
     assert [dim.dim_param or dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim] == ["batch", 4]
     assert [dim.dim_param or dim.dim_value for dim in graph.output[0].type.tensor_type.shape.dim] == ["batch", 2]
+
+
+def test_sizes_of_tensors_in_lists_are_nested_as_the_argument_is():
+    def both(pair, scale):
+        return pair[0] * scale["x"], pair[1]
+
+    shapes = {"pair": [{0: Dim("n")}, {1: Dim.AUTO}], "scale": {"x": {-2: "n"}}}
+    program = torch.onnx.export(both, ([X, X], {"x": X}), dynamic_shapes=shapes, verify=True)
+    sizes = {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in program.model_proto.graph.input
+    }
+    assert sizes == {"pair_0": ["n", 4], "pair_1": [3, "pair_1_dim_1"], "scale_x": ["n", 4]}
 
 
 LAYERS = {"lstm_layer": (4, 2), "gru_layer": (3, 1), "rnn_layer": (1, 1)}
@@ -194,6 +245,12 @@ REFUSED = {
     "both forms": (linear(), {"dynamic_axes": {"input": [0]}, "dynamic_shapes": {"input": {0: "n"}}}, "got both"),
     "unknown input": (linear(), {"dynamic_axes": {"y": [0]}}, "'y', but the inputs are input"),
     "no such axis": (linear(), {"dynamic_axes": {"input": [2]}}, "has 2 dims.*no axis 2"),
+    "ragged axes": (
+        lambda x: x.sum(1),
+        {"args": (torch.ragged_tensor([[1.0], [2.0, 3.0]]),), "ragged": "values", "dynamic_axes": {"x": [0]}},
+        "x is ragged, and its numbers of rows",
+    ),
+    "outside the bounds": (linear(), {"dynamic_shapes": ({0: Dim("n", max=2)},)}, "'n' is 1 to 2.*example has 3"),
     "one name for two sizes": (linear(), {"dynamic_axes": {"input": {0: "n", 1: "n"}}}, "'n' has size 3.*and 4"),
     "too many names": (linear(), {"input_names": ["a", "b"]}, "expected 1 input_names.*got 2"),
     "names that are alike": (lambda x: (x + 1, x + 2), {"output_names": ["y", "y"]}, "must differ"),

@@ -279,7 +279,7 @@ def test_sizes_are_numbers_in_the_code_and_constants_stand_in_it():
         "    sizes_2 = sizes.concat(first, [2], [-1], axis=0)",
         "    y = layouts.reshape(x, sizes_2)",
         "    count = sizes.cast(rows, to=1)",
-        "    z = elementwise.divide(y, values.tensor_of(count))",
+        "    z = elementwise.divide(y, values.tensor_of_sizes(count))",
     ]
     assert not list(module.buffers())
     assert module(dynograd.ones(2, 4)).tolist() == [[[0.5, 0.5]] * 2] * 2

@@ -3,15 +3,18 @@
 import pytest
 
 import dynograd as torch
-from tests.onnx.modules import MODULES
+from tests.support.modules import MODULES, WITH_LENGTHS
 
 pytest.importorskip("onnx", reason="needs the extra onnx")
 pytest.importorskip("onnxruntime", reason="needs the extra onnx")
 
 
-@pytest.mark.parametrize("name", MODULES)
+ROWS = {**MODULES, **WITH_LENGTHS}
+
+
+@pytest.mark.parametrize("name", ROWS)
 def test_a_module_gives_the_same_on_onnxruntime_at_three_sizes(name):
-    make, example, axes = MODULES[name]
+    make, example, axes = ROWS[name]
     torch.manual_seed(0)
     args = example()
     names = [f"x{number}" for number in range(len(args))]

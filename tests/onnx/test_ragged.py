@@ -5,8 +5,9 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.onnx import OnnxError
+from dynograd.ops.op import registry
 from dynograd.ragged import RaggedTensor
-from examples import sentiment
+from examples import sentiment, text_transformer
 
 pytest.importorskip("onnx", reason="needs the extra onnx")
 pytest.importorskip("onnxruntime", reason="needs the extra onnx")
@@ -23,7 +24,45 @@ class Pooled(nn.Module):
         return getattr(torch.relu(self.layer(x)[0]), self.pool)(1)
 
 
+class AttentionPool(nn.Module):
+    """A mean over each row, by weights that sum to 1 there."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return (torch.softmax(self.scores(x), 1) * x).sum(1)
+
+
+class Causal(nn.Module):
+    """Attention of rows to what came before, with fewer heads of keys than of queries."""
+
+    def forward(self, x):
+        heads = x.unflatten(2, (2, 2)).transpose(1, 2)
+        shared = heads[:, :1]
+        scores = nn.functional.scaled_dot_product_attention(heads, shared, shared, is_causal=True, enable_gqa=True)
+        return scores.transpose(1, 2).flatten(2).sum(1)
+
+
+def running(x):
+    """Sums up to each place, from both ends, of numbers and of whole numbers."""
+    rows = torch.cumsum(x, 1) * torch.cumsum((x > 0).long(), 1) + torch.cumsum(x > 0, 1)
+    return rows.sum(1)
+
+
 MODELS = {
+    "text_transformer": (
+        lambda: text_transformer.Classifier(20, 16, 2, 2, 32),
+        lambda: torch.randint(1, 20, (6,)),
+    ),
+    "attention pool": (AttentionPool, lambda: torch.randn(6, 4)),
+    "causal attention": (Causal, lambda: torch.randn(6, 4)),
+    "distances from the mean": (
+        lambda: lambda x: (x - x.mean(1, keepdim=True)).abs().sum(1),
+        lambda: torch.randn(6, 4),
+    ),
+    "running sums": (lambda: running, lambda: torch.randn(6, 4)),
     "sentiment": (lambda: sentiment.Classifier(20, 8, 6), lambda: torch.randint(1, 20, (6, 8))),
     "LSTM and mean": (
         lambda: Pooled(nn.LSTM(4, 5, batch_first=True, bidirectional=True), "mean"),
@@ -43,7 +82,9 @@ MODELS = {
 def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged):
     make, values = MODELS[name]
     torch.manual_seed(0)
-    model, x = make().eval(), RaggedTensor(values(), [3, 1, 2])
+    model, x = make(), RaggedTensor(values(), [3, 1, 2])
+    if isinstance(model, nn.Module):
+        model.eval()
     if name == "layers on each value":
         layers = model
         model = lambda x: layers(x).values  # noqa: E731
@@ -55,6 +96,39 @@ def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged):
     rows = RaggedTensor(values(), lengths)
     inputs = (rows.values, rows.offsets) if ragged == "values" else (rows.to_padded(1), lengths)
     torch.testing.assert_close(program(*inputs)[0], model(rows), rtol=1e-4, atol=1e-4)
+
+
+def test_values_of_rows_at_their_places():
+    spread = registry["segment_spread"].function
+    args = (torch.tensor([[1.0, 2.0], [3.0, float("inf")]]), torch.tensor([1, 3]), torch.tensor([3, 4]))
+    program = torch.onnx.export(lambda g, starts, ends: spread(g, starts, ends, 6), args)
+    expected = [[0, 0], [1, 2], [1, 2], [3, float("inf")], [0, 0], [0, 0]]
+    assert program(*args)[0].tolist() == expected
+
+
+WINDOWS = {
+    "no window": {},
+    "causal": {"is_causal": True},
+    "a window": {"window": (1, 1)},
+    "a window to the left": {"window": (2, -1)},
+    "a window from the ends": {"window": (1, 0), "ends": True},
+    "a mask": {"key_mask": torch.tensor([True, False, True, True, False, False, True, True])},
+    "numbers for a mask": {"key_mask": torch.tensor([0.5, -1.0, float("-inf"), 1, 0, 2, 0, 0])},
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_attention_within_sequences(name):
+    def program(q, k, v, queries, keys):
+        return nn.functional.varlen_attention(q, k, v, queries, keys, **WINDOWS[name])
+
+    torch.manual_seed(0)
+    q, k, v = torch.randn(6, 2, 4), torch.randn(8, 2, 4), torch.randn(8, 2, 3)
+    args = (q, k, v, torch.tensor([0, 2, 2, 6]), torch.tensor([0, 3, 5, 8]))
+    exported = torch.onnx.export(program, args)
+    assert exported.verify() < 1e-4
+    others = (*args[:3], torch.tensor([0, 1, 4, 6]), torch.tensor([0, 5, 5, 8]))
+    torch.testing.assert_close(exported(*others)[0], program(*others), rtol=1e-4, atol=1e-4)
 
 
 def test_what_is_refused_of_ragged_tensors():

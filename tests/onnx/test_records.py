@@ -40,7 +40,8 @@ def test_another_thread_reads_computes_and_differentiates_as_ever():
     program = torch.onnx.export(Waits(meanwhile), (torch.ones(2, 3),), input_names=["x"], dynamic_axes={"x": [0]})
     assert seen
     assert set(map(repr, seen)) == {repr((5.0, True, [2.0, 4.0], True, (False, USES.batch_invariant, False)))}
-    assert [node.op_type for node in program.model_proto.graph.node] == ["Add", "Mul", "Identity"]
+    kinds = [node.op_type for node in program.model_proto.graph.node]
+    assert [kind for kind in kinds if kind != "Constant"] == ["Add", "Mul", "Identity"]
 
 
 def test_batch_invariance_is_never_asked_for():

@@ -3,12 +3,11 @@
 import pytest
 
 import dynograd
+from tests.support.modules import MODULES
 
 pytest.importorskip("onnx", reason="needs the extra onnx")
-pytest.importorskip("dynograd.onnx.exporting", reason="there is no export")
-modules = pytest.importorskip("tests.onnx.modules", reason="there is no export")
 
-# One of each family; `tests.onnx.modules` has all.
+# One of each family; `tests.support.modules` has all.
 ROWS = """GELU|Softmax|Linear of sequences|Bilinear|Embedding|BatchNorm2d|LayerNorm|RMSNorm|GroupNorm|InstanceNorm1d|LocalResponseNorm|Conv1d|Conv2d|
     Conv2d same|Conv3d|ConvTranspose1d|ConvTranspose2d|MaxPool2d|AvgPool2d|LPPool2d|AdaptiveAvgPool2d|ReflectionPad2d|CircularPad2d|Upsample bilinear|
     Upsample bicubic|PixelShuffle|Unflatten|RNN|LSTM|GRU|LSTMCell|MultiheadAttention|TransformerEncoder|TransformerDecoderLayer|GPT|LSTM by hand|
@@ -35,7 +34,7 @@ def _export(module, args, axes):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_an_exported_module_comes_back_trains_and_leaves_again(name):
-    make, example, axes = modules.MODULES[name]
+    make, example, axes = MODULES[name]
     dynograd.manual_seed(0)
     module, args = make().eval(), example()
     back = dynograd.onnx.load(_export(module, args, axes))

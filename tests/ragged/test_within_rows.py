@@ -1,4 +1,4 @@
-"""gather and scatter along the ragged dim, with an index that has rows of its own: what each row alone gives, in one call."""
+"""gather and scatter along the ragged dim, with an index that has rows of its own, and running sums: what each row alone gives, in one call."""
 
 import numpy
 import pytest
@@ -57,3 +57,16 @@ def test_an_index_outside_of_its_row(value, lengths, words):
     x = ragged_tensor([dynograd.ones(length, 1) for length in lengths])
     with pytest.raises(IndexError, match="gather: " + words):
         x.gather(1, dynograd.full((2, 1, 1), value))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64"])
+def test_running_sums_of_whole_numbers_wrap_in_their_row_alone(dtype):
+    values = numpy.random.default_rng(0).integers(0, 2, (6, 3)).astype(dtype)
+    if dtype == "int64":
+        values[2] = numpy.iinfo(numpy.int64).max
+    x = dynograd.RaggedTensor(dynograd.from_numpy(values), [0, 3, 0, 1, 2, 0])
+    rows = numpy.split(values.astype(numpy.int64), [3, 4])
+    expected = numpy.concatenate([numpy.cumsum(row, 0) for row in rows])
+    result = x.cumsum(1)
+    assert result.dtype == dynograd.int64
+    assert numpy.array_equal(result.values.numpy(), expected)

@@ -6,9 +6,19 @@ from typing import Any
 
 import numpy
 
+from dynograd.base.dtypes import of_array
 from dynograd.nn import functional
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import Numbers, Results, TypedNumber, dtype_of, dynograd, ints, number, tensor_of
+from dynograd.onnx.reading.values import (
+    Numbers,
+    Results,
+    TypedNumber,
+    dtype_of,
+    dynograd,
+    ints,
+    number,
+    tensor_of_sizes,
+)
 from dynograd.tensor.tensor import Tensor
 
 
@@ -138,7 +148,7 @@ def pad(
         else:
             places = numpy.arange(size)[max(-before, 0) : size - max(-behind, 0)]
             places = numpy.pad(places, (max(before, 0), max(behind, 0)), mode=mode)
-            x = dynograd.index_select(x, axis, tensor_of(places))
+            x = dynograd.index_select(x, axis, tensor_of_sizes(places))
     return x
 
 
@@ -166,13 +176,14 @@ def constant_of_shape(shape: Numbers, *, value: Any = None) -> Tensor:
 
 @operator("Range")
 def range_of(start: TypedNumber, limit: TypedNumber, delta: TypedNumber) -> Tensor:
-    dtype = start.dtype if isinstance(start, Tensor) else dynograd.from_numpy(numpy.zeros_like(start)).dtype
+    dtype = start.dtype if isinstance(start, Tensor) else of_array(numpy.asarray(start))
     return dynograd.arange(number(start), number(limit), number(delta), dtype=dtype)
 
 
 @operator("EyeLike")
 def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
-    return tensor_of(numpy.eye(*x.shape, k=k)).to(x.dtype if dtype is None else dtype_of(dtype))
+    ones = dynograd.ones(*x.shape, dtype=x.dtype if dtype is None else dtype_of(dtype))
+    return ones.tril(k).triu(k)
 
 
 @operator("Trilu")

@@ -8,7 +8,7 @@ import numpy
 
 from dynograd.nn import functional
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import Numbers, Results, dynograd, ints, same_pads, tensor_of
+from dynograd.onnx.reading.values import Numbers, Results, dynograd, ints, same_pads, tensor_of_sizes
 from dynograd.tensor.tensor import Tensor
 
 
@@ -105,7 +105,7 @@ def _windows(
     x = padded(x, [0] * dims + [amount - pad for pad, amount in zip(inside, more)], beyond)
     for axis, (out, width, stride, dilation) in enumerate(zip(outs, kernel, strides, dilations)):
         places = numpy.arange(out)[:, None] * stride + numpy.arange(width) * dilation
-        x = dynograd.index_select(x, 2 + 2 * axis, tensor_of(places.reshape(-1)))
+        x = dynograd.index_select(x, 2 + 2 * axis, tensor_of_sizes(places.reshape(-1)))
         x = x.reshape(*x.shape[: 2 + 2 * axis], out, width, *x.shape[3 + 2 * axis :])
     order = [0, 1, *(2 + 2 * axis for axis in range(dims)), *(3 + 2 * axis for axis in range(dims))]
     return x.permute(order).reshape(*x.shape[:2], *outs, -1)
@@ -129,13 +129,11 @@ def max_pool(
     windows = _windows(x, kernel_shape, strides, dilations, pads, ceil_mode, lowest, lowest)
     if n_outputs == 1:
         return dynograd.amax(windows, -1)
-    numbers = numpy.arange(x.numel()).reshape(x.shape)
+    numbers = dynograd.arange(x.numel()).reshape(*x.shape)
     if storage_order:
-        spatial = numpy.arange(x[0, 0].numel()).reshape(x.shape[:1:-1]).T
-        numbers = (
-            numpy.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * spatial.ndim) * spatial.size + spatial
-        )
-    places = _windows(tensor_of(numbers), kernel_shape, strides, dilations, pads, ceil_mode, -1, -1)
+        order = range(x.ndim - 1, 1, -1)
+        numbers = dynograd.arange(x.numel()).reshape(*x.shape[:2], *x.shape[:1:-1]).permute(0, 1, *order)
+    places = _windows(numbers, kernel_shape, strides, dilations, pads, ceil_mode, -1, -1)
     best = dynograd.argmax(windows, -1, keepdim=True)
     return dynograd.gather(windows, -1, best).squeeze(-1), dynograd.gather(places, -1, best).squeeze(-1)
 

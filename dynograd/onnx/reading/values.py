@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy
 
-from dynograd.base.dtypes import dtype
+from dynograd.base.dtypes import dtype, of_array
 from dynograd.errors import OnnxError
 from dynograd.tensor.tensor import Tensor
 
 dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
 
 __all__ = [
-    "Numbers", "Results", "TypedNumber", "cast", "dtype_of", "dynograd", "ints", "number", "numbers", "same_pads", "tensor_of", "value_of",
+    "Numbers", "Results", "TypedNumber", "cast", "dtype_of", "dynograd", "ints", "number", "numbers", "same_pads", "tensor_of",
+    "tensor_of_sizes", "value_of",
 ]  # fmt: skip
 
 # An input that is read as numbers: constants stand in the code as such, sizes are arrays, and older opsets have it as an attribute.
@@ -46,6 +47,11 @@ def dtype_of(code: int) -> dtype:
 def tensor_of(array: numpy.ndarray) -> Tensor:
     """The array as a tensor that owns its memory."""
     return dynograd.from_numpy(numpy.array(array))
+
+
+def tensor_of_sizes(sizes: numpy.ndarray) -> Tensor:
+    """Sizes as a tensor, by a call of which `dynograd.export` sees which sizes they are."""
+    return dynograd.tensor(sizes.tolist(), dtype=of_array(sizes))
 
 
 def value_of(array: numpy.ndarray) -> Tensor | numpy.ndarray:

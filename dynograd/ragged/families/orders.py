@@ -39,12 +39,14 @@ def softmaxes(call: Call) -> Any:
 
 @ragged_rule(
     "cumsum", "sum_onwards", "cumprod", "logcumsumexp", kind="segments",
-    note="along the ragged dim by segments; whole numbers, rows of equal length together",
+    note="along the ragged dim by segments; products of whole numbers, rows of equal length together",
 )  # fmt: skip
 def scans(call: Call) -> Any:
     """Running sums and products of each row."""
 
     def of_rows(x: RaggedTensor) -> Any:
+        if call.name == "cumsum" and not (x.dtype.is_complex or x.dtype.is_floating_point):
+            return _of_rows(x, segmented.cumsum_of_integers)
         if x.dtype.is_complex or not x.dtype.is_floating_point or batch_invariant():
             return grouped(call)
         return _of_rows(x, getattr(segmented, call.name))

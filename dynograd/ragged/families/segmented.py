@@ -11,6 +11,7 @@ from dynograd.errors import IndexRangeError
 from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition
 from dynograd.tensor.creation import zeros
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "cumprod",
@@ -127,6 +128,14 @@ def softmax(x: Any, part: Partition) -> Any:
 def cumsum(x: Any, part: Partition) -> Any:
     """(total, D): the running sums of each row."""
     return run("segment_cumsum", x, *bounds(part, x), False)
+
+
+def cumsum_of_integers(x: Any, part: Partition) -> Tensor:
+    """(total, D) int64: the running sums over all rows, which are exact, without what they were where the row begins."""
+    sums: Tensor = run("cumsum", x, 0)
+    before = run("cat", [zeros(1, x.shape[1], dtype=sums.dtype, device=x.device), sums], 0)
+    firsts = run("index", before, [part.tensor("starts", x.device)], (0,))
+    return sums - run("index", firsts, [part.tensor("rows", x.device)], (0,))
 
 
 @widened

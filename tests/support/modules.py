@@ -1,4 +1,4 @@
-"""Modules that leave as ONNX: (name, how it is made, shapes of its inputs, dynamic axes by (input, axis))."""
+"""Modules that leave, as ONNX and as programs: (name, how it is made, its example's arguments, dynamic axes by (input, axis))."""
 
 import dynograd as torch
 from dynograd import nn
@@ -239,6 +239,9 @@ MODULES |= {
     "mean over lengths": (MaskedMean, lambda: (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])), {(0, 0): "n", (1, 0): "n", (0, 1): "t"}),
     "LeNet": of(lenet, 2, 1, 28, 28),
     "residual convolutions": of(convnet, 2, 3, 12, 12),
+}  # fmt: skip
+# Of padded rows and lengths, of which one is as long as the padded ones.
+WITH_LENGTHS = {
     "LSTM of rows of lengths": (
         lambda: WithLengths(nn.LSTM(4, 6, 2, batch_first=True, bidirectional=True)),
         lambda: (torch.randn(3, 5, 4), torch.tensor([5, 2, 3])),
