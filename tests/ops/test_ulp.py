@@ -19,7 +19,7 @@ KNOWN = {
     "asin": (2.5, 0.5, 0.5),
 }
 # Near zeros of their own, or where they vanish, an error is not relative to the value: beside PyTorch the same.
-_NOT_RELATIVE = {"sinc", "round", "airy_ai_slope", "i0", "gelu", "mish"}
+_NOT_RELATIVE = {"sinc", "round", "airy_ai_slope", "i0", "gelu", "mish", "silu", "hardswish"}
 ROWS = [row for row in numerics.rows() if numerics.name_of(row) not in _NOT_RELATIVE]
 
 
