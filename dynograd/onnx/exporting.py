@@ -9,6 +9,7 @@ import numpy
 
 from dynograd import version
 from dynograd.autograd.modes import no_grad
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import OnnxError
 from dynograd.export.exported_program import ExportedProgram
 from dynograd.nn.module import Module
@@ -263,3 +264,6 @@ def _dim(builder: Builder, axes: Axes, name: str, axis: int, sizes: tuple[int, .
         if list(sizes) == [sample[place] for sample in builder.sizes.samples]:
             return known
     return f"{name}_dim_{axis}"
+
+
+_show_plainly(globals())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.onnx.listing import listing
 from dynograd.onnx.packages import EXTERNAL_ABOVE, ModelProto, onnx_package
 from dynograd.onnx.verifying import run
@@ -20,6 +21,10 @@ class ONNXProgram:
     Args:
         model: the `onnx.ModelProto`, as `model_proto`.
         check: compares onnxruntime with the program; see `verify`.
+
+    >>> program = dynograd.onnx.export(dynograd.nn.Linear(4, 2), (dynograd.ones(3, 4),))
+    >>> [tensor.name for tensor in program.model_proto.graph.initializer]
+    ['weight', 'bias']
     """
 
     def __init__(self, model: ModelProto, check: Callable[[ModelProto], float]) -> None:
@@ -95,3 +100,6 @@ class ONNXProgram:
         return listing(self.model_proto)
 
     __repr__ = __str__
+
+
+_show_plainly(globals())

@@ -25,6 +25,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "transforms",
         "optim",
         "runs",
+        "debugging",
         "gpu",
         "performance",
         "compile",
@@ -34,7 +35,16 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "examples",
     ),
     "Reference": ("api/index", "support", "packages"),
-    "Project": ("what-works", "architecture", "benchmarks", "reliability", "changelog", "citing", "contributing", "security"),
+    "Project": (
+        "what-works",
+        "architecture",
+        "benchmarks",
+        "reliability",
+        "changelog",
+        "citing",
+        "contributing",
+        "security",
+    ),
 }
 """What the side bar lists, in this order; `folder/*` is every page of the folder, in the order in which its index or docs/index.md links to them."""
 
