@@ -113,7 +113,7 @@ def run_backward(
             if not leaf.seq and leaf in grads:
                 g = grads.pop(leaf)
                 if type(g) is DeferredSum:
-                    g = g.dense() if notes is None else notes.dense(g)
+                    g = g.dense()
                 results[leaf] = leaf.run_hooks(g) if hooks_of_leaves else g
         return [results.get(target) for target in targets]
     finally:

@@ -78,7 +78,9 @@ class Pass:
         if node.hooks is not None:
             recording.refuse(hooked(node))
         for part in gradients:
-            if part is not None and type(part) not in (*PLAIN, DeferredSum):
+            if type(part) is DeferredSum:
+                part.notes = self
+            elif part is not None and type(part) not in PLAIN:
                 recording.refuse(f"the gradient of {node.op_name()} is a {type(part).__name__}")
         incoming = tuple(g.parts.values()) if type(g) is Partial else (g,)
         for part in incoming:
@@ -114,9 +116,9 @@ class Pass:
         recording = self.recording
         if recording.reason or type(result) is Partial:
             return result
-        if type(result) is DeferredSum:
-            if type(part) is not DeferredSum or type(total) is not DeferredSum or result.total is not None:
-                recording.refuse("a deferred sum that was settled on the way")
+        if DeferredSum in (type(total), type(part)):  # it has told of what it has computed
+            if type(result) not in (*PLAIN, DeferredSum):
+                recording.refuse(f"a sum of gradients, {type(total).__name__} and {type(part).__name__}")
             return result
         if type(total) not in PLAIN or type(total) is not type(part):
             recording.refuse(f"a sum of gradients, {type(total).__name__} and {type(part).__name__}")
@@ -173,7 +175,7 @@ class Pass:
         self._number_parts()
         self._look_at(leaf)
         if type(g) is DeferredSum:
-            g = self.dense(g)
+            g = g.dense()
         if not recording.reason and has_hooks(leaf):
             self._with_hooks(leaf, g)
             return
@@ -196,18 +198,16 @@ class Pass:
                 recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
         self.leaves.append((recording._place_of(leaf), number, False))
 
-    def dense(self, deferred: DeferredSum) -> Array:
-        recording = self.recording
-        if deferred.total is not None:
-            recording.refuse("a deferred sum that was settled on the way")
-        parts = list(deferred.parts)
+    def settled(self, deferred: DeferredSum) -> Array:
+        """A deferred sum with the parts that wait."""
+        recording, parts = self.recording, list(deferred.parts)
         with noting() as launches:
-            result = deferred.dense()
+            result = deferred.of_parts()
         if not recording.reason:
             operands = tuple([array for pair in parts for array in pair])
             compute = DeferredForm(deferred.key, deferred.make, parts)
             recording.calls.append(Call("deferred", "deferred", None, operands, (result,), (), compute, list(launches)))
-        return result
+        return result if deferred.total is None else self.add(deferred.total, result)
 
     def end(self, roots: list[tuple[Any, Any]], retain: bool) -> None:
         recording = self.recording
