@@ -22,6 +22,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["HOOKED", "Event", "Pass", "has_hooks", "hooked", "is_constant", "is_plain", "saved_of", "unrecorded"]
 
 
+_BESIDE_HOOKS = "hooks of leaves beside an autograd.Function with a backward of its own"
 HOOKED = 2  # in the place of whether a leaf had a gradient: it has hooks, which decide what becomes of the new one
 
 
@@ -209,6 +210,13 @@ class Pass:
             recording.calls.append(Call("deferred", "deferred", None, operands, (result,), (), compute, list(launches)))
         return result if deferred.total is None else self.add(deferred.total, result)
 
+    def gives_at_once(self, leaf: Any, nodes: list[Any]) -> bool:
+        """Whether a leaf gets its gradient as soon as that is complete: backwards of Functions come before or behind its hooks."""
+        recording = self.recording
+        if not recording.reason and has_hooks(leaf) and any([id(node) in recording.functions for node in nodes]):
+            recording.refuse(_BESIDE_HOOKS)
+        return bool(recording.reason)
+
     def end(self, roots: list[tuple[Any, Any]], retain: bool) -> None:
         recording = self.recording
         self._number_parts()
@@ -216,7 +224,7 @@ class Pass:
         if recording.reason:
             return
         if (recording.in_backward or self.first_enter) and any([had is HOOKED for _, _, had in self.leaves]):
-            recording.refuse("hooks of leaves beside an autograd.Function with a backward of its own")
+            recording.refuse(_BESIDE_HOOKS)
         elif recording.in_backward and any([had for _, _, had in self.leaves]):
             recording.refuse("the backward of an autograd.Function adds to gradients")
         numbers = [recording.node_of(root) for root, _ in roots]
