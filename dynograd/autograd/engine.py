@@ -113,7 +113,7 @@ def run_backward(
             if not leaf.seq and leaf in grads:
                 g = grads.pop(leaf)
                 if type(g) is DeferredSum:
-                    g = g.dense() if notes is None else notes.dense(g)
+                    g = g.dense()
                 results[leaf] = leaf.run_hooks(g) if hooks_of_leaves else g
         return [results.get(target) for target in targets]
     finally:
@@ -159,7 +159,7 @@ def _visit(
     """Runs the nodes in order and drops what each has saved as soon as its rule has run.
 
     Each of `leaves` is given its gradient when the last node that sends to it has run: code that waits for it (a hook, an optimizer step,
-    processes that add theirs) works while the pass goes on. With `notes` it is only taken from the list.
+    processes that add theirs) works while the pass goes on. With `notes` it is only taken from the list where these say so.
     """
     pop, get = grads.pop, grads.get
     observer = _Observed() if MODES.anomaly or observers else None
@@ -170,7 +170,7 @@ def _visit(
     for node in order:
         while leaves and node.seq < due:
             leaf = leaves.pop()[0]
-            g = pop(leaf, None) if notes is None else None
+            g = pop(leaf, None) if notes is None or notes.gives_at_once(leaf, order) else None
             if g is not None:
                 leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
             due = leaves[-1][1] if leaves else _ALWAYS

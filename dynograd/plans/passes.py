@@ -22,6 +22,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["HOOKED", "Event", "Pass", "has_hooks", "hooked", "is_constant", "is_plain", "saved_of", "unrecorded"]
 
 
+_BESIDE_HOOKS = "hooks of leaves beside an autograd.Function with a backward of its own"
 HOOKED = 2  # in the place of whether a leaf had a gradient: it has hooks, which decide what becomes of the new one
 
 
@@ -78,7 +79,9 @@ class Pass:
         if node.hooks is not None:
             recording.refuse(hooked(node))
         for part in gradients:
-            if part is not None and type(part) not in (*PLAIN, DeferredSum):
+            if type(part) is DeferredSum:
+                part.notes = self
+            elif part is not None and type(part) not in PLAIN:
                 recording.refuse(f"the gradient of {node.op_name()} is a {type(part).__name__}")
         incoming = tuple(g.parts.values()) if type(g) is Partial else (g,)
         for part in incoming:
@@ -114,9 +117,9 @@ class Pass:
         recording = self.recording
         if recording.reason or type(result) is Partial:
             return result
-        if type(result) is DeferredSum:
-            if type(part) is not DeferredSum or type(total) is not DeferredSum or result.total is not None:
-                recording.refuse("a deferred sum that was settled on the way")
+        if DeferredSum in (type(total), type(part)):  # it has told of what it has computed
+            if type(result) not in (*PLAIN, DeferredSum):
+                recording.refuse(f"a sum of gradients, {type(total).__name__} and {type(part).__name__}")
             return result
         if type(total) not in PLAIN or type(total) is not type(part):
             recording.refuse(f"a sum of gradients, {type(total).__name__} and {type(part).__name__}")
@@ -173,7 +176,7 @@ class Pass:
         self._number_parts()
         self._look_at(leaf)
         if type(g) is DeferredSum:
-            g = self.dense(g)
+            g = g.dense()
         if not recording.reason and has_hooks(leaf):
             self._with_hooks(leaf, g)
             return
@@ -196,18 +199,23 @@ class Pass:
                 recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
         self.leaves.append((recording._place_of(leaf), number, False))
 
-    def dense(self, deferred: DeferredSum) -> Array:
-        recording = self.recording
-        if deferred.total is not None:
-            recording.refuse("a deferred sum that was settled on the way")
-        parts = list(deferred.parts)
+    def settled(self, deferred: DeferredSum) -> Array:
+        """A deferred sum with the parts that wait."""
+        recording, parts = self.recording, list(deferred.parts)
         with noting() as launches:
-            result = deferred.dense()
+            result = deferred.of_parts()
         if not recording.reason:
             operands = tuple([array for pair in parts for array in pair])
             compute = DeferredForm(deferred.key, deferred.make, parts)
             recording.calls.append(Call("deferred", "deferred", None, operands, (result,), (), compute, list(launches)))
-        return result
+        return result if deferred.total is None else self.add(deferred.total, result)
+
+    def gives_at_once(self, leaf: Any, nodes: list[Any]) -> bool:
+        """Whether a leaf gets its gradient as soon as that is complete: backwards of Functions come before or behind its hooks."""
+        recording = self.recording
+        if not recording.reason and has_hooks(leaf) and any([id(node) in recording.functions for node in nodes]):
+            recording.refuse(_BESIDE_HOOKS)
+        return bool(recording.reason)
 
     def end(self, roots: list[tuple[Any, Any]], retain: bool) -> None:
         recording = self.recording
@@ -216,7 +224,7 @@ class Pass:
         if recording.reason:
             return
         if (recording.in_backward or self.first_enter) and any([had is HOOKED for _, _, had in self.leaves]):
-            recording.refuse("hooks of leaves beside an autograd.Function with a backward of its own")
+            recording.refuse(_BESIDE_HOOKS)
         elif recording.in_backward and any([had for _, _, had in self.leaves]):
             recording.refuse("the backward of an autograd.Function adds to gradients")
         numbers = [recording.node_of(root) for root, _ in roots]

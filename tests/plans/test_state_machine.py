@@ -45,9 +45,11 @@ class Model(nn.Module):
 class Side:
     """A model with its steps, as they are written or compiled."""
 
+    model_class: Any = Model
+
     def __init__(self, compile: Callable[[Any], Any]) -> None:
         torch.manual_seed(0)
-        self.model = Model()
+        self.model = self.model_class()
         self.optimizer: Any = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
         self.running, self.array = torch.zeros(3), numpy.ones(4, "float32")
         self.shift = torch.from_numpy(self.array)
@@ -106,14 +108,15 @@ class Side:
 class Steps(RuleBasedStateMachine):
     exact = False  # the mode; else all calls have their Python form
     replay = False
+    side: Any = Side
 
     def __init__(self) -> None:
         super().__init__()
         self.scope = contextlib.nullcontext() if self.exact else in_python_form()
         self.scope.__enter__()
         self.sides = [
-            Side(lambda function: function),
-            Side(lambda function: Compiled(function, exact=self.exact, always=True, replay=self.replay)),
+            self.side(lambda function: function),
+            self.side(lambda function: Compiled(function, exact=self.exact, always=True, replay=self.replay)),
         ]
         self.count = 0
 

@@ -135,7 +135,9 @@ class Outcome:
         if self.error is None:
             return seen(self.value)
         told = f"{type(self.error).__name__}: {self.error}"
-        told = re.sub(r"backward of \S+ Trying.*", "backward a second time", told)  # of what a compiled function gave
+        told = re.sub(
+            r"backward of [^:]+: Trying.*", "backward a second time", told
+        )  # of what a compiled function gave
         return re.sub(r"backward of \S+ (.* modified by an inplace operation).*", r"\1", told)
 
 

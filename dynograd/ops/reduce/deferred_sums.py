@@ -21,12 +21,18 @@ LEAST = 1 << 14  # elements of the weight
 
 
 class DeferredSum:
-    """The sum of `make(rows, others)` over calls, made when it is wanted: `dense()`; `plus_gradient` adds another gradient."""
+    """The sum of `make(rows, others)` over calls, made when it is wanted: `dense()`; `plus_gradient` adds another gradient.
 
-    __slots__ = ("key", "make", "parts", "total", "waiting")
+    With `notes`, a backward pass that is recorded, it is told what it is to compute: `notes.settled(self)`, `notes.add(total, part)`.
+    """
+
+    __slots__ = ("key", "make", "notes", "parts", "total", "waiting")
+
+    total: Any
+    notes: Any
 
     def __init__(self, key: Any, make: Callable[[Any, Any], Any], rows: Any, others: Any) -> None:
-        self.key, self.make, self.total = key, make, None
+        self.key, self.make, self.total, self.notes = key, make, None, None
         self.parts, self.waiting = [(rows, others)], len(rows)
 
     def plus_gradient(self, other: Any) -> DeferredSum | Array:
@@ -42,6 +48,8 @@ class DeferredSum:
         dense = self.dense()
         if add is not None:
             return add(dense)
+        if self.notes is not None:
+            return self.notes.add(dense, other)
         if type(other) is not ndarray or other.dtype != dense.dtype:
             return dense + other
         kernel("gradients", "add_into", dense)(dense, other)
@@ -61,17 +69,23 @@ class DeferredSum:
     def _settle(self) -> None:
         if not self.parts:
             return
-        rows, others = zip(*self.parts, strict=True)
-        if len(rows) > 1:
-            join = kernel("joins", "cat", rows[0])
-            result = self.make(join(list(rows), 0), join(list(others), 0))
+        if self.notes is not None:
+            self.total = self.notes.settled(self)
         else:
-            result = self.make(rows[0], others[0])
-        if self.total is None:
-            self.total = result
-        else:
-            kernel("gradients", "add_into", result)(self.total, result)
+            result = self.of_parts()
+            if self.total is None:
+                self.total = result
+            else:
+                kernel("gradients", "add_into", result)(self.total, result)
         self.parts, self.waiting = [], 0
+
+    def of_parts(self) -> Array:
+        """The sum over the calls that wait, as an array of its own."""
+        rows, others = zip(*self.parts, strict=True)
+        if len(rows) == 1:
+            return self.make(rows[0], others[0])
+        join = kernel("joins", "cat", rows[0])
+        return self.make(join(list(rows), 0), join(list(others), 0))
 
 
 def deferred(

@@ -154,7 +154,7 @@ def _why_no_backward(running: Any, node: FunctionNode, g: Partial, number: int) 
     if node.hooks is not None:
         return hooked(node)
     if running.begun is None:
-        return f"{unrecorded(node)}, in a pass that the step has not begun"
+        return f"{unrecorded(node)}, in a pass that the step has not begun: compile the step, with its backward pass"
     for part in g.parts.values():
         if type(part) is not ndarray:
             return f"the gradient that comes to {node.op_name()} is a {type(part).__name__}"
