@@ -31,7 +31,7 @@ from dynograd.plans.reporting.naming import names_of_arguments
 from dynograd.plans.reporting.reports import Report, report_of
 from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
-from dynograd.plans.sized.arguments import idle_places, sizes_of, tensors_in
+from dynograd.plans.sized.arguments import any_requires_grad, idle_places, sizes_of, tensors_in
 from dynograd.plans.sized.families import Families
 from dynograd.plans.sized.held import HeldSizes
 from dynograd.plans.sized.marks import any_dynamic
@@ -42,7 +42,6 @@ from dynograd.plans.walking.pauses import Pauses
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
-from dynograd.tensor.tensor import Tensor
 
 __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
 
@@ -407,9 +406,7 @@ class Compiled:
 
     def _is_left_alone(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether the call is one of those that are left as they are written, since nothing is differentiated."""
-        return not MODES.grad or not any(
-            [isinstance(value, Tensor) and value._requires_grad for value in tensors_in((args, kwargs))]
-        )
+        return not MODES.grad or not (any_requires_grad(args) or (kwargs and any_requires_grad(kwargs)))
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
