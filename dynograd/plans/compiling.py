@@ -180,16 +180,16 @@ class Compiled:
             self.walk = walk
             if self.replays is not None and (box := self.replays.call(walk, self.sizes, args, kwargs)) is not None:
                 self.walked += 1
-                self.pauses.learn(True, self.families)
+                self.pauses.learn(True, False, self.families)
                 return box[0]
             if _stance[0] != "default" and self.walk.root.next is None:
                 self._may_record()
                 return self.function(*args, **kwargs)
-            walked = self.walked
+            walked, is_first = self.walked, self.walk.root.next is None
             try:
-                return self._record(args, kwargs) if self.walk.root.next is None else self._walk(args, kwargs)
+                return self._record(args, kwargs) if is_first else self._walk(args, kwargs)
             finally:
-                self.pauses.learn(self.walked > walked, self.families)
+                self.pauses.learn(self.walked > walked, is_first, self.families)
         finally:
             self.arguments = ()
             inplace.guards.remove(inplace.ask)

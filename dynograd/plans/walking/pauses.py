@@ -18,7 +18,7 @@ class Pauses:
     """
 
     def __init__(self) -> None:
-        self.left = 0
+        self.left = self._length = 0
         self._missed = self._changes = 0
 
     def go_on(self) -> bool:
@@ -27,20 +27,21 @@ class Pauses:
 
     def forget_missed(self) -> None:
         """What was missed so far says nothing of records from now on."""
-        self._missed = 0
+        self._missed = self._length = 0
 
-    def learn(self, walked: bool, families: Any) -> None:
+    def learn(self, walked: bool, is_first: bool, families: Any) -> None:
         """A call went along the record, or a way of its own.
 
         Args:
+            is_first: nothing was recorded at these sizes: formulas for all of them may follow from a few more.
             families: of the function; a new one stands for sizes that were missed before.
         """
         if walked:
-            self._missed = max(self._missed - 1, 0)
+            self._missed, self._length = max(self._missed - 1, 0), self._length // 2
             return
         if self._changes != families.changes <= _PATIENCE:
             self._changes = families.changes
             self.forget_missed()
         self._missed = min(self._missed, _PATIENCE) + 1
         if self.go_on():
-            self.left = _LENGTH
+            self.left = self._length = min(2 * self._length + 1, _LENGTH) if is_first else _LENGTH
