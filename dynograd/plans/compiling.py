@@ -31,25 +31,23 @@ from dynograd.plans.reporting.naming import names_of_arguments
 from dynograd.plans.reporting.reports import Report, report_of
 from dynograd.plans.scoped import Scopes
 from dynograd.plans.sharing import Shared
-from dynograd.plans.sized.arguments import idle_places, sizes_of, tensors_in
+from dynograd.plans.sized.arguments import any_requires_grad, idle_places, sizes_of, tensors_in
 from dynograd.plans.sized.families import Families
 from dynograd.plans.sized.held import HeldSizes
 from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walking.gains import gain_without_gradients
+from dynograd.plans.walking.pauses import Pauses
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import can_watch
 from dynograd.tensor import inplace
-from dynograd.tensor.tensor import Tensor
 
 __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
 
 _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
 _SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "replay")
 _MOST_WAYS = 64  # through one function; then its record begins anew
-_PATIENCE = 16  # calls that went ways of their own, before recording pauses
-_LONGEST_PAUSE = 4095  # calls: a record takes as long as 50 of them, or more
 _TIMES_WAYS = 4  # through one function at all sizes together, as a multiple of those at one
 
 
@@ -138,7 +136,7 @@ class Compiled:
         ] = {}  # (why a call was left or not recorded, the user's line) -> how often
         self.recording: Recording | None = None
         self.arguments: tuple = ()
-        self.missed = self.pause = self.paused = self.changes = 0
+        self.pauses = Pauses()
         self.stopped = self.on_gpu = False
         self.left_alone: set[int] = (
             set()
@@ -148,8 +146,9 @@ class Compiled:
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.paused:
-            self.paused, self.calls = self.paused - 1, self.calls + 1
+        if self.pauses.left:
+            self.pauses.left -= 1
+            self.calls += 1
             return self.function(*args, **kwargs)
         if MODES.grad in self.left_alone and self._is_left_alone(args, kwargs):
             self.calls += 1
@@ -181,16 +180,16 @@ class Compiled:
             self.walk = walk
             if self.replays is not None and (box := self.replays.call(walk, self.sizes, args, kwargs)) is not None:
                 self.walked += 1
-                self._learn(True)
+                self.pauses.learn(True, False, self.families)
                 return box[0]
             if _stance[0] != "default" and self.walk.root.next is None:
                 self._may_record()
                 return self.function(*args, **kwargs)
-            walked = self.walked
+            walked, is_first = self.walked, self.walk.root.next is None
             try:
-                return self._record(args, kwargs) if self.walk.root.next is None else self._walk(args, kwargs)
+                return self._record(args, kwargs) if is_first else self._walk(args, kwargs)
             finally:
-                self._learn(self.walked > walked)
+                self.pauses.learn(self.walked > walked, is_first, self.families)
         finally:
             self.arguments = ()
             inplace.guards.remove(inplace.ask)
@@ -318,7 +317,7 @@ class Compiled:
         known = len(self.held.changing)
         names = self.held.begin(args, kwargs, self.changing)
         if len(self.held.changing) > known:  # records from now on hold in more calls
-            self.missed = self.pause = 0
+            self.pauses.forget_missed()
         self.recording = recording = Recording(
             self.known,
             {**names, **(names_of_arguments(self.function, *self.arguments) if self.arguments else {})},
@@ -407,9 +406,7 @@ class Compiled:
 
     def _is_left_alone(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether the call is one of those that are left as they are written, since nothing is differentiated."""
-        return not MODES.grad or not any(
-            [isinstance(value, Tensor) and value._requires_grad for value in tensors_in((args, kwargs))]
-        )
+        return not MODES.grad or not (any_requires_grad(args) or (kwargs and any_requires_grad(kwargs)))
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -482,17 +479,6 @@ class Compiled:
             MODES.plan = None
             if self.recording is not None:
                 self._end_recording()
-
-    def _learn(self, walked: bool) -> None:
-        """Where call after call goes a way of its own, the next ones run as they are written: so many as it takes to cost nothing."""
-        if walked:
-            self.missed, self.pause = max(self.missed - 1, 0), self.pause // 2
-            return
-        if self.changes != self.families.changes <= _PATIENCE:  # more sizes are walked from now on
-            self.changes, self.missed, self.pause = self.families.changes, 0, 0
-        self.missed += 1
-        if self.missed > _PATIENCE:
-            self.paused = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
 
     def report(self) -> Report:
         """What became of the calls so far: see `Report`."""

@@ -85,31 +85,50 @@ def test_mixtures_of_experts(mix: Any, tokens: int, experts: int, chosen: int, l
 
 
 def check_spliced(way: Any) -> None:
-    """What is put together of other sizes is what formulas give for these."""
+    """What is put together of other sizes, each of which comes again and again, is what formulas give for these."""
     program = way.program
     numbers = numpy.random.default_rng(1)
     ranges, places = program.sizes.ranges, program.sizes.places
     assert program.splices is not None and program.splices.usable
-    for _ in range(20):
+    spliced = 0
+    for _ in range(30):
         sizes = list(program.at)
         for place, (low, high, step) in zip(places, ranges):
-            sizes[place] = int(numbers.integers(0, (high - low) // step + 1)) * step + low
+            sizes[place] = int(numbers.integers(0, min((high - low) // step + 1, 4))) * step + low
         for place, other in program.sizes.alike:
             sizes[place] = sizes[other]
         states = []
         for turn in range(2):
             program.states.clear()
             if turn:
-                program.at, program.splices = (), None
-            assert program.resize(tuple(sizes))
-            states.append(laid_out(program))
+                program.at = ()
+            assert way.resize(tuple(sizes))
+            spliced += program.spliced is not None
+            states.append(laid_out(way))
         assert states[0] == states[1]
+    assert spliced > 20
 
 
-def laid_out(program: Any) -> Any:
+def laid_out(way: Any) -> Any:
+    program, path = way.program, way.path
     words = [[row.tolist() for row in bound.state()] for bound in program.tables]
-    arrays = [*program.arrays, *program.outside]
-    return words, [(array.__array_interface__["data"][0], array.shape, array.strides) for array in arrays]
+    arrays = [
+        *program.arrays,
+        *program.outside,
+        *[path.arrays[number] for number in path.numbers],
+        *[outside.array for outside in path.outside if outside.fresh],
+    ]
+    values = [way.walk.values[number] for number in path.numbers]
+    shown = [(value.shape, value.strides, value.size, value.shown, value.contiguous) for value in values]
+    steps = [[described for described in step.args if described[0] == "same"] for step in path.steps]
+    return (
+        words,
+        [(array.__array_interface__["data"][0], array.shape, array.strides) for array in arrays],
+        shown,
+        repr(steps),
+        [outside.kind for outside in path.outside],
+        program.numbers,
+    )
 
 
 def test_numbers_that_are_cut_off_beyond_the_recorded_sizes_are_no_formulas() -> None:

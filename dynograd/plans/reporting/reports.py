@@ -255,7 +255,7 @@ def report_of(compiled: Any) -> Report:
         0 if compiled.replays is None else compiled.replays.times,
         ways,
         breaks,
-        bool(compiled.pause),
+        compiled.pauses.go_on(),
         compiled.stopped,
         sum(arenas.values()),
         compiled.scopes.calls,

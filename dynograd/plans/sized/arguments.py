@@ -9,7 +9,7 @@ from dynograd.plans.sized.marks import shape_of
 from dynograd.plans.sized.sizes import flat_sizes
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["idle_places", "sizes_of", "tensors_in"]
+__all__ = ["any_requires_grad", "idle_places", "sizes_of", "tensors_in"]
 
 
 def sizes_of(values: Any) -> tuple:
@@ -34,6 +34,20 @@ def tensors_in(values: Any) -> list[Any]:
     for value in values.values() if isinstance(values, dict) else values:
         tensors += tensors_in(value) if isinstance(value, (tuple, list, dict)) else [value]
     return tensors
+
+
+def any_requires_grad(values: Any) -> bool:
+    """Whether one of the tensors among the values does."""
+    for value in values.values() if isinstance(values, dict) else values:
+        if type(value) is Tensor:
+            if value._requires_grad:
+                return True
+        elif isinstance(value, (tuple, list, dict)):
+            if any_requires_grad(value):
+                return True
+        elif isinstance(value, Tensor) and value._requires_grad:
+            return True
+    return False
 
 
 def idle_places(tensors: Sequence[Any], outside: Sequence[Any]) -> list[int]:

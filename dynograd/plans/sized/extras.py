@@ -157,9 +157,10 @@ class Extras:
         finally:
             array[...] = kept
 
-    def resize(self, numbers: Sequence[int]) -> None:
-        """The sizes are those with these numbers."""
-        for place, (array, ramp) in enumerate(self.ramps):
+    def resize(self, numbers: Sequence[int], ramps: Sequence[int] | None = None) -> None:
+        """The sizes are those with these numbers. Some of the ramps may be others now; None: all."""
+        for place in range(len(self.ramps)) if ramps is None else ramps:
+            array, ramp = self.ramps[place]
             ends = count, first, step = tuple([at(number, numbers) for number in ramp])
             if self._ramps_now.get(place) != ends:
                 self._ramps_now[place] = ends

@@ -130,7 +130,8 @@ class Families:
         several = {
             sample: path for sample, path in paths.items() if min(sample[len(numbers) :], default=LEAST) >= LEAST
         }
-        paths = several if len(several) >= FEWEST else paths  # kernels of one row, and of none, are often others
+        # Kernels of one row, and of none, are often others.
+        with_few, paths = (paths, several) if FEWEST <= len(several) < len(paths) else ({}, paths)
         if (
             len(paths) < max(FEWEST, self.waiting.get(names, 0))
             or self.tried.get(names) == programs
@@ -139,10 +140,12 @@ class Families:
             return None
         reason, count = "", len(numbers)
         latest = next(reversed(paths))
-        for chosen in candidates(paths, (*numbers, *latest[count:])):
+        whole = (*numbers, *latest[count:])
+        for chosen in itertools.chain(candidates(with_few, whole) if with_few else (), candidates(paths, whole)):
             if len(chosen) < FEWEST:
                 continue
-            steps = [paths[sample] for sample in chosen]
+            has_few = any([sample not in paths for sample in chosen])
+            steps = [(with_few or paths)[sample] for sample in chosen]
             idle = sorted(set(steps[0].idle).intersection(*[path.idle for path in steps]))
             for excepted, is_wide in itertools.product([idle, []] if idle else [[]], (True, False)):
                 try:  # shapes of idle arguments may be looked at, though no op reads them
@@ -155,6 +158,8 @@ class Families:
                         continue
                     self.tried[names] = programs
                     way = Way(steps, sizes, self.make_walk())
+                    if has_few and way.program.apart:
+                        raise Differs("kernels of few rows")
                 except (Differs, NoFormula) as error:
                     reason = str(error)
                     continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -18,7 +18,7 @@ from dynograd.plans.python_forms import Forward
 from dynograd.plans.sized.calls import CheckedCall, SizedCall
 from dynograd.plans.sized.memory import Differs, Part, SizedMemory
 from dynograd.plans.sized.sizes import Number, Sizes
-from dynograd.plans.sized.splicing import Splices
+from dynograd.plans.sized.splicing import Piece, Splices
 from dynograd.plans.sized.tables import OtherKernels, SizedBound, unexplained
 from dynograd.plans.sized.values import Common
 from dynograd.plans.sized.widening import trials_of
@@ -89,6 +89,7 @@ class SizedProgram(Program):
         self.comes_again = False  # the sizes were there before
         self.states: dict[tuple[int, ...], _State] = {}
         self.splices: Splices | None = None
+        self.spliced: list[Piece] | None = None  # what the latest change of sizes has put in; None: all
         self.at: tuple[int, ...] = ()
         self.varying = [place for place, array in enumerate(self._arrays) if type(array) is Part and _varies(array)]
         self.arrays = [
@@ -163,31 +164,51 @@ class SizedProgram(Program):
 
     def resize(self, sizes: tuple[int, ...]) -> bool:
         """Sets the sizes. False: they are none that it can have."""
+        before, self.at, self.spliced = self.at, (), None
         state = self.states.pop(sizes, None)
         if state is not None:
             self._restore(state)
         else:
-            numbers = self.sizes.numbers(sizes)
-            if numbers is None:
-                return False
-            if not self._splice(sizes, numbers):
+            if before and self.splices is not None:
+                self.spliced = self.splices.go(self.sizes.own(before), self.sizes.own(sizes), sizes)
+            if self.spliced is None:
+                numbers = self.sizes.numbers(sizes)
+                if numbers is None:
+                    return False
                 self._resize(numbers, self.sizes.nearest(sizes))
-            while len(self.states) >= self._most_states():
-                del self.states[next(iter(self.states))]
-            state = self.state = _State(self)
-            if self.splices is not None:
-                self.splices.note(state, self.sizes.own(sizes))
-        self.at, self.states[sizes] = sizes, state
+                while len(self.states) >= self._most_states():
+                    del self.states[next(iter(self.states))]
+                state = self.state = _State(self)
+                self._note_pieces(sizes)
+        if state is not None:
+            self.states[sizes] = state
+        self.at = sizes
         return True
 
-    def _splice(self, sizes: tuple[int, ...], numbers: list[int]) -> bool:
-        """Makes it one of these sizes from what it was at others; False: that is not known."""
-        if len(self.sizes.places) < 2:
-            return False
-        if self.splices is None:
-            self.splices = Splices(self)
-        before, self.at = self.at, ()
-        return bool(before) and self.splices.go(self.sizes.own(before), self.sizes.own(sizes), numbers)
+    def _note_pieces(self, sizes: tuple[int, ...]) -> None:
+        """What it has of each of several sizes is known from now on."""
+        if len(self.sizes.places) > 1:
+            if self.splices is None:
+                self.splices = Splices(self)
+            self.splices.note(self.sizes.own(sizes))
+
+    def lists(self) -> tuple[Any, ...]:
+        """What differs from size to size beside the tables, as it is now."""
+        return self.arrays, self.outside, self.seeds, self.gradients
+
+    def common_lists(self) -> tuple[Any, ...]:
+        """What is common to it at all sizes."""
+        return self._arrays, self._outside, self._seeds, self._gradients
+
+    def values_at(self, numbers: list[int]) -> list[Callable[[int], Any]]:
+        """What gives what is at a place of each of `lists`, at sizes with these numbers."""
+        at, (arrays, outside, seeds, gradients) = self.common.at, self.common_lists()
+        return [
+            lambda place: at(arrays[place], numbers),
+            lambda place: at(outside[place], numbers),
+            lambda place: (at(seeds[place], numbers), None),
+            lambda place: at(gradients[place], numbers),
+        ]
 
     def _most_states(self) -> int:
         """How many sizes are kept: a text is written anew at all lengths, again and again."""

@@ -193,21 +193,31 @@ class Sizes:
         distances = [sum([abs(size - own) for size, own in zip(sizes, sample)]) for sample in self.samples]
         return distances.index(min(distances))
 
-    def numbers(self, sizes: tuple[int, ...]) -> list[int] | None:
-        """All numbers at these sizes, which fit, in the order of their places; None where several formulas fit one and differ here."""
+    def numbers(
+        self, sizes: tuple[int, ...], before: Sequence[int] | None = None, places: Sequence[int] = ()
+    ) -> list[int] | None:
+        """All numbers at these sizes, which fit, in the order of their places; None where several formulas fit one and differ here.
+
+        Args:
+            before: the numbers at other sizes, of which only those at `places` are others now.
+        """
         own = self.own(sizes)
         products: dict[int, int] = {}
-        numbers = []
-        for formulas in self._formulas:
+        numbers = [0] * len(self._formulas) if before is None else list(before)
+        for place in range(len(numbers)) if before is None else places:
             values = set()
-            for product, c, d in formulas:
+            for product, c, d in self._formulas[place]:
                 if product not in products:
                     products[product] = _product(own, self.factors[product])
                 values.add(c * products[product] + d)
             if len(values) > 1:
                 return None
-            numbers += values
+            numbers[place] = values.pop()
         return numbers
+
+    def count(self) -> int:
+        """How many numbers differ from size to size."""
+        return len(self._formulas)
 
     def formula(self, number: Number) -> tuple[list[tuple[int, int]], int, int]:
         """The simplest formula of a number: (place of a size, what is added to it) of each factor of m, and c and d of c m + d."""

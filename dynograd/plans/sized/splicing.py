@@ -6,6 +6,7 @@ A step whose values say how many rows each of several parts gets hardly ever com
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -15,9 +16,9 @@ from dynograd.plans.sized.memory import Part
 from dynograd.plans.sized.sizes import Number, Real
 from dynograd.plans.sized.values import Nested
 
-__all__ = ["Splices"]
+__all__ = ["Piece", "Splices"]
 
-_MOST_STATES = 1024
+_MOST_PIECES = 1024
 
 
 class Splices:
@@ -29,29 +30,26 @@ class Splices:
 
     def __init__(self, program: Any) -> None:
         self.program = program
-        self.states: dict[Any, Any] = {}  # by (which size, how large): the program when it was that
+        self.pieces: dict[tuple[int, int], Piece] = {}  # by (which size, how large)
         self.usable = True
         rows = [self._rows_of(bound) for bound in program.tables]
-        lists = [
-            self._by_size([self._sizes_of(value) for value in values])
-            for values in (program._arrays, program._outside, program._seeds, program._gradients)
-        ]
-        checks = self._by_size([self._sizes_of(vars(checked)) for checked in program.checked])
-        if any([self._sizes_of(vars(call)) for call in program.apart]):
+        lists = [self._by_size([self.sizes_of(value) for value in values]) for values in program.common_lists()]
+        checks = self._by_size([self.sizes_of(vars(checked)) for checked in program.checked])
+        ramps = self._by_size([self.sizes_of(ramp) for _, ramp in program.memory.extras.ramps])
+        numbers = range(program.sizes.count())
+        followed = [program.sizes.sizes_of(Number(number)) for number in numbers]
+        if any([self.sizes_of(vars(call)) for call in program.apart]):
             self.usable = False
-        count = len(program.sizes.places)
         self.parts = [
-            (
+            _Part(
                 [table[size] for table in rows],
                 [places[size] for places in lists],
-                [program.checked[n].number for n in checks[size]],
+                [(program.checked[n].number, program.checked[n]) for n in checks[size]],
+                [number for number in numbers if size in followed[number]],
+                ramps[size],
             )
-            for size in range(count if self.usable else 0)
+            for size in range(len(program.sizes.places) if self.usable else 0)
         ]
-
-    def _sizes_of(self, value: Any) -> frozenset[int]:
-        known = self.program.sizes.sizes_of
-        return frozenset().union(*[known(number) for number in _numbers_in(value)])
 
     def _by_size(self, followed: Sequence[frozenset[int]]) -> list[list[int]]:
         """The numbers of those that follow each of the sizes."""
@@ -71,7 +69,7 @@ class Splices:
         followed: list[set[int]] = [set() for _ in begins[1:]]
         for place, number in bound.followed():
             row = int(numpy.searchsorted(begins, place, side="right")) - 1
-            followed[row] |= self._sizes_of(number)
+            followed[row] |= self.sizes_of(number)
         rows = self._by_size([frozenset(sizes) for sizes in followed])
         _, which, _ = slots = bound.moving
         data = self._by_size([self.program.sizes.sizes_of(Number(int(number))) for number in which])
@@ -86,39 +84,77 @@ class Splices:
             for size in range(len(rows))
         ]
 
-    def note(self, state: Any, sizes: Sequence[int]) -> None:
-        """The program was of these sizes, in the order of their places."""
-        for key in enumerate(sizes):
-            if key not in self.states:
-                while len(self.states) >= _MOST_STATES:
-                    del self.states[next(iter(self.states))]
-                self.states[key] = state
+    def sizes_of(self, value: Any) -> frozenset[int]:
+        """Which of the sizes a value follows that is common to several programs."""
+        known = self.program.sizes.sizes_of
+        return frozenset().union(*[known(number) for number in _numbers_in(value)])
 
-    def go(self, before: Sequence[int], sizes: Sequence[int], numbers: list[int]) -> bool:
-        """Makes the program, which is of the sizes `before`, one of others; False: nothing is done."""
-        changed = [size for size in range(len(sizes)) if sizes[size] != before[size]]
-        states: list[Any] = [self.states.get((size, sizes[size])) for size in changed]
-        if not self.usable or any([state is None for state in states]):
-            return False
+    def note(self, sizes: Sequence[int]) -> None:
+        """Keeps what the program, which is of these sizes, has of each, in the order of their places."""
+        for key in enumerate(sizes if self.usable else ()):
+            piece = self.pieces.pop(key, None) or Piece(self.program, self.parts[key[0]], key[0])
+            while len(self.pieces) >= _MOST_PIECES:
+                del self.pieces[next(iter(self.pieces))]
+            self.pieces[key] = piece
+
+    def go(self, before: Sequence[int], own: Sequence[int], sizes: tuple[int, ...]) -> list[Piece] | None:
+        """Makes the program, which is of the sizes `before`, one of others, and gives the pieces that it is others in; None: nothing is done."""
+        if not self.usable:
+            return None
         program = self.program
-        lists = [list(values) for values in (program.arrays, program.outside, program.seeds, program.gradients)]
-        checks = dict(program.plain.checks)
-        for size, state in zip(changed, states):
-            rows, places, checked = self.parts[size]
-            for bound, words, (which, slots, its_rows) in zip(program.tables, state.words, rows):
-                if words:
-                    bound.put(words, which, slots, its_rows)
-            for values, others, numbers_of in zip(
-                lists, (state.arrays, state.outside, state.seeds, state.gradients), places
-            ):
-                for number in numbers_of:
-                    values[number] = others[number]
-            checks |= {number: state.checks[number] for number in checked}
-        program.arrays, program.outside, program.seeds, program.gradients = lists
+        changed = [size for size in range(len(own)) if own[size] != before[size]]
+        parts = [self.parts[size] for size in changed]
+        numbers = program.sizes.numbers(sizes, program.numbers, [place for part in parts for place in part.numbers])
+        if numbers is None:
+            return None
         program.numbers = numbers
+        program.memory.extras.resize(numbers, [ramp for part in parts for ramp in part.ramps])
+        pieces = [self.pieces.get((size, own[size])) for size in changed]
+        if not all(pieces):
+            words, nearest = numpy.array(numbers, numpy.int64), program.sizes.nearest(sizes)
+            for bound in program.tables:
+                bound.resize(words, nearest)
+        lists = [list(values) for values in program.lists()]
+        checks = dict(program.plain.checks)
+        for part, piece in zip(parts, pieces):
+            if piece is None:
+                for values, at, places in zip(lists, program.values_at(numbers), part.places):
+                    for place in places:
+                        values[place] = at(place)
+                checks |= {number: checked.at(numbers) for number, checked in part.checked}
+                continue
+            for bound, taken, rows in zip(program.tables, piece.tables, part.tables):
+                bound.put(taken, *rows)
+            for values, others, places in zip(lists, piece.lists, part.places):
+                for place, other in zip(places, others):
+                    values[place] = other
+            checks |= piece.checks
+        program.arrays, program.outside, program.seeds, program.gradients = lists
         program._set_checks(checks)
-        program.memory.extras.resize(numbers)
-        return True
+        self.note(own)
+        return [self.pieces[size, own[size]] for size in changed]
+
+
+@dataclass
+class _Part:
+    """What of a program follows one of the sizes."""
+
+    tables: list[Any]  # of each table: the places of words, of data, and rows
+    places: list[list[int]]  # of arrays, of tensors from outside, of seeds and of gradients
+    checked: list[tuple[int, Any]]
+    numbers: list[int]
+    ramps: list[int]
+
+
+class Piece:
+    """What a program has of one size."""
+
+    def __init__(self, program: Any, part: _Part, size: int) -> None:
+        self.size = size
+        self.tables = [bound.taken(*rows) for bound, rows in zip(program.tables, part.tables)]
+        self.lists = [[values[place] for place in places] for values, places in zip(program.lists(), part.places)]
+        self.checks = {number: program.plain.checks[number] for number, _ in part.checked}
+        self.steps: Any = None  # what a way has made of it
 
 
 def _numbers_in(value: Any) -> Iterator[Number]:

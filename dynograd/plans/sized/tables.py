@@ -150,12 +150,14 @@ class SizedBound:
                 if isinstance(batch, Number):
                     yield first, batch
 
-    def put(self, state: tuple[Any, ...], words: Any, slots: Any, rows: list[int]) -> None:
-        """Some words, data and rows are as they were in a state."""
-        its_words, its_slots, its_parts = state
-        self.table.words[words] = its_words[words]
-        self._slots[slots] = its_slots[slots]
-        self.table.parts[rows] = its_parts[rows]
+    def taken(self, words: Any, slots: Any, rows: Any) -> tuple[Any, ...]:
+        """Some words, data and rows as they are now, for `put`."""
+        return () if self.table is None else (self.table.words[words], self._slots[slots], self.table.parts[rows])
+
+    def put(self, taken: tuple[Any, ...], words: Any, slots: Any, rows: Any) -> None:
+        """Makes them what they were."""
+        if taken:
+            self.table.words[words], self._slots[slots], self.table.parts[rows] = taken
 
     def state(self) -> tuple[Any, ...]:
         """What `resize` has written."""

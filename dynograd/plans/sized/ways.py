@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,6 +90,18 @@ class Way:
         for number, value in zip(path.numbers, _values_of(first)):
             self.walk.values[number].version = value.version
         self._varying = {path.numbers[place] for place in self.program.varying}
+        self._fresh = [place for place, outside in enumerate(path.outside) if outside.fresh]
+        self._everything = _Followers(
+            [
+                (step, place, common)
+                for step, args in zip(path.steps, self._args)
+                if args is not None and step.path is path
+                for place, common in args
+            ],
+            [(path.outside[place], self._kinds[place]) for place in self._fresh],
+            self.program.varying,
+        )
+        self._by_size: list[_Followers] | None = None  # None: not looked for yet
 
     def _find_branch(self) -> tuple[Any, Any] | None:
         """(the alternatives at a place of the walk, the one of them that this way begins with); None: all of the walk is this way."""
@@ -137,19 +151,40 @@ class Way:
 
     def _resize_steps(self) -> None:
         """Steps, values and tensors from outside have the numbers of the program's sizes."""
+        program = self.program
+        spliced = program.spliced
+        if spliced is None:
+            state = program.state
+            if state.steps is None:
+                state.steps = self._steps_made(self._everything)
+            self._put_steps(state.steps)
+            return
+        if self._by_size is None:
+            self._by_size = self._parts_of_sizes()
+        if not self._by_size:
+            self._put_steps(self._steps_made(self._everything))
+            return
+        for piece in spliced:
+            if piece.steps is None:
+                piece.steps = self._steps_made(self._by_size[piece.size])
+            self._put_steps(piece.steps)
+
+    def _put_steps(self, made: tuple[Any, ...]) -> None:
         program, path = self.program, self.path
-        state = program.state
-        if state.steps is None:
-            state.steps = self._steps_made()
-        steps, values, gradients = state.steps
-        for step, args, fields in steps:
-            step.args = args
+        steps, kinds, values, gradients = made
+        for step, described, fields in steps:
+            args = list(step.args)
+            for place, value in described:
+                args[place] = value
+            step.args = tuple(args)
             for name, content in fields:
                 setattr(step, name, content)
-        for outside, kind, array in zip(path.outside, state.kinds, program.outside):
-            if outside.fresh:
-                outside.kind, outside.array = kind, array
-                outside.tensor.array = array
+        for outside, kind in kinds:
+            outside.kind = kind
+        for place in self._fresh:
+            outside, array = path.outside[place], program.outside[place]
+            if outside.array is not array:
+                outside.array = outside.tensor.array = array
         for number, array, value, fields in values:
             if path.arrays[number] is array:
                 continue
@@ -158,23 +193,41 @@ class Way:
         for place, gradient in gradients:
             path.gradients[place] = gradient
 
-    def _steps_made(self) -> tuple[Any, ...]:
+    def _parts_of_sizes(self) -> list[_Followers]:
+        """What follows each of the sizes; nothing where something follows several."""
+        splices, everything = self.program.splices, self._everything
+        assert splices is not None
+        args = [(splices.sizes_of(common), (step, place, common)) for step, place, common in everything.args]
+        kinds = [(splices.sizes_of(kind), (outside, kind)) for outside, kind in everything.kinds]
+        arrays, _, _, _ = self.program.common_lists()
+        varying = [(splices.sizes_of(arrays[place]), place) for place in everything.varying]
+        if any([len(sizes) > 1 for sizes, _ in (*args, *kinds, *varying)]):
+            return []
+        return [
+            _Followers(
+                [entry for sizes, entry in args if size in sizes],
+                [entry for sizes, entry in kinds if size in sizes],
+                [place for sizes, place in varying if size in sizes],
+            )
+            for size in range(len(self.program.sizes.places))
+        ]
+
+    def _steps_made(self, followers: _Followers) -> tuple[Any, ...]:
+        """What these are at the program's sizes."""
         program, path, walk = self.program, self.path, self.walk
         value_at, numbers = program.common.at, program.numbers
         steps: list[Any] = []
-        for step, args in zip(path.steps, self._args):
-            if args is None or step.path is not path:
-                continue
-            described: list[Any] = list(step.args)
-            fields: list[tuple[str, Any]] = []
-            for place, common in args:
-                described[place] = value_at(common, numbers)
-                if place < MOST and described[place][0] == "same":
-                    fields.append((f"a{place}", described[place][1]))
-            steps.append((step, tuple(described), fields))
-        program.state.kinds = [value_at(kind, numbers) for kind in self._kinds]
+        for step, args in itertools.groupby(followers.args, lambda entry: entry[0]):
+            described, fields = [], []
+            for _, place, common in args:
+                value = value_at(common, numbers)
+                described.append((place, value))
+                if place < MOST and value[0] == "same":
+                    fields.append((f"a{place}", value[1]))
+            steps.append((step, described, fields))
+        kinds = [(outside, value_at(kind, numbers)) for outside, kind in followers.kinds]
         values = []
-        for place in program.varying:
+        for place in followers.varying:
             array, number = program.arrays[place], path.numbers[place]
             shown = array.shape, array.strides, array.size, Size(array.shape), array.flags.c_contiguous
             values.append((number, array, walk.values[number], shown))
@@ -182,9 +235,18 @@ class Way:
         gradients = [
             (place, (leaf, number, Tensor.wrap(arrays[number])))
             for place, (leaf, number, _) in enumerate(path.gradients)
-            if number in self._varying
+            if number in arrays
         ]
-        return steps, values, gradients
+        return steps, kinds, values, gradients
+
+
+@dataclass
+class _Followers:
+    """Of a way: what differs from size to size."""
+
+    args: list[tuple[Any, int, object]]  # (step, place of the argument, what is common to it)
+    kinds: list[tuple[Any, object]]  # (tensor from outside, what is common to its kinds)
+    varying: list[int]  # places of arrays
 
 
 def _values_of(path: Path) -> list[Any]:
