@@ -71,8 +71,8 @@ class _Faces(importlib.abc.Loader):
 class _OfNames(importlib.abc.Loader):
     """Makes the modules of `faces` and of `refused`, and packages above them that nothing else is."""
 
-    def create_module(self, spec: Any) -> None:
-        return None
+    def create_module(self, spec: Any) -> ModuleType | None:
+        return _Face(spec.name) if spec.name in faces.FACES else None
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ in faces.FACES:

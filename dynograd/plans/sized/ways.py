@@ -169,9 +169,9 @@ class Way:
                 piece.steps = self._steps_made(self._by_size[piece.size])
             self._put_steps(piece.steps)
 
-    def _put_steps(self, made: tuple[Any, ...]) -> None:
+    def _put_steps(self, parts: tuple[Any, ...]) -> None:
         program, path = self.program, self.path
-        steps, kinds, values, gradients = made
+        steps, kinds, values, gradients = parts
         for step, described, fields in steps:
             args = list(step.args)
             for place, value in described:
