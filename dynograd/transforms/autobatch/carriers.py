@@ -45,6 +45,7 @@ _STATES = (
     ("dynograd.tensor.graphs", "_state"),
     ("dynograd.amp.autocasting", "STATE"),
     ("dynograd.kernels.build.batch_invariance", "_of_thread"),
+    ("dynograd.kernels.build.kernel_cache", "_of_thread"),
     ("dynograd.interpreter.override_protocol", "STATE"),
     ("dynograd.transforms.batching.batched", "_active"),
     ("dynograd.transforms.duals", "_active"),

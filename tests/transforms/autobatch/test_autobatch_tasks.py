@@ -498,6 +498,9 @@ def test_every_state_of_threads_is_carried_or_known():
     not_carried = {
         "base/random_streams.py": "the place of a thread that stands for a process: examples take the place that it has",
         "distributed/process_groups.py": "the group of such a thread, within `simulate`",
+        "compat/exporting.py": "whether the thread exports, within one export",
+        "onnx/noting.py": "what an export notes, within one",
+        "kernels/attention/any_size.py": "how attention is chosen, within one export",
         "kernels/build/launches.py": "launches that are noted, within one recording",
         "utils/selective_checkpoints.py": "what a checkpointed part keeps, within one",
         "kernels/build/launch_arguments_cuda.py": "memory for launches, used within one",
