@@ -270,7 +270,7 @@ class Walk(
                 if other is None or other[0] != "region" or released.setdefault(other[1], memory) is not memory:
                     return None
                 there = path.program.memory.buffers[other[1]]
-                if there.nbytes != region.nbytes:
+                if there is None or there.nbytes != region.nbytes:
                     return None
                 arrays = self.path.arrays[number], path.arrays[number]
                 if identity(same_part(arrays[0], region, there)) != identity(arrays[1]):

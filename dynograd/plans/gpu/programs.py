@@ -323,9 +323,10 @@ class _Buffers:
     def __init__(self, program: GpuProgram) -> None:
         self._program = program
 
-    def __getitem__(self, region: int) -> CudaArray:
-        storage, _ = self._program.at.bindings.memory[region]
-        return whole_of(storage)
+    def __getitem__(self, region: int) -> CudaArray | None:
+        """None: it has none at these sizes."""
+        memory = self._program.at.bindings.memory.get(region)
+        return None if memory is None else whole_of(memory[0])
 
 
 def _first_gradients(recording: Recording) -> list[CudaArray]:
