@@ -16,9 +16,10 @@ from dynograd.autograd.modes import unwatch, watch
 from dynograd.autograd.nodes import FREED, Node, frame_at, line_text, place_of, traces
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.debug.holders import living, who_holds
+from dynograd.debug.modules import ModuleStack, path_of
 from dynograd.debug.recording import array_of, tensors_in
 from dynograd.debug.texts import short
-from dynograd.nn import Module, hooks
+from dynograd.nn import Module
 from dynograd.optim import Optimizer
 from dynograd.profiler.ranges import listen, stop_listening
 from dynograd.tensor.tensor import Tensor
@@ -237,36 +238,22 @@ class tracking:
         self._nodes: weakref.WeakKeyDictionary[Node, tuple[Any, str]] = weakref.WeakKeyDictionary()
         self._thread = self._depth = 0
         self._place: tuple[Any, str] = (None, "")
-        self._modules: list[Any] = []
+        self._modules = ModuleStack()
         self._watcher, self._listener = self._note_node, SimpleNamespace(begin=self._begin, end=self._end)
-        self._handles: list[Any] = []
 
     def __enter__(self) -> tracking:
         self._thread = threading.get_ident()
         listen(self._listener)
         watch(self._watcher)
-        self._handles = [
-            hooks.register_module_forward_pre_hook(self._enter_module),
-            hooks.register_module_forward_hook(self._leave_module, always_call=True),
-        ]
+        self._modules.turn_on()
         _tracking.append(self)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        for handle in self._handles:
-            handle.remove()
+        self._modules.turn_off()
         unwatch(self._watcher)
         stop_listening(self._listener)
         _tracking.remove(self)
-        self._modules.clear()
-
-    def _enter_module(self, module: Any, _: Any) -> None:
-        if threading.get_ident() == self._thread:
-            self._modules.append(module)
-
-    def _leave_module(self, *_: Any) -> None:
-        if threading.get_ident() == self._thread and self._modules:
-            self._modules.pop()
 
     def _begin(self, kind: str, name: str, args: tuple) -> str | None:
         if threading.get_ident() != self._thread or kind not in ("op", "backward"):
@@ -297,11 +284,8 @@ class tracking:
                     self._add(array)
 
     def _module(self) -> str:
-        if not self._modules:
-            return ""
-        outermost, innermost = self._modules[0], self._modules[-1]
-        name = next((name for name, module in outermost.named_modules() if module is innermost), "")
-        return name or type(outermost).__name__
+        kind, path = path_of(tuple(self._modules.open))
+        return path or kind
 
     def _note_node(self, node: Node) -> None:
         self._nodes[node] = self._place

@@ -16,7 +16,7 @@ import numpy
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, unwatch, watch
 from dynograd.autograd.nodes import Partial, frame_at, line_text, next_seq, place_of
-from dynograd.nn import hooks
+from dynograd.debug.modules import ModuleStack, path_of
 from dynograd.ops.op import registry
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.profiler.ranges import listen, stop_listening
@@ -105,12 +105,7 @@ class Call:
     @property
     def path(self) -> str:
         """`Model.encoder.0` for an op of that module; "" outside of modules."""
-        alive = [module for module in (reference() for reference in self.module) if module is not None]
-        if not alive:
-            return ""
-        outermost, innermost = alive[0], alive[-1]
-        name = next((name for name, module in outermost.named_modules() if module is innermost), "")
-        return f"{type(outermost).__name__}.{name}" if name else type(innermost).__name__
+        return ".".join([part for part in path_of(self.module) if part])
 
 
 class Passage:
@@ -177,15 +172,12 @@ class provenance:
         self.calls: deque[Call] = deque()
         self.passages: deque[Passage] = deque()
         self.calls_of_nodes: weakref.WeakKeyDictionary[Any, Call] = weakref.WeakKeyDictionary()
-        self.roots: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Modules that were called by the program itself."""
         self._holders: deque[tuple[Any, int]] = deque()
         self._held = 0
         self._thread = 0
         self._open: list[Call] = []
-        self._modules: list[Any] = []
+        self._modules = ModuleStack()
         self._node_call: Call | None = None
-        self._handles: list[Any] = []
         self._watcher, self._listener = self._note_node, SimpleNamespace(begin=self._begin, end=self._end)
 
     # --- on and off -----------------------------------------------------------------------------------------------------------
@@ -196,33 +188,18 @@ class provenance:
         self._thread = threading.get_ident()
         listen(self._listener)
         watch(self._watcher)
-        self._handles = [
-            hooks.register_module_forward_pre_hook(self._enter_module),
-            hooks.register_module_forward_hook(self._leave_module, always_call=True),
-        ]
+        self._modules.turn_on()
         _open.append(self)
         return self
 
     def __exit__(self, *error: Any) -> None:
         _open.remove(self)
         _latest[:] = [self]
-        for handle in self._handles:
-            handle.remove()
+        self._modules.turn_off()
         unwatch(self._watcher)
         stop_listening(self._listener)
         self._thread = 0
         self._open.clear()
-        self._modules.clear()
-
-    def _enter_module(self, module: Any, _: Any) -> None:
-        if threading.get_ident() == self._thread:
-            if not self._modules:
-                self.roots.add(module)
-            self._modules.append(weakref.ref(module))
-
-    def _leave_module(self, *_: Any) -> None:
-        if threading.get_ident() == self._thread and self._modules:
-            self._modules.pop()
 
     # --- ops ------------------------------------------------------------------------------------------------------------------
 
@@ -235,7 +212,7 @@ class provenance:
             return None  # what the groups of a scope and backward rules compute with are no ops of the program
         if self._open:
             return name
-        call = Call(name, self._place(), tuple(self._modules), bool(MODES.grad))
+        call = Call(name, self._place(), tuple(self._modules.open), bool(MODES.grad))
         call.operands, call.arguments = self._read(name, args)
         self._open.append(call)
         return call
@@ -279,6 +256,11 @@ class provenance:
             value = self._known[id(tensor)] = Value(tensor, None, 0)
             self._look_at(value, tensor)
         return value
+
+    @property
+    def roots(self) -> weakref.WeakSet[Any]:
+        """Modules that were called by the program itself."""
+        return self._modules.roots
 
     def value_of(self, tensor: Tensor) -> Value | None:
         """What was noted of a tensor.
@@ -346,7 +328,7 @@ class provenance:
         elif self._node_call is not None:
             self.calls_of_nodes[node] = self._node_call
         else:  # of a Function of the user's
-            call = Call(node.name(), place_of(frame_at(3)), tuple(self._modules), True)
+            call = Call(node.name(), place_of(frame_at(3)), tuple(self._modules.open), True)
             self.calls_of_nodes[node] = call
 
     def _begin_node(self, node: Any, grad: Any) -> Passage:
