@@ -12,6 +12,7 @@ from dynograd.export.arguments import Input
 from dynograd.export.encoding import Ref, Tree, encoded
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.transforms.trees import map_tree
 
 __all__ = ["Examples"]
 
@@ -130,14 +131,7 @@ class Examples:
 
 def _with(value: Tree, tensors: Iterator[Any]) -> Tree:
     """The value with the next tensors in the places of its own."""
-    if isinstance(value, Tensor):
-        return next(tensors)
-    if isinstance(value, dict):
-        return {key: _with(part, tensors) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        make = getattr(value, "_make", type(value))
-        return make([_with(part, tensors) for part in value])
-    return value
+    return map_tree(lambda leaf: next(tensors) if isinstance(leaf, Tensor) else leaf, value)
 
 
 def _is_in_order(array: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy
@@ -16,6 +17,7 @@ from dynograd.onnx.axes import Axes, resized
 from dynograd.plans.reporting.naming import names_within
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor
+from dynograd.transforms.trees import map_tree
 
 __all__ = ["Program"]
 
@@ -90,8 +92,7 @@ class Program:
     def __call__(self, *tensors: Tensor) -> list[Tensor]:
         """It gets copies, so that it may write into them, and its results are copied, so that they are ops'."""
         remaining = iter([tensor.clone() for tensor in tensors])
-        args = [_with(value, remaining) for value in self.args]
-        kwargs = {name: _with(value, remaining) for name, value in self.kwargs.items()}
+        args, kwargs = map_tree(partial(_next_of, tensors=remaining), (self.args, self.kwargs))
         return [result.clone() for result in _leaves(self.model(*args, **kwargs), self.name)]
 
 
@@ -105,19 +106,12 @@ def _weights_of(model: Any) -> dict[int, str]:
     return {number: name for number, name in names.items() if number not in left_out}
 
 
-def _with(value: Any, tensors: Iterator[Tensor]) -> object:
-    """The value with the next tensors in the places of its own."""
-    if isinstance(value, RaggedTensor):
+def _next_of(leaf: object, tensors: Iterator[Tensor]) -> object:
+    """What stands in the place of a leaf: the next tensors, of a ragged one its values and offsets."""
+    if isinstance(leaf, RaggedTensor):
         rows, offsets = next(tensors), next(tensors)
         return RaggedTensor(rows, numpy.diff(offsets.array).tolist())
-    if isinstance(value, Tensor):
-        return next(tensors)
-    if isinstance(value, dict):
-        return {key: _with(part, tensors) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        make = getattr(value, "_make", type(value))
-        return make([_with(part, tensors) for part in value])
-    return value
+    return next(tensors) if isinstance(leaf, Tensor) else leaf
 
 
 def _leaves(value: Any, name: str) -> Iterator[Tensor]:
