@@ -40,6 +40,7 @@ from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.plans.writes.flags import WalkedFlags
+from dynograd.plans.writes.spoiling import WalkedSaves
 from dynograd.plans.writes.stores import WalkedStores
 from dynograd.plans.writes.versions import WalkedVersions
 from dynograd.plans.writes.waiting import is_apart
@@ -55,6 +56,7 @@ class Walk(
     WalkedFunctions,
     WalkedStores,
     WalkedFlags,
+    WalkedSaves,
     WalkedChecks,
     WalkedEndings,
     Parts,
@@ -88,6 +90,7 @@ class Walk(
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
         self.forget_checks()
         self.begin_functions()
+        self.begin_saves()
         self.begin_parts()
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
@@ -514,12 +517,18 @@ class Walk(
         if isinstance(tensor, Handed):
             self.leave("a recorded tensor is written in place", tensor)
             return
+        if self.running and self.is_spoiled_by(tensor):
+            self.leave("what backward needs is written in place where the record does not have that")
+            if MODES.plan is not None:
+                MODES.plan.before_write(tensor)
+            return
         stale = [number for number, value in self.bound.items() if may_share(value.array, tensor.array)]
         if stale or not is_apart(tensor.array, self.path, self.done, self.at.number, self.arena.whole):
             self.catch_up()
         self.holds = False
         settle(self.pointed)
         if self.running:
+            self.note_write_at(self.at.number)
             self.written.append((self.at.number, tensor, own_copy(tensor.array)))
             self.stale.update(stale)
 
