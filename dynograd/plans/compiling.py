@@ -390,6 +390,7 @@ class Compiled:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)
                 if self.walk.paths:
                     self.walk.paths[-1].idle = idle_places(self.begun_with, recording.outside)
+                    self.walk.load_steps(self.walk.paths[-1])
                 self._drop_walks()
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
