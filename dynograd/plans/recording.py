@@ -76,6 +76,11 @@ class Outside:
             and self.meta is other.meta
         )
 
+    def is_current(self) -> bool:
+        """Whether the tensor is in this state now."""
+        tensor = self.tensor
+        return tensor.array is self.array and tensor._requires_grad is self.grad and tensor._meta is self.meta
+
     def takes(self, value: Any) -> bool:
         """Whether another tensor can stand in its place."""
         if type(value) not in TENSORS:

@@ -84,6 +84,7 @@ class Path:
         self.within = self._watch_of(toggled) if toggled else self.watch  # the same, in the middle of a step
         stored = [event.args[0][1] for event in recording.events if event.kind == "store"]
         self.stored = {id(tensor): tensor for tensor in [self.outside[place].tensor for place in stored]}
+        self.agreements: dict[Path, bool] = {}
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad or outside.number in toggled])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
@@ -123,6 +124,18 @@ class Path:
                 watch.field(outside.tensor, "_requires_grad", outside.grad)
         watch.close()
         return watch
+
+    def agrees_with(self, other: Path) -> bool:
+        """Whether tensors from outside are as another way has them. Only then both share steps: a walk looks at all tensors of a way, and then goes there."""
+        if other is not self and other not in self.agreements:
+            mine = {id(outside.tensor): outside for outside in self.staying}
+            self.agreements[other] = all(
+                [
+                    mine[id(its.tensor)].is_as(its) if id(its.tensor) in mine else its.is_current()
+                    for its in other.staying
+                ]
+            )
+        return other is self or self.agreements[other]
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""

@@ -193,7 +193,7 @@ class Walk(
         for choice in step.others:
             if choice.of is entry and choice.grad == MODES.grad and (new := self._matches(choice, args)) is not None:
                 if not self._go_over(choice):
-                    break
+                    continue
                 self._go_to(choice, new)
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
@@ -250,6 +250,8 @@ class Walk(
         ):
             return False
         path = choice.path
+        if not path.within.holds():  # a tensor of that way is another one now
+            return False
         released = self._released_on(path)
         if released is None:
             return False
@@ -628,7 +630,7 @@ class Walk(
                 and self._is_as_read(choice.args[0][1])
             ):
                 if choice is not step and not self._go_over(choice):
-                    break
+                    continue
                 self.at = choice.next
                 return choice.result
         if self.running:
@@ -665,7 +667,7 @@ class Walk(
             new = self._matches(choice, (outputs, keeps, seeds))
             if new is not None and self._leaves_are_free(choice):
                 if choice is not step and not self._go_over(choice):
-                    break
+                    continue
                 self._go_to(choice, new)
                 if not self.running:
                     return False
@@ -734,7 +736,7 @@ class Walk(
             event = choice.event
             if event is not None and event.kind == "step" and choice.subject is optimizer:
                 if choice is not step and not self._go_over(choice):
-                    break
+                    continue
                 self.offer_ending(choice, optimizer, with_closure)
                 self.catch_up()
                 if MODES.plan is not self:
@@ -780,7 +782,7 @@ class Walk(
         for choice in (step, *step.others):
             if choice.event is None:
                 if choice is not step and not self._go_over(choice):
-                    break
+                    continue
                 self.at = choice
                 self.catch_up()
                 if self.running and self.path.made_leaves and self._keeps_made_leaves():

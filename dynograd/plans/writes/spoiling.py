@@ -114,7 +114,7 @@ class WalkedSaves:
             return
         since = min([time for at, time in self.write_times.items() if at > number], default=None)
 
-        def as_it_is(value: Any) -> Any:
+        def as_it_is(value: Any) -> object:
             for tensor, array in lent:
                 if type(value) in PLAIN and may_share(value, array):
                     if since is not None:
