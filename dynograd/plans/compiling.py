@@ -40,7 +40,7 @@ from dynograd.plans.steps import Path
 from dynograd.plans.walking.gains import gain_without_gradients
 from dynograd.plans.walking.pauses import Pauses
 from dynograd.plans.walks import Walk
-from dynograd.plans.watches import can_watch
+from dynograd.plans.watches import Watch, can_watch
 from dynograd.tensor import inplace
 
 __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
@@ -138,9 +138,9 @@ class Compiled:
         self.arguments: tuple = ()
         self.pauses = Pauses()
         self.stopped = self.on_gpu = False
-        self.left_alone: set[int] = (
-            set()
-        )  # grad modes in which calls that differentiate nothing run as they are written
+        self.left_alone: dict[
+            int, Watch
+        ] = {}  # grad modes in which calls that differentiate nothing run as they are written
         self.stream: Any = None
         if not can_watch():
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
@@ -403,11 +403,19 @@ class Compiled:
         gain = gain_without_gradients(program, bool(others))
         if gain < 0:
             self.note_left(f"without gradients it would be slower by some {-gain:.0f} us a call")
-            self.left_alone.add(MODES.grad)
+            self.left_alone[MODES.grad] = watch = Watch()  # that parameters stay frozen
+            for outside in recording.outside:
+                if not outside.fresh:
+                    watch.field(outside.tensor, "_requires_grad", outside.grad)
+            watch.close()
 
     def _is_left_alone(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether the call is one of those that are left as they are written, since nothing is differentiated."""
-        return not MODES.grad or not (any_requires_grad(args) or (kwargs and any_requires_grad(kwargs)))
+        if not MODES.grad:
+            return True
+        if not self.left_alone[MODES.grad].holds():
+            return False
+        return not (any_requires_grad(args) or (kwargs and any_requires_grad(kwargs)))
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
