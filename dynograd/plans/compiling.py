@@ -38,7 +38,7 @@ from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walking.gains import gain_without_gradients
-from dynograd.plans.walking.pauses import Pauses
+from dynograd.plans.walking.pauses import Pauses, way_of
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import Watch, can_watch
 from dynograd.tensor import inplace
@@ -364,6 +364,8 @@ class Compiled:
         elif not self.known:
             if recording.events:
                 self.note_left("it calls no op that is recorded")
+        elif self.walk.paths and self.pauses.waits(way_of(recording.events, self.sizes)):
+            return
         elif met_before and recording.events and not counted_sizes:
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
