@@ -137,7 +137,7 @@ class Compiled:
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.pauses = Pauses()
-        self.stopped = self.on_gpu = False
+        self.stopped = self.learns_as_written = self.on_gpu = False
         self.left_alone: dict[
             int, Watch
         ] = {}  # grad modes in which calls that differentiate nothing run as they are written
@@ -199,6 +199,7 @@ class Compiled:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
         return bool(
             self.stopped
+            or (self.learns_as_written and MODES.grad)
             or _stance[0] == "force_eager"
             or MODES.plan is not None
             or MODES.recorder is not None
@@ -432,6 +433,11 @@ class Compiled:
         """From now on the function runs as it is written."""
         self.note_left(reason)
         self.stopped = True
+
+    def stop_learning(self, reason: str) -> None:
+        """The same of calls in which gradients are recorded; others go along their records."""
+        self.note_left(reason)
+        self.learns_as_written = True
 
     def may_leave(self, reason: str) -> None:
         """Raises where the stance says that only what is recorded may run."""

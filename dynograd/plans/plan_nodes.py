@@ -176,7 +176,7 @@ class PlanNode(Node):
             return tuple(kept)
         if self.whole:
             why = recording.reason or "its gradients come to others of its tensors than they did"
-            owner.stop(f"its backward has no plan: {why} ({recording.line})")
+            owner.stop_learning(f"its backward has no plan: {why} ({recording.line})")
         return tuple(gradients)
 
     def release(self) -> None:
