@@ -45,6 +45,16 @@ def test_ways_that_come_once_are_made_into_programs_a_few_times_only(monkeypatch
     assert counts[11:] == [(4, 0), (5, 0), (5, 1), (5, 2), (6, 2), (6, 3), (6, 4)], counts
 
 
+def test_recording_pauses_where_a_parameter_gets_other_memory_before_each_call() -> None:
+    """It is one way, which does not come again as it was."""
+    weight = torch.nn.Parameter(torch.ones(4))
+    compiled, x = Compiled(lambda x: ((x * weight).relu() + 1).tanh().sum(), always=True), torch.randn(3, 4)
+    for _ in range(400):
+        weight.data = weight.data * 0.9
+        assert torch.allclose(compiled(x), compiled.function(x), rtol=1e-5)
+    assert compiled.ways <= 20 and compiled.report().pauses, str(compiled.report())
+
+
 def test_a_way_that_comes_now_and_then_does_not_have_all_others_recorded() -> None:
     compiled, x = Compiled(scaled, always=True), torch.randn(3, 4)
     numbers = numpy.random.default_rng(0)

@@ -27,7 +27,7 @@ class Pauses:
     def __init__(self) -> None:
         self.left = self._length = 0
         self._missed = self._changes = 0
-        self._seen: set[int] = set()  # ways that came once, by `way_of`
+        self._seen: dict[int, int] = {}  # how often ways came that are not recorded, by `way_of`
         self._comes_again = False
 
     def go_on(self) -> bool:
@@ -42,11 +42,11 @@ class Pauses:
         """Whether a way that is not recorded yet has to come again first."""
         if not _FEW < self._missed <= _PATIENCE:
             return False
-        self._comes_again = way in self._seen
         if len(self._seen) >= _MOST_SEEN:
             self._seen.clear()
-        self._seen.add(way)
-        return not self._comes_again
+        times = self._seen[way] = self._seen.get(way, 0) + 1
+        self._comes_again = times == 2  # more often: tensors are others each time
+        return times < 2
 
     def learn(self, walked: bool, is_first: bool, families: Any) -> None:
         """A call went along the record, or a way of its own.
