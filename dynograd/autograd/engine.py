@@ -37,6 +37,7 @@ def run_backward(
     create_graph: bool = False,
     targets: list[Any] | None = None,
     hooks_of_leaves: bool = True,
+    apart: list[tuple[Any, Any]] | None = None,
 ) -> list[Any] | None:
     """Sends each root's gradient back through the graph.
 
@@ -45,6 +46,8 @@ def run_backward(
         targets: edges whose gradients are returned, in order (None where no path leads); leaves are then left alone.
             Without targets, leaves accumulate into `.grad`.
         hooks_of_leaves: False where the gradients that are returned go on to the leaves in an outer pass, which runs their hooks.
+        apart: gets (leaf, part) of what comes to leaves among the targets and could be added to a gradient that is there at once: sums are the
+            outer pass's then, in its order.
     """
     grads: dict[Any, Any] = {}
     for edge, g in roots:
@@ -108,7 +111,7 @@ def run_backward(
         results: dict[Any, Any] = {}
         needed = _leading_to(order, targets)
         task.edges = asked.edges = needed.union(targets)
-        _visit(order, grads, retain_graph, create_graph, set(targets), needed, results, notes)
+        _visit(order, grads, retain_graph, create_graph, set(targets), needed, results, notes, apart=apart)
         for leaf in dict.fromkeys(targets):
             if not leaf.seq and leaf in grads:
                 g = grads.pop(leaf)
@@ -155,6 +158,7 @@ def _visit(
     results: dict[Any, Any] | None = None,
     notes: Any = None,
     leaves: list[tuple[Any, int]] | None = None,
+    apart: list[tuple[Any, Any]] | None = None,
 ) -> None:
     """Runs the nodes in order and drops what each has saved as soon as its rule has run.
 
@@ -220,7 +224,9 @@ def _visit(
                 continue
             before = get(edge)
             if before is None:
-                if edge.seq or needed is not None or create_graph or not edge.adds_directly(part):
+                if not edge.seq and apart is not None and type(part) in arrays.array_types:
+                    apart.append((edge, part))
+                elif edge.seq or needed is not None or create_graph or not edge.adds_directly(part):
                     grads[edge] = part
                 elif notes is not None:
                     notes.added(edge, part)

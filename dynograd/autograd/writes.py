@@ -20,6 +20,7 @@ __all__ = [
     "last_write",
     "marks",
     "note_again",
+    "note_later",
     "stamp",
     "stamp_all",
     "stamp_marks",
@@ -84,6 +85,19 @@ def note_again(array: Any) -> None:
     entry = stamps.get(id(arrays.base_of(array)))
     if entry is not None:
         entry.count += 1
+
+
+def note_later(array: Any, since: int) -> None:
+    """Writes after `since` into the memory count as made now: nodes that were there before them are made anew."""
+    entry = stamps.get(id(arrays.base_of(array)))
+    if entry is None:
+        return
+    now = last_write[0] = next_seq()
+    if entry.whole is not None and entry.whole[0] > since:
+        entry.whole = (now, *entry.whole[1:])
+    for region, write in entry.regions.items():
+        if write[0] > since:
+            entry.regions[region] = (now, *write[1:])
 
 
 def count_on(array: Any, count: int) -> None:

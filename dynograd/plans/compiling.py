@@ -38,9 +38,9 @@ from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walking.gains import gain_without_gradients
-from dynograd.plans.walking.pauses import Pauses
+from dynograd.plans.walking.pauses import Pauses, way_of
 from dynograd.plans.walks import Walk
-from dynograd.plans.watches import can_watch
+from dynograd.plans.watches import Watch, can_watch
 from dynograd.tensor import inplace
 
 __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
@@ -137,10 +137,10 @@ class Compiled:
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.pauses = Pauses()
-        self.stopped = self.on_gpu = False
-        self.left_alone: set[int] = (
-            set()
-        )  # grad modes in which calls that differentiate nothing run as they are written
+        self.stopped = self.learns_as_written = self.on_gpu = False
+        self.left_alone: dict[
+            int, Watch
+        ] = {}  # grad modes in which calls that differentiate nothing run as they are written
         self.stream: Any = None
         if not can_watch():
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
@@ -199,6 +199,7 @@ class Compiled:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
         return bool(
             self.stopped
+            or (self.learns_as_written and MODES.grad)
             or _stance[0] == "force_eager"
             or MODES.plan is not None
             or MODES.recorder is not None
@@ -364,6 +365,8 @@ class Compiled:
         elif not self.known:
             if recording.events:
                 self.note_left("it calls no op that is recorded")
+        elif self.walk.paths and self.pauses.waits(way_of(recording.events, self.sizes)):
+            return
         elif met_before and recording.events and not counted_sizes:
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
@@ -390,6 +393,7 @@ class Compiled:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)
                 if self.walk.paths:
                     self.walk.paths[-1].idle = idle_places(self.begun_with, recording.outside)
+                    self.walk.load_steps(self.walk.paths[-1])
                 self._drop_walks()
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
@@ -402,11 +406,19 @@ class Compiled:
         gain = gain_without_gradients(program, bool(others))
         if gain < 0:
             self.note_left(f"without gradients it would be slower by some {-gain:.0f} us a call")
-            self.left_alone.add(MODES.grad)
+            self.left_alone[MODES.grad] = watch = Watch()  # that parameters stay frozen
+            for outside in recording.outside:
+                if not outside.fresh:
+                    watch.field(outside.tensor, "_requires_grad", outside.grad)
+            watch.close()
 
     def _is_left_alone(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether the call is one of those that are left as they are written, since nothing is differentiated."""
-        return not MODES.grad or not (any_requires_grad(args) or (kwargs and any_requires_grad(kwargs)))
+        if not MODES.grad:
+            return True
+        if not self.left_alone[MODES.grad].holds():
+            return False
+        return not (any_requires_grad(args) or (kwargs and any_requires_grad(kwargs)))
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -421,6 +433,11 @@ class Compiled:
         """From now on the function runs as it is written."""
         self.note_left(reason)
         self.stopped = True
+
+    def stop_learning(self, reason: str) -> None:
+        """The same of calls in which gradients are recorded; others go along their records."""
+        self.note_left(reason)
+        self.learns_as_written = True
 
     def may_leave(self, reason: str) -> None:
         """Raises where the stance says that only what is recorded may run."""

@@ -205,6 +205,7 @@ class GraphPass:
             recording.refuse(unrecorded(node))
         if node.hooks is not None:
             recording.refuse(hooked(node))
+        recording.note_visits([node])
         if recording.listening is not None:  # a rule makes a pass of its own: that is a part of what it calls
             return node.apply_graph(g)
         calls = recording.listening = []

@@ -54,6 +54,7 @@ class Leaving:
     read_numbers: dict[int, Any]
     reader: Any
     running: bool
+    saved_as_written: Any
     values: list[Any]
     written: list[tuple[int, Any, Any]]
 
@@ -191,9 +192,11 @@ class Leaving:
                 result = call_with(event.entry.function, event.entry.op, self._arguments(step))
             finally:
                 MODES.grad = before
+                lent = [(tensor, tensor.array) for tensor, _ in restored]
                 for tensor, array in restored:
                     tensor.array = array
             results = [result] if event.shape is None else list(result)
+            self.saved_as_written(step.number, results, lent)
         for number, tensor in zip(step.results, results):
             self._take_over(number, tensor, recording, event.calls <= done and event.kind in ("op", "grad"))
 

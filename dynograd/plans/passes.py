@@ -251,6 +251,7 @@ class Pass:
             if node.attrs is FREED:
                 recording.used.setdefault(id(node), len(recording.events))
         recording.visited += self.nodes
+        recording.note_visits(self.nodes)
 
 
 def unrecorded(node: Any) -> str:

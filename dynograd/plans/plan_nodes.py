@@ -31,7 +31,7 @@ class PlanNode(Node):
         whole: the function has come to its end; else the plan's memory is not used for the backward.
     """
 
-    __slots__ = ("bound", "contexts", "keys", "path", "saved", "spoiled", "steps", "walk", "whole")
+    __slots__ = ("bound", "contexts", "keys", "leaves", "path", "saved", "spoiled", "steps", "walk", "whole")
     op = None
     saved_names = ("saved",)
 
@@ -42,7 +42,7 @@ class PlanNode(Node):
         self.contexts = Contexts(walk, self.steps)
         self.keys = {step.number: step.key for step in self.path.steps if step.key is not None}
         tensors = [walk._outside_now(self.path, place) for place in places]
-        self.edges = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
+        self.edges = self.leaves = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
         self.spoiled = _spoiled(walk, self.steps, self.contexts)
 
@@ -67,6 +67,7 @@ class PlanNode(Node):
         for (place, _), number in zip(path.program.seeds, path.parts):
             write(place, parts[number])
         path.program.run(path.forward, len(path.program.calls), nobody)
+        self.edges = tuple([self.leaves[place] for place in path.receivers])
         return tuple(path.program.gradients)
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
@@ -74,16 +75,23 @@ class PlanNode(Node):
         with self.walk.owner.aside():
             tensors = self._again(self.steps)
             roots = [(tensors[number].node, part) for number, part in g.parts.items()]
-            return self._run(roots, True)
+            leaves = [edge for edge in self.leaves if edge is not None]
+            gradients = run_backward(roots, retain_graph=True, create_graph=True, targets=leaves, hooks_of_leaves=False)
+            assert gradients is not None
+            self.edges = tuple(leaves)
+            return tuple(gradients)
 
-    def _run(self, roots: list[Any], create_graph: bool) -> tuple[Any, ...]:
-        leaves = [edge for edge in self.edges if edge is not None]
-        result = run_backward(
-            roots, retain_graph=create_graph, create_graph=create_graph, targets=leaves, hooks_of_leaves=False
-        )
-        assert result is not None
-        gradients = iter(result)
-        return tuple([None if edge is None else next(gradients) for edge in self.edges])
+    def _run(self, roots: list[Any]) -> tuple[tuple[int, ...], list[Any]]:
+        """The places of leaves among the edges, and what comes to them; in exact mode a leaf gets parts, which eager adds one by one to what it has."""
+        places = [place for place, leaf in enumerate(self.leaves) if leaf is not None]
+        leaves = [self.leaves[place] for place in places]
+        parts: list[tuple[Any, Any]] | None = [] if self.walk.owner.exact else None
+        sums = run_backward(roots, targets=leaves, hooks_of_leaves=False, apart=parts)
+        assert sums is not None
+        place_of = dict(zip(leaves, places))
+        coming = [(leaf, part) for leaf, part in [*(parts or ()), *zip(leaves, sums)] if part is not None]
+        self.edges = tuple([leaf for leaf, _ in coming])
+        return tuple([place_of[leaf] for leaf, _ in coming]), [part for _, part in coming]
 
     def _again(self, steps: list[Any]) -> dict[int, Any]:
         """The function's ops on the same tensors, as they are written; results by number."""
@@ -149,27 +157,27 @@ class PlanNode(Node):
             numbers = tuple(sorted(parts))
             seeds = [own_copy(parts[number]) for number in numbers]
             roots = [(tensors[number].node, seed) for number, seed in zip(numbers, seeds)]
-            gradients = self._run(roots, False)
+            receivers, gradients = self._run(roots)
         finally:
             MODES.grad, MODES.task = mode
             owner.recording = None
             recording.end()
         if self.walk.family is not None:
-            return gradients
+            return tuple(gradients)
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
-            kept = [None if array is None else own_copy(array) for array in gradients]
+            kept = [own_copy(array) for array in gradients]
             self.walk.shared.make_room(None, None)
             every = list(range(len(recording.values)))
-            program = program_of(recording, self.walk.arena, every, seeds, list(gradients), owner.exact)
+            program = program_of(recording, self.walk.arena, every, seeds, gradients, owner.exact)
             if forward == path.forward and program.check(recording, owner.exact):
                 path.take(program)
-                path.parts = numbers
+                path.parts, path.receivers = numbers, receivers
             return tuple(kept)
         if self.whole:
             why = recording.reason or "its gradients come to others of its tensors than they did"
-            owner.stop(f"its backward has no plan: {why} ({recording.line})")
-        return gradients
+            owner.stop_learning(f"its backward has no plan: {why} ({recording.line})")
+        return tuple(gradients)
 
     def release(self) -> None:
         self.attrs, self.bound, self.saved, self.contexts = FREED, {}, [], Contexts()
@@ -204,6 +212,12 @@ def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> str:
     if walk.boundary < 0 and not walk.written and not path.stored:
         return ""
     writes = [(number, tensor.array) for number, tensor, _ in walk.written]
+    writes += [  # what comes anew in each step is saved in the plan's memory
+        (number, path.program.outside[place])
+        for number, tensor, _ in walk.written
+        for place, value in walk.bound.items()
+        if may_share(value.array, tensor.array)
+    ]
     for step in path.steps[: walk.at.number]:
         if step.event.kind == "step":
             parameters = [parameter for group in step.event.subject.param_groups for parameter in group["params"]]

@@ -38,6 +38,7 @@ from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
 from dynograd.plans.writes.flags import RecordedFlags
+from dynograd.plans.writes.spoiling import RecordedSaves
 from dynograd.plans.writes.stores import RecordedStores
 from dynograd.plans.writes.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
@@ -75,6 +76,11 @@ class Outside:
             and self.meta is other.meta
         )
 
+    def is_current(self) -> bool:
+        """Whether the tensor is in this state now."""
+        tensor = self.tensor
+        return tensor.array is self.array and tensor._requires_grad is self.grad and tensor._meta is self.meta
+
     def takes(self, value: Any) -> bool:
         """Whether another tensor can stand in its place."""
         if type(value) not in TENSORS:
@@ -104,7 +110,9 @@ def depends_on_values(op: Op, args: tuple) -> bool:
     return bool(op.row["at_once"]) or any([is_mask(value) for value in flat(args)])
 
 
-class Recording(RecordedVersions, RecordedGradients, RecordedStores, RecordedFunctions, RecordedFlags, Parts):
+class Recording(
+    RecordedVersions, RecordedGradients, RecordedStores, RecordedFunctions, RecordedFlags, RecordedSaves, Parts
+):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
     def __init__(
@@ -155,6 +163,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, RecordedFun
         self.begin_parts()
         self.begin_gradients()
         self.begin_functions()
+        self.begin_saves()
 
     def begin(self) -> None:
         """The step begins, in this thread."""
@@ -319,6 +328,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, RecordedFun
         shadow = self.shadows.get(id(node))
         known = [array for array in (*inputs, *outputs) if type(array) in PLAIN]
         extras = [] if shadow is None else saved_of(shadow)
+        self.note_saves(node, extras)
         self.calls.append(
             Call(
                 "op",
@@ -422,6 +432,7 @@ class Recording(RecordedVersions, RecordedGradients, RecordedStores, RecordedFun
             self.refuse("a write in place into a tensor that the step has made")
             return
         self.writes.append((len(self.calls), tensor.array))
+        self.writes_outside.append((len(self.events), tensor.array))
         self.left_out.append(("", line_text(caller(2))))
         for place in list(self.current):
             if may_share(self.outside[place].tensor.array, tensor.array):

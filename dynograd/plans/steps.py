@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dynograd.arrays import base_of
 from dynograd.autograd.nodes import FREED, Node
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
@@ -83,6 +84,7 @@ class Path:
         self.within = self._watch_of(toggled) if toggled else self.watch  # the same, in the middle of a step
         stored = [event.args[0][1] for event in recording.events if event.kind == "store"]
         self.stored = {id(tensor): tensor for tensor in [self.outside[place].tensor for place in stored]}
+        self.agreements: dict[Path, bool] = {}
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad or outside.number in toggled])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
@@ -93,10 +95,19 @@ class Path:
         self.keyed: list[Step] = []  # those that draw random numbers
         self.read: Any = None  # the bounds of the memory from outside that calls read where it is: see `waiting`
         self.used = recording.consumed()
+        self.spoilable = recording.spoilable()
+        self.owners: dict[
+            int, list[int]
+        ] = {}  # places of tensors from outside that stay, by the id of the memory's owner, which these keep
+        for outside in self.staying:
+            self.owners.setdefault(id(base_of(outside.array)), []).append(outside.number)
         self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
         self.needed: Any = lambda: None  # gives what a backward pass from outside still needs the steps for
         self.forward = len(recording.calls)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
+        self.receivers: tuple[
+            int, ...
+        ] = ()  # the places of leaves among those of the history to which its gradients go, one by one
         self.result = recording.result
         self.idle: Sequence[int] = ()  # places among the sizes of the arguments of those that no op gets
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
@@ -113,6 +124,18 @@ class Path:
                 watch.field(outside.tensor, "_requires_grad", outside.grad)
         watch.close()
         return watch
+
+    def agrees_with(self, other: Path) -> bool:
+        """Whether tensors from outside are as another way has them. Only then both share steps: a walk looks at all tensors of a way, and then goes there."""
+        if other is not self and other not in self.agreements:
+            mine = {id(outside.tensor): outside for outside in self.staying}
+            self.agreements[other] = all(
+                [
+                    mine[id(its.tensor)].is_as(its) if id(its.tensor) in mine else its.is_current()
+                    for its in other.staying
+                ]
+            )
+        return other is self or self.agreements[other]
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""

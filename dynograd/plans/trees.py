@@ -57,7 +57,7 @@ class Tree:
             if event.kind == "op" and event.entry.op.row["by_row"]:
                 path.keyed.append(step)
             before = step
-        if not any([other.event is None for other in self._choices(before)]):
+        if not any([other.event is None and path.agrees_with(other.path) for other in self._choices(before)]):
             self._follow(before, Step(None, len(recording.events), path))
         for step in path.steps:
             its_event = step.event
@@ -140,7 +140,7 @@ class Tree:
 
     def _step_like(self, before: Step, events: list[Event], number: int, path: Path) -> Step | None:
         for step in self._choices(before):
-            if self._is_like(step, events[number], path.numbers, path):
+            if path.agrees_with(step.path) and self._is_like(step, events[number], path.numbers, path):
                 if events[number].kind != "differentiate" or self._leads_over(
                     step, events[number].subject[0], events[number + 1 :], path
                 ):

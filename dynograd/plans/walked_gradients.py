@@ -143,7 +143,7 @@ class WalkedGradients:
                 if tensor is not self.handed[old] or type(tensor) is not Handed or type(self.handed[new]) is not Handed:
                     continue
                 if choice is not self.at and not self._go_over(choice):
-                    break
+                    continue
                 other = self.handed[new]
                 stand_for(tensor, self.values[new])
                 stand_for(other, self.values[old])

@@ -40,6 +40,7 @@ from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.plans.writes.flags import WalkedFlags
+from dynograd.plans.writes.spoiling import WalkedSaves
 from dynograd.plans.writes.stores import WalkedStores
 from dynograd.plans.writes.versions import WalkedVersions
 from dynograd.plans.writes.waiting import is_apart
@@ -55,6 +56,7 @@ class Walk(
     WalkedFunctions,
     WalkedStores,
     WalkedFlags,
+    WalkedSaves,
     WalkedChecks,
     WalkedEndings,
     Parts,
@@ -88,6 +90,7 @@ class Walk(
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
         self.forget_checks()
         self.begin_functions()
+        self.begin_saves()
         self.begin_parts()
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
@@ -190,7 +193,7 @@ class Walk(
         for choice in step.others:
             if choice.of is entry and choice.grad == MODES.grad and (new := self._matches(choice, args)) is not None:
                 if not self._go_over(choice):
-                    break
+                    continue
                 self._go_to(choice, new)
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
@@ -247,6 +250,8 @@ class Walk(
         ):
             return False
         path = choice.path
+        if not path.within.holds():  # a tensor of that way is another one now
+            return False
         released = self._released_on(path)
         if released is None:
             return False
@@ -514,12 +519,18 @@ class Walk(
         if isinstance(tensor, Handed):
             self.leave("a recorded tensor is written in place", tensor)
             return
+        if self.running and self.is_spoiled_by(tensor):
+            self.leave("what backward needs is written in place where the record does not have that")
+            if MODES.plan is not None:
+                MODES.plan.before_write(tensor)
+            return
         stale = [number for number, value in self.bound.items() if may_share(value.array, tensor.array)]
         if stale or not is_apart(tensor.array, self.path, self.done, self.at.number, self.arena.whole):
             self.catch_up()
         self.holds = False
         settle(self.pointed)
         if self.running:
+            self.note_write_at(self.at.number)
             self.written.append((self.at.number, tensor, own_copy(tensor.array)))
             self.stale.update(stale)
 
@@ -619,7 +630,7 @@ class Walk(
                 and self._is_as_read(choice.args[0][1])
             ):
                 if choice is not step and not self._go_over(choice):
-                    break
+                    continue
                 self.at = choice.next
                 return choice.result
         if self.running:
@@ -656,7 +667,7 @@ class Walk(
             new = self._matches(choice, (outputs, keeps, seeds))
             if new is not None and self._leaves_are_free(choice):
                 if choice is not step and not self._go_over(choice):
-                    break
+                    continue
                 self._go_to(choice, new)
                 if not self.running:
                     return False
@@ -725,7 +736,7 @@ class Walk(
             event = choice.event
             if event is not None and event.kind == "step" and choice.subject is optimizer:
                 if choice is not step and not self._go_over(choice):
-                    break
+                    continue
                 self.offer_ending(choice, optimizer, with_closure)
                 self.catch_up()
                 if MODES.plan is not self:
@@ -771,7 +782,7 @@ class Walk(
         for choice in (step, *step.others):
             if choice.event is None:
                 if choice is not step and not self._go_over(choice):
-                    break
+                    continue
                 self.at = choice
                 self.catch_up()
                 if self.running and self.path.made_leaves and self._keeps_made_leaves():

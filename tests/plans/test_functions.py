@@ -177,3 +177,33 @@ def test_programs_with_functions_do_what_they_do_as_they_are_written(name: str, 
         return
     enough = made[0].walked >= walked if walked else not made[0].walked  # a way that comes again may be known by then
     assert enough and said in report, f"{made[0].walked} of {walked}\n{report}"
+
+
+def test_a_module_that_learns_as_it_is_written_is_evaluated_along_its_record() -> None:
+    weight = torch.nn.Parameter(torch.rand(4))
+
+    class Rounded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.round()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    def function(x: Any) -> Any:
+        return (Rounded.apply(x * weight * 4) + 1).tanh()
+
+    compiled = Compiled(function, always=True, exact=True)
+    for n in range(12):
+        x = torch.rand(3, 4)
+        results = []
+        for each in (function, compiled):
+            weight.grad = None
+            each(x).sum().backward()
+            with torch.no_grad():
+                results.append([weight.grad.tolist(), each(x + n).tolist()])
+        assert results[0] == results[1]
+    report = compiled.report()
+    assert report.learns_as_written and not report.stopped and "where gradients are recorded" in str(report)
+    assert compiled.walked >= 9, str(report)

@@ -39,6 +39,30 @@ def test_what_differentiates_nothing_is_left_where_a_walk_costs_more(monkeypatch
     assert f.walked == walked and f.calls == 13
 
 
+def test_parameters_that_are_unfrozen_are_learned_along_the_record(monkeypatch):
+    """While they are frozen nothing is differentiated, and the function is left as it is written; as often as that changes."""
+    monkeypatch.setattr(compiling, "gain_without_gradients", gains.gain_without_gradients)
+    weight = torch.nn.Parameter(torch.linspace(-1, 1, 8))
+
+    @torch.compile
+    def f(x):
+        return (x * weight).relu().sum()
+
+    x, walked = torch.arange(8.0), []
+    for _ in range(2):
+        weight.requires_grad_(False)
+        before = f.walked
+        assert [f(x).item() for _ in range(6)] == [f.function(x).item()] * 6
+        assert f.walked == before
+        weight.requires_grad_(True)
+        for _ in range(6):
+            weight.grad = None
+            f(x).backward()
+            assert weight.grad.tolist() == [0.0] * 4 + [4.0, 5.0, 6.0, 7.0]
+        walked.append(f.walked - before)
+    assert walked[0] >= 4 and walked[1] == 6, str(f.report())
+
+
 @pytest.mark.parametrize(
     "program, gains_something",
     [

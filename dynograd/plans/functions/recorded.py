@@ -96,6 +96,7 @@ class RecordedFunctions:
         self.functions[id(node)] = len(self.events), saved
         self.contexts.append(node)
         self.nodes.append(node)
+        self.note_saves(node, [tensor.array for tensor in saved if isinstance(tensor, Tensor)])
         self._over(event)
         return attached
 

@@ -99,7 +99,7 @@ class WalkedFunctions:
             if new is None or not self._leaves_are_free(end):
                 continue
             if choice is not self.at and not self._go_over(choice):
-                break
+                continue
             self._go_to(choice, new)
             if not self.running:
                 return False

@@ -117,15 +117,30 @@ class WalkedSteps:
 
     def optimizer_step(self, choice: Any, optimizer: Any) -> OptimizerStep:
         """What the optimizer does at this step of the record, on the gradients that leaves have there."""
-        gradients = [
-            (leaf, number, tensor.array)
-            for leaf, number, tensor in self.path.gradients
-            if self.first[number] < choice.number
-        ]
-        step = OptimizerStep(optimizer, gradients, self.handed, choice.event.line)
+        step = self._step_of(self.path, choice, optimizer)
         self.of_optimizers.append(step.watch)
         self.watches.append(step.watch)
         return step
+
+    def load_steps(self: Any, path: Any) -> None:
+        """Kernels by which optimizers take their steps in a walk are there when the first way with them is recorded."""
+        before = [step.subject for other in self.paths if other is not path for step in _optimizer_steps(other)]
+        for step in () if path.program.on_gpu else _optimizer_steps(path):
+            if not any([step.subject is optimizer for optimizer in before]):
+                before.append(step.subject)
+                self._step_of(path, step, step.subject)
+
+    def _step_of(self, path: Any, choice: Any, optimizer: Any) -> OptimizerStep:
+        gradients = [
+            (leaf, number, tensor.array)
+            for leaf, number, tensor in path.gradients
+            if self.first[number] < choice.number
+        ]
+        return OptimizerStep(optimizer, gradients, self.handed, choice.event.line)
+
+
+def _optimizer_steps(path: Any) -> list[Any]:
+    return [step for step in path.steps if step.event is not None and step.event.kind == "step"]
 
 
 class _Batch:

@@ -167,6 +167,7 @@ class Report:
         breaks: why calls left the record or were not recorded, with the line of the program.
         pauses: whether most calls run as they are written, since each goes a way of its own.
         stopped: whether all calls run as they are written from now on; the last of `breaks` says why.
+        learns_as_written: the same of all calls in which gradients are recorded.
         arena: bytes of the memory that the ways share.
         scoped: calls with a scope of `autobatch`, which run as they are written.
         sequences: of ops in these scopes.
@@ -192,6 +193,7 @@ class Report:
     scoped: int = 0
     sequences: tuple[Sequence, ...] = ()
     closures: tuple[Report, ...] = ()
+    learns_as_written: bool = False
 
     def __str__(self) -> str:
         lines = [self._first_line()]
@@ -217,6 +219,7 @@ class Report:
         ]
         states += _more(self.sequences, "sequence")
         states += ["runs mostly as it is written: each call goes another way"] * self.pauses
+        states += ["runs as it is written from now on where gradients are recorded"] * self.learns_as_written
         return [*states, *["runs as it is written from now on"] * self.stopped]
 
     def _repr_html_(self) -> str:
@@ -261,6 +264,7 @@ def report_of(compiled: Any) -> Report:
         compiled.scopes.calls,
         tuple([Sequence(*row) for row in compiled.scopes.listed()]),
         tuple([report_of(closure) for closure in compiled.closures.all.values()]),
+        compiled.learns_as_written,
     )
 
 

@@ -46,9 +46,7 @@ class Way:
             raise Differs("other steps")
         self._args = [_common_args(step, common, end) for step in zip(*events)]
         self._kinds = [_common_outside(others, common) for others in zip(*[path.outside for path in paths])]
-        if any(
-            [path.used != first.used or path.parts != first.parts or path.forward != first.forward for path in paths]
-        ):
+        if any([_of_gradients(path) != _of_gradients(first) for path in paths]):
             raise Differs("other gradients")
         widen(program)
         if not program.resize(sizes.samples[0]):
@@ -80,12 +78,13 @@ class Way:
             calls=range(first.forward),
             through=(),
             consumed=lambda: first.used,
+            spoilable=lambda: first.spoilable,
             writes_into=lambda array: 0,
             result=first.result,
         )
         self.walk.add(recording, self.program)
         self.path = path = self.walk.paths[-1]
-        path.parts = first.parts
+        path.parts, path.receivers = first.parts, first.receivers
         self._branch = self._find_branch()
         for number, value in zip(path.numbers, _values_of(first)):
             self.walk.values[number].version = value.version
@@ -251,6 +250,11 @@ class _Followers:
 
 def _values_of(path: Path) -> list[Any]:
     return [path.tree.values[number] for number in path.numbers]
+
+
+def _of_gradients(path: Path) -> tuple[Any, ...]:
+    """What the backward of a way is, beside its numbers."""
+    return path.used, path.parts, path.receivers, path.forward
 
 
 def _common_args(events: Sequence[Any], common: Common, time: int) -> list[tuple[int, object]] | None:

@@ -1,12 +1,19 @@
-"""When recording pauses: where call after call goes a way of its own, records cost more than walks along them can save."""
+"""When recording waits, and pauses: where call after call goes a way of its own, records cost more than walks along them can save.
+
+To see which way a call goes takes some 7 times as long as the call, and to make a program of it 50 times. So after a few ways that came once, one is made into
+a program when it comes again.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Pauses"]
+__all__ = ["Pauses", "way_of"]
 
 _PATIENCE = 16  # calls that went ways of their own
+_FEW = 4  # of those, after which a way has to come twice
+_MOST_SEEN = 256  # ways that came once and are remembered
+_HASHED = (int, float, bool, str, type(None))
 _LENGTH = 2047  # calls of a pause: a record takes as long as 50 of them, and what goes on costs 3 % at most
 
 
@@ -20,6 +27,8 @@ class Pauses:
     def __init__(self) -> None:
         self.left = self._length = 0
         self._missed = self._changes = 0
+        self._seen: dict[int, int] = {}  # how often ways came that are not recorded, by `way_of`
+        self._comes_again = False
 
     def go_on(self) -> bool:
         """Whether pauses alternate with records: hardly a call goes along one."""
@@ -29,6 +38,16 @@ class Pauses:
         """What was missed so far says nothing of records from now on."""
         self._missed = self._length = 0
 
+    def waits(self, way: int) -> bool:
+        """Whether a way that is not recorded yet has to come again first."""
+        if not _FEW < self._missed <= _PATIENCE:
+            return False
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+        times = self._seen[way] = self._seen.get(way, 0) + 1
+        self._comes_again = times == 2  # more often: tensors are others each time
+        return times < 2
+
     def learn(self, walked: bool, is_first: bool, families: Any) -> None:
         """A call went along the record, or a way of its own.
 
@@ -36,7 +55,8 @@ class Pauses:
             is_first: nothing was recorded at these sizes: formulas for all of them may follow from a few more.
             families: of the function; a new one stands for sizes that were missed before.
         """
-        if walked:
+        comes_again, self._comes_again = self._comes_again, False
+        if walked or comes_again:
             self._missed, self._length = max(self._missed - 1, 0), self._length // 2
             return
         if self._changes != families.changes <= _PATIENCE:
@@ -45,3 +65,16 @@ class Pauses:
         self._missed = min(self._missed, _PATIENCE) + 1
         if self.go_on():
             self.left = self._length = min(2 * self._length + 1, _LENGTH) if is_first else _LENGTH
+
+
+def way_of(events: Any, sizes: Any) -> int:
+    """A number for the way that a call has gone. Where two ways have the same one, the second is recorded when it first comes."""
+    steps = [(event.kind, event.entry and event.entry.key, event.grad, _outline(event.args)) for event in events]
+    return hash((sizes, *steps))
+
+
+def _outline(value: Any) -> object:
+    """What can be hashed of described operands; of objects only the class."""
+    if type(value) in (tuple, list):
+        return tuple([_outline(element) for element in value])
+    return value if type(value) in _HASHED else type(value)

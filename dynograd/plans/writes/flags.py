@@ -95,7 +95,7 @@ class WalkedFlags:
             if choice.path.outside[choice.args[0][1]].tensor is not tensor:
                 continue
             if choice is not self.at and not self._go_over(choice):
-                break
+                continue
             self.at = choice.next
             return
         met = [outside.tensor for outside in self.path.staying]

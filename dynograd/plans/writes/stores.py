@@ -123,7 +123,7 @@ class WalkedStores:
             if number in self.read_numbers or not (type(target) is Awaited or _is_plain(target)):
                 return False
             if choice is not self.at and not self._go_over(choice):
-                return False
+                continue
             self.at = choice.next
             self.awaited.append((choice.number, target))
             if type(target) is Tensor:

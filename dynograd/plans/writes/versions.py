@@ -318,7 +318,7 @@ class WalkedVersions:
             if not self._are_alone([step.args[0][1] for step in renames], choice):
                 continue
             if choice is not self.at and not self._go_over(choice):
-                return False
+                continue
             was_read = any([type(self.handed[step.args[0][1]]) is not Handed for step in renames])
             if was_read:
                 self.catch_up()

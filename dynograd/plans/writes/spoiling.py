@@ -1,0 +1,126 @@
+"""Writes into tensors from outside that a node has saved, and that a backward pass still needs: there eager raises an error.
+
+A walk has no nodes, so it knows of its way which tensors from outside steps have saved, and until which event passes need them. Before the program
+writes into one of them, and the record has no such write there, the walk ends: the nodes are there then, and eager says what is wrong. Where the walk ends
+behind a write, nodes that were made before it have saved what is written by now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import base_of
+from dynograd.autograd.nodes import OutputNode
+from dynograd.autograd.packing import map_saved
+from dynograd.autograd.writes import last_write, note_later
+from dynograd.plans.gpu.array_kinds import PLAIN, may_share, same_part
+
+__all__ = ["RecordedSaves", "Spoilable", "WalkedSaves"]
+
+
+class RecordedSaves:
+    """The part of a recording that notes what nodes save, which passes come to them, and what is written."""
+
+    outside: list[Any]
+
+    def begin_saves(self) -> None:
+        self.saves: list[tuple[int, int, Any]] = []  # (the number of the event, the id of the node, array)
+        self.visits: dict[int, int] = {}  # the last events that came to nodes, by the nodes' ids
+        self.writes_outside: list[tuple[int, Any]] = []  # (events noted before, array)
+
+    def note_saves(self: Any, node: Any, saved: list[Any]) -> None:
+        """The event that is to come has made a node, which has saved these arrays."""
+        self.saves += [(len(self.events), id(node), array) for array in saved]
+
+    def note_visits(self: Any, nodes: list[Any]) -> None:
+        """The event that is to come goes through these nodes."""
+        self.visits.update(dict.fromkeys(map(id, nodes), len(self.events)))
+
+    def spoilable(self) -> Spoilable:
+        """What of tensors from outside must not be written."""
+        places: dict[int, list[int]] = {}  # by the id of the memory's owner
+        for outside in self.outside:
+            places.setdefault(id(base_of(outside.array)), []).append(outside.number)
+        saves = [
+            (place, number, self.visits[node])
+            for number, node, array in self.saves
+            if node in self.visits
+            for place in places.get(id(base_of(array)), ())
+        ]
+        writes = {
+            (number, place) for number, array in self.writes_outside for place in places.get(id(base_of(array)), ())
+        }
+        return Spoilable(saves, writes)
+
+
+class Spoilable:
+    """Of one way: tensors from outside that steps have saved for passes.
+
+    Args:
+        saves: (place, the number of the step, that of the last pass that needs it).
+        writes: (step, place) of writes that the record has.
+    """
+
+    def __init__(self, saves: list[tuple[int, int, int]], writes: set[tuple[int, int]]) -> None:
+        self.saves: dict[int, list[tuple[int, int]]] = {}
+        for place, number, until in saves:
+            self.saves.setdefault(place, []).append((number, until))
+        self.last = max([until for _, _, until in saves], default=-1)
+        self.writes = writes
+
+    def by(self, number: int, place: int) -> bool:
+        """Whether a pass cannot be made any more when the program writes into a tensor before this step."""
+        if (number, place) in self.writes:
+            return False
+        return any([start < number <= until for start, until in self.saves.get(place, ())])
+
+
+class WalkedSaves:
+    """The part of a walk that looks at writes."""
+
+    at: Any
+    bound: dict[int, Any]
+    path: Any
+    written: list[tuple[int, Any, Any]]
+
+    def begin_saves(self) -> None:
+        self.write_times: dict[int, int] = {}  # of the last write before the first one at a step, by the step's number
+
+    def is_spoiled_by(self, tensor: Any) -> bool:
+        """Whether a backward pass that is to come needs what the tensor holds before it is written."""
+        number, spoilable = self.at.number, self.path.spoilable
+        if number > spoilable.last:
+            return False
+        owner = base_of(tensor.array)
+        places = self.path.owners.get(id(owner))
+        if places is None:
+            places = [place for place, value in self.bound.items() if base_of(value.array) is owner]
+        return any([spoilable.by(number, place) for place in places])
+
+    def note_write_at(self, number: int) -> None:
+        self.write_times.setdefault(number, last_write[0])
+
+    def saved_as_written(self, number: int, results: list[Any], lent: list[tuple[Any, Any]]) -> None:
+        """The node of a step that is run anew has saved what was written behind it: so it is in eager mode.
+
+        Args:
+            number: of the step.
+            results: that it has given.
+            lent: (tensor from outside, the array that it had while the step was run anew).
+        """
+        node = next((tensor.node for tensor in results if tensor.node is not None), None)
+        node = node.edges[0] if type(node) is OutputNode else node
+        if node is None or not lent:
+            return
+        since = min([time for at, time in self.write_times.items() if at > number], default=None)
+
+        def as_it_is(value: Any) -> object:
+            for tensor, array in lent:
+                if type(value) in PLAIN and may_share(value, array):
+                    if since is not None:
+                        note_later(tensor.array, since)
+                    return same_part(value, array, tensor.array)
+            return value
+
+        for name in node.saved_names:
+            setattr(node, name, map_saved(getattr(node, name), as_it_is))
