@@ -150,7 +150,7 @@ class Compiled:
             self.pauses.left -= 1
             self.calls += 1
             return self.function(*args, **kwargs)
-        if MODES.grad in self.left_alone and self._is_left_alone(args, kwargs):
+        if self.left_alone and MODES.grad in self.left_alone and self._is_left_alone(args, kwargs):
             self.calls += 1
             return self.function(*args, **kwargs)
         if self._is_aside() or not self.lock.acquire(blocking=False):
@@ -197,7 +197,7 @@ class Compiled:
 
     def _is_aside(self) -> bool:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
-        return bool(
+        if (
             self.stopped
             or _stance[0] == "force_eager"
             or MODES.plan is not None
@@ -206,8 +206,10 @@ class Compiled:
             or MODES.anomaly
             or engine.observers
             or cuda_state.captured_device >= 0
-            or (readers.turned_on() and any([reader.name in _LOOKING for reader in readers.turned_on()]))
-        )
+        ):
+            return True
+        on = readers.turned_on()
+        return bool(on) and any([reader.name in _LOOKING for reader in on])
 
     def _is_on_its_stream(self) -> bool:
         """Whether the thread's current stream is the one on which graphs have been started so far."""
@@ -473,7 +475,8 @@ class Compiled:
             if walk.running:
                 walk.running = False
                 walk.reader.rest()
-            walk.show_stored(False)
+            if walk.awaited:
+                walk.show_stored(False)
             if walk.pointed:
                 let_go(walk.pointed)
             MODES.plan = None

@@ -83,12 +83,18 @@ class OptimizerStep:
     def is_current(self) -> bool:
         """Whether it is the step that the optimizer would take now, with the numbers that its batches have read."""
         optimizer = self.optimizer
-        if not self.usual or not self.watch.holds() or "found_inf" in optimizer.__dict__ or hooks.are_there(optimizer):
+        if not self.usual or not self.watch.holds() or hooks.are_there(optimizer):
+            return False
+        own = optimizer.__dict__
+        if "found_inf" in own or own.get("_plans") is not self.together:
             return False
         if optimizer.param_groups is not self.groups or optimizer.state is not self.state:
             return False
         plans = self.together.plans
-        return optimizer._together() is self.together and all([batch.is_current(plans) for batch in self.batches])
+        for batch in self.batches:
+            if not batch.is_current(plans):
+                return False
+        return True
 
     def run(self) -> bool:
         """Takes the step; False, and nothing is done, where something is not as it was."""
