@@ -91,10 +91,7 @@ class OptimizerStep:
         if optimizer.param_groups is not self.groups or optimizer.state is not self.state:
             return False
         plans = self.together.plans
-        for batch in self.batches:
-            if not batch.is_current(plans):
-                return False
-        return True
+        return all([batch.is_current(plans) for batch in self.batches])
 
     def run(self) -> bool:
         """Takes the step; False, and nothing is done, where something is not as it was."""
