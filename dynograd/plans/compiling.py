@@ -150,6 +150,8 @@ class Compiled:
             self.pauses.left -= 1
             self.calls += 1
             return self.function(*args, **kwargs)
+        if self.stopped:
+            return self.function(*args, **kwargs)
         if self.left_alone and MODES.grad in self.left_alone and self._is_left_alone(args, kwargs):
             self.calls += 1
             return self.function(*args, **kwargs)
@@ -198,8 +200,7 @@ class Compiled:
     def _is_aside(self) -> bool:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
         if (
-            self.stopped
-            or _stance[0] == "force_eager"
+            _stance[0] == "force_eager"
             or MODES.plan is not None
             or MODES.recorder is not None
             or MODES.grad > 1
