@@ -155,7 +155,7 @@ class Compiled:
         if self.left_alone and MODES.grad in self.left_alone and self._is_left_alone(args, kwargs):
             self.calls += 1
             return self.function(*args, **kwargs)
-        if self._is_aside() or not self.lock.acquire(blocking=False):
+        if self._is_aside() or not self.lock.acquire(False):
             return self.function(*args, **kwargs)
         inplace.guards.append(inplace.ask)
         try:
@@ -173,7 +173,9 @@ class Compiled:
                 return self.function(*args, **kwargs)
             self.shared.let_go()
             self.sizes = self.sizes_now(args, kwargs)
-            walk = self._walk_of(self.sizes)
+            walk = self.walks.get(self.sizes)
+            if walk is not self.walk or self.families.all or not 0 < len(walk.paths) < FEWEST:
+                walk = self._walk_of(self.sizes)
             if walk is None:
                 self.note_left(
                     "its sizes came for the first time: what is recorded or made for them pays when they come again"
