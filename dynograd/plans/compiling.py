@@ -152,9 +152,12 @@ class Compiled:
             return self.function(*args, **kwargs)
         if self.stopped:
             return self.function(*args, **kwargs)
-        if self.left_alone and MODES.grad in self.left_alone and self._is_left_alone(args, kwargs):
-            self.calls += 1
-            return self.function(*args, **kwargs)
+        if self.left_alone:  # calls in some grad modes where nothing is differentiated
+            grad = MODES.grad
+            if grad in self.left_alone and not (grad and args and any_requires_grad(args)):
+                if not (grad and kwargs and any_requires_grad(kwargs)):
+                    self.calls += 1
+                    return self.function(*args, **kwargs)
         if self._is_aside() or not self.lock.acquire(False):
             return self.function(*args, **kwargs)
         inplace.guards.append(inplace.ask)
@@ -408,10 +411,6 @@ class Compiled:
         if gain < 0:
             self.note_left(f"without gradients it would be slower by some {-gain:.0f} us a call")
             self.left_alone.add(MODES.grad)
-
-    def _is_left_alone(self, args: tuple, kwargs: dict[str, Any]) -> bool:
-        """Whether the call is one of those that are left as they are written, since nothing is differentiated."""
-        return not MODES.grad or not (any_requires_grad(args) or (kwargs and any_requires_grad(kwargs)))
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
