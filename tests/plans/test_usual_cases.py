@@ -47,16 +47,41 @@ def adds(learning: Learning, x: Any, k: int) -> Any:
 def retains(learning: Learning, x: Any, k: int) -> Any:
     learning.forget()
     loss = learning.loss(x)
-    loss.backward(retain_graph=k % 3 == 1)
-    if k % 3 == 1:
+    loss.backward(retain_graph=k % 3 == 0)
+    if k % 3 == 0:
         loss.backward()
     return loss
+
+
+def frees(learning: Learning, x: Any, k: int) -> Any:
+    learning.forget()
+    loss = learning.loss(x)
+    loss.backward(retain_graph=k % 3 > 0)
+    try:
+        loss.backward()
+        learning.kept = [torch.tensor(1)]
+    except RuntimeError:
+        learning.kept = [torch.tensor(0)]
+    return loss
+
+
+def another_in_its_place(learning: Learning, x: Any, k: int) -> Any:
+    learning.forget()
+    other = torch.tensor(_numbers(k + 100)) if k % 3 == 0 else x
+    loss = learning.loss(x) + learning.loss(other).sin()
+    loss.backward()
+    return loss
+
+
+def differs_behind(learning: Learning, x: Any, k: int) -> Any:
+    loss = usual(learning, x, k)
+    return loss.detach() * 2 if k % 3 == 0 else loss
 
 
 def reads(learning: Learning, x: Any, k: int) -> Any:
     learning.forget()
     loss = learning.loss(x)
-    if k % 3 == 1:
+    if k % 3 == 0:
         learning.kept = [loss.item()]
     loss.backward()
     return loss
@@ -109,7 +134,7 @@ def writes_between(learning: Learning, x: Any, k: int) -> Any:
 def numpy_writes_between(learning: Learning, x: Any, k: int) -> Any:
     learning.forget()
     loss = learning.loss(x * 1)
-    if k % 3 == 1:
+    if k % 3 == 0:
         x.numpy()[...] = 0.25
     loss = loss + learning.loss(x * 2)
     loss.backward()
@@ -126,7 +151,7 @@ def without_gradients(learning: Learning, x: Any, k: int) -> Any:
 
 
 PROGRAMS = [
-    usual, adds, retains, reads, of_another, freezes, keeps_gradients, keeps_inputs, twice, writes_between, numpy_writes_between, without_gradients,
+    usual, adds, retains, frees, another_in_its_place, differs_behind, reads, of_another, freezes, keeps_gradients, keeps_inputs, twice, writes_between, numpy_writes_between, without_gradients,
 ]  # fmt: skip
 
 
@@ -139,16 +164,16 @@ def from_numpy(k: int) -> Any:
 
 
 def strided(k: int) -> Any:
-    return torch.tensor(_numbers(k)).t() if k % 3 == 1 else torch.tensor(_numbers(k))
+    return torch.tensor(_numbers(k)).t() if k % 3 == 0 else torch.tensor(_numbers(k))
 
 
 def leaf(k: int) -> Any:
-    return torch.tensor(_numbers(k), requires_grad=k % 3 == 1)
+    return torch.tensor(_numbers(k), requires_grad=k % 3 == 0)
 
 
 def with_history(k: int) -> Any:
     x = torch.tensor(_numbers(k), requires_grad=True)
-    return x.sin() if k % 3 == 1 else x.detach()
+    return x.sin() if k % 3 == 0 else x.detach()
 
 
 def large(k: int) -> Any:
