@@ -24,6 +24,7 @@ __all__ = [
     "stamp",
     "stamp_all",
     "stamp_marks",
+    "stamp_whole",
     "stamps",
     "version",
     "written_since",
@@ -133,6 +134,19 @@ def stamp_marks(marked: list[tuple[Stamp, Any]], written: list[Any], line: Any) 
                 entry.whole = write
             else:
                 _note(entry, region, write)
+    last_write[0] = now
+
+
+def stamp_whole(entries: list[Stamp], line: Any) -> None:
+    """`stamp_marks` of arrays that are all of their memory, each with an entry of its own, and all written."""
+    now = next_seq()
+    write = _write_of(now, line)
+    for entry in entries:
+        entry.count += 1
+        if entry.regions:
+            _note(entry, None, write)
+        else:
+            entry.whole = write
     last_write[0] = now
 
 

@@ -170,7 +170,8 @@ class Reader:
             if self.times > 1:
                 self.turn_off()
                 return
-            end_rest()
+            if _resting[0] is not None:
+                end_rest()
             _resting[0] = self
 
     def pass_by(self) -> None:

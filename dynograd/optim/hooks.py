@@ -188,6 +188,12 @@ def are_there(optimizer: Any) -> bool:
     )
 
 
+def all_of(optimizer: Any) -> tuple[dict[int, Any], ...]:
+    """Those that a step of the optimizer runs: its own, and those of all optimizers."""
+    own = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
+    return *own, _global_pre_hooks, _global_post_hooks
+
+
 _Step = TypeVar("_Step", bound=Callable[..., Any])
 
 

@@ -150,10 +150,14 @@ class Compiled:
             self.pauses.left -= 1
             self.calls += 1
             return self.function(*args, **kwargs)
-        if MODES.grad in self.left_alone and self._is_left_alone(args, kwargs):
-            self.calls += 1
+        if self.stopped:
             return self.function(*args, **kwargs)
-        if self._is_aside() or not self.lock.acquire(blocking=False):
+        if self.left_alone:  # calls in some grad modes where nothing is differentiated
+            grad = MODES.grad
+            if grad in self.left_alone and (not grad or self._differentiates_nothing(args, kwargs)):
+                self.calls += 1
+                return self.function(*args, **kwargs)
+        if self._is_aside() or not self.lock.acquire(False):
             return self.function(*args, **kwargs)
         inplace.guards.append(inplace.ask)
         try:
@@ -171,7 +175,9 @@ class Compiled:
                 return self.function(*args, **kwargs)
             self.shared.let_go()
             self.sizes = self.sizes_now(args, kwargs)
-            walk = self._walk_of(self.sizes)
+            walk = self.walks.get(self.sizes)
+            if walk is not self.walk or self.families.all or not 0 < len(walk.paths) < FEWEST:
+                walk = self._walk_of(self.sizes)
             if walk is None:
                 self.note_left(
                     "its sizes came for the first time: what is recorded or made for them pays when they come again"
@@ -197,18 +203,19 @@ class Compiled:
 
     def _is_aside(self) -> bool:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
-        return bool(
-            self.stopped
+        if (
+            _stance[0] == "force_eager"
             or (self.learns_as_written and MODES.grad)
-            or _stance[0] == "force_eager"
             or MODES.plan is not None
             or MODES.recorder is not None
             or MODES.grad > 1
             or MODES.anomaly
             or engine.observers
             or cuda_state.captured_device >= 0
-            or (readers.turned_on() and any([reader.name in _LOOKING for reader in readers.turned_on()]))
-        )
+        ):
+            return True
+        on = readers.turned_on()
+        return bool(on) and any([reader.name in _LOOKING for reader in on])
 
     def _is_on_its_stream(self) -> bool:
         """Whether the thread's current stream is the one on which graphs have been started so far."""
@@ -412,13 +419,11 @@ class Compiled:
                     watch.field(outside.tensor, "_requires_grad", outside.grad)
             watch.close()
 
-    def _is_left_alone(self, args: tuple, kwargs: dict[str, Any]) -> bool:
-        """Whether the call is one of those that are left as they are written, since nothing is differentiated."""
-        if not MODES.grad:
-            return True
+    def _differentiates_nothing(self, args: tuple, kwargs: dict[str, Any]) -> bool:
+        """Whether nothing among the arguments and parameters asks for gradients, in a grad mode whose calls are left as they are written."""
         if not self.left_alone[MODES.grad].holds():
             return False
-        return not (any_requires_grad(args) or (kwargs and any_requires_grad(kwargs)))
+        return not ((args and any_requires_grad(args)) or (kwargs and any_requires_grad(kwargs)))
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -490,7 +495,8 @@ class Compiled:
             if walk.running:
                 walk.running = False
                 walk.reader.rest()
-            walk.show_stored(False)
+            if walk.awaited:
+                walk.show_stored(False)
             if walk.pointed:
                 let_go(walk.pointed)
             MODES.plan = None

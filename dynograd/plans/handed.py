@@ -45,7 +45,7 @@ class Value:
         "walk",
     )
     whole = None
-    kind = property(lambda self: self)  # what `PendingArray` asks for
+    kind = property(lambda self: self)
 
     def __init__(self, walk: Any, number: int, array: Any, grad: bool, is_view: bool) -> None:
         self.walk, self.number, self.grad, self.is_view = walk, number, grad, is_view
@@ -68,7 +68,7 @@ class Handed(Tensor):
 
     @property
     def array(self) -> PendingArray:
-        return PendingArray(self)
+        return PendingArray(self, self.value)
 
     @array.setter
     def array(self, array: Any) -> None:
@@ -136,6 +136,10 @@ class Handed(Tensor):
         if step:
             Tensor.backward(self.plain("backward is stepped through"), step=True)
             return
+        if gradient is None and inputs is None and not create_graph:
+            walk = self.value.walk
+            if MODES.plan is walk and walk.goes_back(self, bool(retain_graph)):
+                return
         differentiation.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:

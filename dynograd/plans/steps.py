@@ -13,11 +13,12 @@ from dynograd.plans.watches import Watch
 from dynograd.plans.writes.flags import toggled_by
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["FIELDS", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "told"]
+__all__ = ["FIELDS", "FRESH", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "told"]
 
 MOST = 8  # operands that the code of an op compares itself
 FIELDS = tuple(f"a{place}" for place in range(MOST))
 UNSEEN = object()  # no operand is this
+FRESH = object()  # nor this, which stands for the one that is another tensor in each step
 
 
 _OF_ONE_SIZE = ("grad", "differentiate", "place", "flag", "toggle", "ask")  # events that no other size takes over
@@ -35,6 +36,7 @@ class Step:
         "grad",
         "key",
         "leaves",
+        "loss",
         "next",
         "number",
         "of",
@@ -64,6 +66,7 @@ class Step:
         self.leaves: list[
             tuple[Any, int]
         ] = []  # of a backward pass with a watch: those, with the numbers of their gradients
+        self.loss: Any = None  # of a backward pass with a watch: see `walking.usual`
         self.call: Any = None  # of a view: see `walking.views`
         self.watch: Any = (
             None  # of a backward pass: that its leaves are free and nobody has its gradients of an earlier step

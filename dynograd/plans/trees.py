@@ -11,7 +11,8 @@ from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Value, new_handed
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
-from dynograd.plans.steps import MOST, UNSEEN, Path, Step
+from dynograd.plans.steps import FRESH, MOST, UNSEEN, Path, Step
+from dynograd.plans.walking.usual import loss_of
 from dynograd.plans.watches import Watch, compiled
 
 __all__ = ["Tree"]
@@ -116,7 +117,7 @@ class Tree:
 
     def _watch_of(self, step: Step) -> Watch | None:
         """That all leaves are free, and the gradients as well. None: some are tensors of one step, or get what is added to their gradients."""
-        watch, step.leaves = Watch(), []
+        watch, step.leaves, step.loss = Watch(), [], None
         for place, number, had in step.subject:
             outside = step.path.outside[place]
             if had or outside.fresh:
@@ -127,6 +128,7 @@ class Tree:
             watch.field(outside.tensor, "_requires_grad", True)
             watch.kind(number, self.handed[number], Handed)
             watch.holders(number, self.handed[number], self.counts[number])
+        step.loss = loss_of(step.args)
         return watch.close()
 
     def _follow(self, before: Step, step: Step) -> None:
@@ -234,7 +236,10 @@ class Tree:
             for place, (kind, content) in enumerate(step.args)
             if kind == "outside" and path.outside[content].fresh
         ]
-        return fresh[0] if len(fresh) == 1 and {*kinds} <= {"outside", "value", "same"} else None
+        if len(fresh) != 1 or not {*kinds} <= {"outside", "value", "same"}:
+            return None
+        outside = path.outside[fresh[0][1]]
+        return None if outside.grad or outside.address is not None else fresh[0]
 
     def _set_result(self, step: Step) -> None:
         event = step.event
@@ -251,7 +256,7 @@ class Tree:
         if kind == "outside":
             outside = path.outside[content]
             if outside.fresh:
-                return UNSEEN  # what it is in this step is found out by `other`
+                return UNSEEN if step.fresh is None else FRESH  # what it is in this step is found out when it comes
             return outside.tensor
         return content if kind == "same" else UNSEEN
 

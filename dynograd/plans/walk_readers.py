@@ -9,7 +9,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter.shared import signature_of
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.comparing import same
-from dynograd.plans.steps import MOST
+from dynograd.plans.steps import FRESH, MOST
 from dynograd.plans.walking.views import VIEW_LINES, view_names
 
 __all__ = ["WalkReader"]
@@ -38,13 +38,16 @@ class WalkReader(Reader):
         parameters, _, call = signature_of(op)
         taken = list(op.parameter_names)
         names |= dict(below=below, this=entry, MODES=MODES, Walk=self.walk_class, same=same, pass_by=self.pass_by)
+        names["FRESH"] = FRESH
         tests = []
         for place, name in enumerate(taken):
             if place >= MOST:
                 break
             if name == op.row["by_row"]:
                 continue
-            if name in op.array_names or op.has_inplace_argument:
+            if name in op.array_names:
+                tests.append(f"(_step.a{place} is {name} or _step.a{place} is $FRESH)")
+            elif op.has_inplace_argument:
                 tests.append(f"_step.a{place} is {name}")
             else:
                 tests.append(f"(_step.a{place} is {name} or $same(_step.a{place}, {name}))")
@@ -55,8 +58,11 @@ class WalkReader(Reader):
             lines += [
                 "_step = _walk.at",
                 f"if _step.of is $this and _step.grad == $MODES.grad and {' and '.join(tests)}:",
-                "    _walk.at = _step.next",
-                "    return _step.result",
+                "    if _step.fresh is None:",
+                "        _walk.at = _step.next",
+                "        return _step.result",
+                f"    if _walk.takes(_step, ({', '.join(taken)},)):",
+                "        return _step.result",
             ]
         lines.append(f"return _walk.other($this, $below, ({', '.join(taken)},))")
         return re.sub(r"=default_\w+", "=None", parameters), lines

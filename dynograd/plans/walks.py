@@ -26,7 +26,7 @@ from dynograd.plans.functions.walked import WalkedFunctions
 from dynograd.plans.gpu.array_kinds import bytes_alike, identity, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.gpu.endings import WalkedEndings
 from dynograd.plans.handed import Handed, Read, become, detached, new_handed
-from dynograd.plans.inputs import is_alone, settle
+from dynograd.plans.inputs import settle
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.masks import at_places, is_mask
 from dynograd.plans.optimizers.closures import stepped_behind
@@ -39,6 +39,7 @@ from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.walked_gradients import WalkedGradients
+from dynograd.plans.walking.usual import UsualCases
 from dynograd.plans.writes.flags import WalkedFlags
 from dynograd.plans.writes.spoiling import WalkedSaves
 from dynograd.plans.writes.stores import WalkedStores
@@ -51,6 +52,7 @@ __all__ = ["Walk"]
 
 class Walk(
     Tree,
+    UsualCases,
     WalkedVersions,
     WalkedGradients,
     WalkedFunctions,
@@ -71,6 +73,7 @@ class Walk(
         self.reader, self.arena = self.shared.reader, self.shared.arena
         self.at: Any = None
         self.path: Any = None
+        self.leased: list[Path] = []  # those that a backward pass from outside may still need the memory of
         self.replays: dict[tuple, Any] = {}  # what is replayed, by the sizes of the arguments
         self._forget_step()
 
@@ -117,9 +120,10 @@ class Walk(
 
     def let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
-        self.begin_functions()
         if self.path is None:
             return
+        if self.contexts:
+            self.begin_functions()
         if self.read_numbers:
             self._show_mates()
         for number in self.with_gradient:
@@ -166,7 +170,12 @@ class Walk(
     def other(self, entry: Entry, below: Any, args: tuple, tried: tuple = ()) -> Any:
         """An op whose code has not found what the record has here. `tried`: sizes that the walk has had at this op."""
         step = self.at
-        if step.fresh is not None and step.of is entry and step.grad == MODES.grad and self._takes(step, args):
+        if (
+            step.fresh is not None
+            and step.of is entry
+            and step.grad == MODES.grad
+            and self.compares_and_takes(step, args)
+        ):
             return step.result if type(step.result) is not list else list(step.result)
         if writes_in_place(entry.op, args):
             return call_in_place(entry.op, args)
@@ -205,39 +214,6 @@ class Walk(
                 self.owner.changing.note(choice, args)
         self.leave(f"{entry.key} came where the record has {told(step)}")
         return call_with(entry.function, entry.op, args)
-
-    def _takes(self, step: Step, args: tuple) -> bool:
-        """The usual case: a tensor that is another one in each step comes for the first time in this one, where the record has it. Else False."""
-        place, number = step.fresh
-        value, bound, handed, path = args[place], self.bound, self.handed, step.path
-        if type(value) not in TENSORS or value._meta is not None or value._requires_grad or value.node is not None:
-            return False
-        if number in bound or self.read_numbers or self.shared.path is not path or path.outside[number].grad:
-            return False
-        if path.outside[number].address is not None:  # it is read where a parameter lies
-            return False
-        for (kind, content), other in zip(step.args, args):
-            if kind == "value":
-                if other is not handed[content]:
-                    return False
-            elif kind == "same":
-                if other is not content:
-                    return False
-            elif content != number and other is not path.outside[content].tensor:
-                return False
-        array = value.array
-        if type(array) is not ndarray or path.program.on_gpu:
-            return False
-        pointer = path.program.pointers.get(number)
-        if pointer is not None and not path.open and is_alone(array):
-            if not pointer.point(array):
-                return False
-            self.pointed.append((pointer, array))
-        elif not self.copied_alike(id(array), id(path.program.outside[number])):
-            return False
-        bound[number] = value
-        self.at = step.next
-        return True
 
     def _go_over(self, choice: Step) -> bool:
         """The program takes another way from here on, on which what was computed so far is computed again."""
@@ -383,9 +359,10 @@ class Walk(
             program = path.program
             if program.on_gpu and not start:  # graphs use the memory of gradients before they write these
                 self.shared.keep_gradients(self)
-            for step in path.keyed:
-                if step.number < number:
-                    program.set_key(step.event, step.key)
+            if path.keyed:
+                for step in path.keyed:
+                    if step.number < number:
+                        program.set_key(step.event, step.key)
             try:
                 self._run(program, start, stop)
                 if self.awaited:
@@ -406,9 +383,9 @@ class Walk(
     def _run(self, program: Any, start: int, stop: int) -> None:
         """Computes calls; what someone has and the plan does not keep is copied in time."""
         path = self.path
-        kept, gone = self.watches_of(path)
-        is_held = nobody if not program.on_gpu and gone.holds() else self._is_held_there
-        row = kept.first_other()
+        kept, gone = path.watches or self.watches_of(path)
+        is_held = nobody if not program.on_gpu and (not gone.count or gone.holds()) else self._is_held_there
+        row = kept.first_other() if kept.count else 0
         while row < kept.count:
             end, number = path.ends[row]
             if start <= end < stop and number not in self.copies:
@@ -737,15 +714,17 @@ class Walk(
             if event is not None and event.kind == "step" and choice.subject is optimizer:
                 if choice is not step and not self._go_over(choice):
                     continue
-                self.offer_ending(choice, optimizer, with_closure)
+                on_gpu = self.path.program.on_gpu
+                if on_gpu:
+                    self.offer_ending(choice, optimizer, with_closure)
                 self.catch_up()
-                if MODES.plan is not self:
+                if not self.running:
                     break
                 self.at = choice.next
                 self.boundary = choice.number
                 self.holds = False
                 self.stale.update(self.bound)
-                if self.has_stepped():
+                if on_gpu and self.path.program.has_stepped:
                     return None
                 taken = self.path.optimizers.get(choice.number)
                 if taken is not None and not with_closure and taken.run():
@@ -792,7 +771,7 @@ class Walk(
                     return
                 if self.path.open and self.running:
                     self._open()
-                if self.running:
+                if self.running and self.contexts:
                     self.begin_functions()
                 return
         if self.running:
@@ -818,6 +797,7 @@ class Walk(
         if numbers:
             parent = PlanNode(self, numbers, True)
             self.path.lease = weakref.ref(parent)
+            self.leased.append(self.path)
             for number in numbers:
                 self._give_history(number, parent)
                 self.put_in_place(number, new_handed(self.values[number]))
@@ -829,8 +809,7 @@ class Walk(
 
     def is_leased(self) -> bool:
         """Whether the memory of a path is still needed for a backward pass."""
-        for path in self.paths:
-            node = path.lease()
-            if node is not None and node.attrs is not FREED:
-                return True
-        return False
+        if self.leased:
+            nodes = [(path, path.lease()) for path in self.leased]
+            self.leased = [path for path, node in nodes if node is not None and node.attrs is not FREED]
+        return bool(self.leased)

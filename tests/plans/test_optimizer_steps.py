@@ -11,6 +11,7 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.optimizers.steps import OptimizerStep
 from tests.plans.programs import batch, network
@@ -234,3 +235,40 @@ def test_what_guards_are_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(OptimizerStep, "run", run)
     results, _ = trained("AdamW", change, lambda function: Compiled(function, exact=True, always=True))
     assert not is_same(expected, results)
+
+
+def note_inf(optimizer: Any) -> None:
+    optimizer.found_inf = torch.tensor(0.0)
+
+
+# What makes an optimizer be asked again.
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "lr": lambda optimizer: optimizer.param_groups[1].update(lr=0.3),
+    "a new option": lambda optimizer: optimizer.param_groups[0].update(name="first"),
+    "what a scaler has seen": note_inf,
+    "a hook": lambda optimizer: optimizer.register_step_pre_hook(print),
+    "a later hook": lambda optimizer: optimizer.register_step_post_hook(print),
+    "a hook of all": lambda optimizer: register_optimizer_step_pre_hook(print),
+    "a later hook of all": lambda optimizer: register_optimizer_step_post_hook(print),
+    "other groups": lambda optimizer: setattr(optimizer, "param_groups", [*optimizer.param_groups]),
+    "other states": lambda optimizer: setattr(optimizer, "state", copy.copy(optimizer.state)),
+    "other plans": lambda optimizer: vars(optimizer).pop("_plans"),
+    "plans that begin anew": lambda optimizer: setattr(optimizer._together(), "plans", {}),
+    "another plan": lambda optimizer: optimizer._together().plans.update({id(optimizer.param_groups[0]): None}),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_optimizer_is_asked_where_it_has_changed(name: str) -> None:
+    training = Training("AdamW")
+    step = Compiled(training.step, exact=True, always=True)
+    for n in range(6):
+        step(batch(n, 5, 6), batch(n, 5, classes=6))
+    (taken,) = step.walk.path.optimizers.values()
+    assert taken.unchanged.holds()
+    handle = ASKED[name](training.optimizer)
+    try:
+        assert not taken.unchanged.holds()
+    finally:
+        if hasattr(handle, "remove"):
+            handle.remove()

@@ -163,15 +163,16 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"{who}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}.")
     scores, labels = getattr(input, "array", input), getattr(target, "array", target)
-    _check_scores(who, scores, weight, ignore_index)
-    if scores.shape == labels.shape:
+    shape = scores.shape
+    _check_scores(who, scores.dtype, shape, weight, ignore_index)
+    if shape == labels.shape:
         if labels.dtype.kind in "iub":
             raise DtypeError(
                 f"{who}: Expected floating point type for target with class probabilities, got {target.dtype} in the shape of input "
-                f"{scores.shape}. Class numbers have that shape without dim 1; probabilities need target.float()."
+                f"{shape}. Class numbers have that shape without dim 1; probabilities need target.float()."
             )
         return _distribution_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
-    target = _checked_labels(who, scores, target, labels, ignore_index)
+    target = _checked_labels(who, shape, target, labels, ignore_index)
     if weight is not None and getattr(weight, "requires_grad", False):
         return class_entropy_decomposition(input, target, weight, ignore_index, label_smoothing, reduction)
     with_gradient = bool(getattr(input, "requires_grad", False))
@@ -209,8 +210,8 @@ def nll_loss(
     who = "nll_loss"
     reduction = reduction_of(who, size_average, reduce, reduction)
     scores = getattr(input, "array", input)
-    _check_scores(who, scores, weight, ignore_index)
-    target = _checked_labels(who, scores, target, getattr(target, "array", target), ignore_index)
+    _check_scores(who, scores.dtype, scores.shape, weight, ignore_index)
+    target = _checked_labels(who, scores.shape, target, getattr(target, "array", target), ignore_index)
     if weight is not None and getattr(weight, "requires_grad", False):
         return class_likelihood_decomposition(input, target, weight, ignore_index, reduction)
     return class_likelihood(input, target, weight, ignore_index, reduction)
@@ -262,27 +263,26 @@ def distribution_entropies_decomposition(input: Any, target: Any, weight: Any) -
     return -sum_dims(products, (dim,), False)
 
 
-def _check_scores(who: str, scores: Any, weight: Any, ignore_index: int) -> None:
+def _check_scores(who: str, dtype: Any, shape: tuple[int, ...], weight: Any, ignore_index: int) -> None:
     if type(ignore_index) is not int:
         check_whole(who, ignore_index=ignore_index)
-    if scores.dtype.kind in "iub":
+    if dtype.kind in "iub":
         raise DtypeError(
-            f"{who}: expected scores of a floating dtype, got {dtypes.of_array(scores)}. Use input.float()."
+            f"{who}: expected scores of a floating dtype, got {dtypes.BY_NUM[dtype.num]}. Use input.float()."
         )
-    if not scores.ndim:
+    if not shape:
         raise ShapeError(f"{who}: expected scores (N, C), (C,) or (N, C, d1, ...), got a 0-dim input.")
     if weight is not None:
-        classes = scores.shape[min(1, scores.ndim - 1)]
+        classes = shape[min(1, len(shape) - 1)]
         if tuple(weight.shape) != (classes,):
             raise ShapeError(
                 f"{who}: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape "
-                f"{tuple(weight.shape)} (input has shape {scores.shape})."
+                f"{tuple(weight.shape)} (input has shape {shape})."
             )
 
 
-def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_index: int) -> Array:
+def _checked_labels(who: str, shape: tuple[int, ...], target: Any, labels: Any, ignore_index: int) -> Array:
     """`target`, whose array is `labels`, as int64, when it fits the scores and every number in it is a class."""
-    shape = scores.shape
     expected = (shape[0], *shape[2:]) if len(shape) > 1 else ()
     if labels.shape != expected:
         raise _target_shape_error(who, shape, labels.shape, expected)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from types import SimpleNamespace
 from typing import Any
 
 from dynograd import arrays
@@ -241,9 +240,7 @@ def linear_cross_entropy(
         )
     if getattr(input, "array", input).dtype.kind in "iub":
         raise DtypeError(f"{who}: expected input of a floating dtype, got {input.dtype}. Use input.float().")
-    labels = _checked_labels(
-        who, SimpleNamespace(shape=scores_shape), target, getattr(target, "array", target), ignored
-    )
+    labels = _checked_labels(who, scores_shape, target, getattr(target, "array", target), ignored)
     each = reduction == "none"
     loss = chunked_entropy(
         input, linear_weight, labels, linear_bias, weight, ignored, label_smoothing, "none" if each else "sum", chunk,

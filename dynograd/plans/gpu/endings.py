@@ -209,8 +209,6 @@ class WalkedEndings(WalkedSteps):
     def offer_ending(self, choice: Any, optimizer: Any, with_closure: bool) -> None:
         """The step of an optimizer comes next: the program may take it where it computes what comes before."""
         path, program = self.path, self.path.program
-        if not program.on_gpu:
-            return
         program.has_stepped = False
         if with_closure or self.waiting or choice.event.calls <= self.done:
             return

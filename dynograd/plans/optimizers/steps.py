@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynograd.arrays import ndarray
-from dynograd.autograd.writes import stamp_marks
+from dynograd.autograd.writes import stamp_marks, stamp_whole
 from dynograd.kernels import kernel
 from dynograd.kernels.build import threads
 from dynograd.optim import hooks
 from dynograd.plans.handed import Handed
 from dynograd.plans.optimizers.closures import is_usual
+from dynograd.plans.optimizers.unchanged import unchanged_of
 from dynograd.plans.watches import Watch
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class OptimizerStep:
         self.batches: list[_Batch] = []
         self.watch = Watch()
         self.usual = is_usual(optimizer)
+        self.unchanged: Watch | None = None  # that all else is as it was when `_would_take` was asked last
+        self.can_watch = True
         if not self.usual:
             return
         self.together, self.state, self.groups = optimizer._together(), optimizer.state, optimizer.param_groups
@@ -48,6 +51,8 @@ class OptimizerStep:
             self.usual = False
         self.watch.close()
         self.table: Any = self._bound_table() if self.usual else None
+        marked = [mark for batch in self.batches for mark in batch.batch.marks]
+        self.stamps = None if any([region is not None for _, region in marked]) else [entry for entry, _ in marked]
 
     def _bound_table(self) -> Table | None:
         """The launches of all batches in one table; None: Python calls the kernel of each."""
@@ -82,13 +87,30 @@ class OptimizerStep:
 
     def is_current(self) -> bool:
         """Whether it is the step that the optimizer would take now, with the numbers that its batches have read."""
+        if not self.usual or not self.watch.holds():
+            return False
+        if self.unchanged is not None and self.unchanged.holds():
+            return True
+        if not self._would_take():
+            return False
+        self.unchanged = None
+        if self.can_watch and all([batch.is_steady for batch in self.batches]):
+            self.unchanged = unchanged_of(self.optimizer, self.together, self.batches)
+            self.can_watch = self.unchanged is not None
+        return True
+
+    def _would_take(self) -> bool:
+        """The same, of what `watch` does not know; batches read their numbers."""
         optimizer = self.optimizer
-        if not self.usual or not self.watch.holds() or "found_inf" in optimizer.__dict__ or hooks.are_there(optimizer):
+        if hooks.are_there(optimizer):
+            return False
+        own = optimizer.__dict__
+        if "found_inf" in own or own.get("_plans") is not self.together:
             return False
         if optimizer.param_groups is not self.groups or optimizer.state is not self.state:
             return False
         plans = self.together.plans
-        return optimizer._together() is self.together and all([batch.is_current(plans) for batch in self.batches])
+        return all([batch.is_current(plans) for batch in self.batches])
 
     def run(self) -> bool:
         """Takes the step; False, and nothing is done, where something is not as it was."""
@@ -101,6 +123,9 @@ class OptimizerStep:
             for batch in self.batches:
                 batch.write_numbers()
             self.table.run()
+        if self.stamps is not None:
+            stamp_whole(self.stamps, self.line)
+            return True
         for batch in self.batches:
             stamp_marks(batch.batch.marks, batch.gradients, self.line)
         return True
@@ -152,6 +177,7 @@ class _Batch:
         self.optimizer, self.group, self.plan, self.batch = optimizer, group, plan, batch
         self.gradients, self.values = gradients, values
         self.options: list[Any] = []
+        self.is_steady = False  # the options are plain, and were the same when it was asked before
         self.numbers: tuple[Any, ...] = ()
         self.kernel: Any = None
         self.kernel_name = ""
@@ -170,7 +196,8 @@ class _Batch:
     def is_current(self, plans: dict[int, Any]) -> bool:
         """Whether it can be updated; reads the group's options."""
         options = [*self.group.values()]
-        if options != self.options:
+        self.is_steady = options == self.options
+        if not self.is_steady:
             rule = self.optimizer.rule(self.group)
             if rule is None or rule.names != self.plan.names or self.group.get("differentiable"):
                 return False

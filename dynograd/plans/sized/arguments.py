@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dynograd.plans.sized.marks import shape_of
+from dynograd.plans.sized.marks import MARKS, shape_of
 from dynograd.plans.sized.sizes import flat_sizes
 from dynograd.tensor.tensor import Tensor
 
@@ -17,7 +17,7 @@ def sizes_of(values: Any) -> tuple:
     sizes: list[Any] = []
     for value in values.values() if isinstance(values, dict) else values:
         if type(value) is Tensor:
-            sizes.append(shape_of(value))
+            sizes.append(shape_of(value) if MARKS else value.array.shape)
         elif isinstance(value, (tuple, list, dict)):
             if value:
                 sizes.append(sizes_of(value))

@@ -46,9 +46,9 @@ class Families:
 
     def concerns(self, sizes: tuple, ways: int) -> bool:
         """Whether there may be a family for sizes at which so many ways are recorded."""
-        if self.looked.get(sizes) != ways and ways >= FEWEST:
+        if ways >= FEWEST and self.looked.get(sizes) != ways:
             return True
-        return not ways or any([family.is_preferred() for family in self.all])
+        return not ways or (bool(self.all) and any([family.is_preferred() for family in self.all]))
 
     def find(
         self, sizes: tuple, recorded: Callable[[], Iterator[tuple[tuple, Path]]], ways: int, may_wait: bool = True

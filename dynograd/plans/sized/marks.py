@@ -8,9 +8,9 @@ from typing import Any
 
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Static", "any_dynamic", "mark", "shape_of"]
+__all__ = ["MARKS", "Static", "any_dynamic", "mark", "shape_of"]
 
-_marks: dict[
+MARKS: dict[
     int, tuple[Any, dict[int, bool]]
 ] = {}  # by the id of a tensor: (the tensor, weakly; dim -> whether it changes)
 
@@ -30,22 +30,22 @@ def mark(who: str, tensor: Any, index: int | Sequence[int] | None, changes: bool
                 f"{who}: expected dims from {-tensor.ndim} to {tensor.ndim - 1} of a tensor of shape {tuple(tensor.shape)}, got {dim}."
             )
     key = id(tensor)
-    known, marks = _marks.get(key, (None, {}))
+    known, marks = MARKS.get(key, (None, {}))
     if known is None or known() is not tensor:
         marks = {}
-        _marks[key] = weakref.ref(tensor, lambda _: _marks.pop(key, None)), marks
+        MARKS[key] = weakref.ref(tensor, lambda _: MARKS.pop(key, None)), marks
     marks.update({dim % tensor.ndim: changes for dim in dims})
 
 
 def _marks_of(tensor: Any) -> dict[int, bool]:
-    known, marks = _marks.get(id(tensor), (None, {}))
+    known, marks = MARKS.get(id(tensor), (None, {}))
     return marks if known is not None and known() is tensor else {}
 
 
 def shape_of(tensor: Any) -> tuple[int, ...]:
     """The shape, with sizes that were said to stay as `Static`."""
     shape: tuple[int, ...] = tensor.array.shape
-    if not _marks:
+    if not MARKS:
         return shape
     marks = _marks_of(tensor)
     return tuple([size if marks.get(dim, True) else Static(size) for dim, size in enumerate(shape)])
@@ -53,7 +53,7 @@ def shape_of(tensor: Any) -> tuple[int, ...]:
 
 def any_dynamic(values: Any) -> bool:
     """Whether one of the tensors among some arguments was said to change."""
-    if not _marks:
+    if not MARKS:
         return False
     for value in values.values() if isinstance(values, dict) else values:
         if isinstance(value, Tensor):

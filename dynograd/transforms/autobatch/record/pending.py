@@ -122,7 +122,7 @@ class Lazy(Tensor):
     def array(self) -> Any:
         port = self.pending
         if port.is_open or not port.bucket.done:
-            return PendingArray(self)
+            return PendingArray(self, port.kind)
         return settle(self).array
 
     @array.setter

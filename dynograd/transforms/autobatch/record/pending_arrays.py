@@ -14,21 +14,21 @@ from dynograd.kernels import kernel
 
 
 class PendingArray:
-    """What a Lazy shows as its array."""
+    """What a Lazy shows as its array; `kind` has its shape and dtype."""
 
-    __slots__ = ("owner",)
+    __slots__ = ("kind", "owner")
     __array_priority__ = 2000
 
-    def __init__(self, owner: Any) -> None:
-        self.owner = owner
+    def __init__(self, owner: Any, kind: Any) -> None:
+        self.owner, self.kind = owner, kind
 
-    shape = property(lambda self: self.owner.pending.kind.shape)
-    dtype = property(lambda self: self.owner.pending.kind.dtype)
-    ndim = property(lambda self: len(self.owner.pending.kind.shape))
-    size = property(lambda self: self.owner.pending.kind.size)
+    shape = property(lambda self: self.kind.shape)
+    dtype = property(lambda self: self.kind.dtype)
+    ndim = property(lambda self: len(self.kind.shape))
+    size = property(lambda self: self.kind.size)
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.size * self.dtype.itemsize)
-    device = property(lambda self: self.owner.pending.kind.device)
+    device = property(lambda self: self.kind.device)
 
     def value(self) -> Any:
         """The array itself: computed now."""
@@ -51,7 +51,7 @@ class PendingArray:
 
     def outlined(self) -> Any:
         """An array of the same shape and dtype, with nothing in it; on a GPU of the same layout, too."""
-        kind = self.owner.pending.kind
+        kind = self.kind
         if self.device.type == "cuda":
             return cuda_arrays.outline(kind.shape, kind.strides, kind.dtype, self.device.index)
         return _outline(self.shape, self.dtype)
@@ -62,13 +62,13 @@ class PendingArray:
 
     @property
     def strides(self) -> Any:
-        known = getattr(self.owner.pending.kind, "strides", None)  # a plan knows where its values lie
+        known = getattr(self.kind, "strides", None)  # a plan knows where its values lie
         return self.value().strides if known is None else known
 
     @property
     def is_in_order(self) -> bool | None:
         """Whether its elements will lie row by row; None where only the value says it."""
-        known = getattr(self.owner.pending.kind, "contiguous", None)
+        known = getattr(self.kind, "contiguous", None)
         return (None if self.is_view else True) if known is None else known
 
     @property
@@ -157,7 +157,7 @@ def _shows_layout(argument: Any) -> bool:
     """Whether it is none that stands for an array, or one that is to lie on a GPU, of which strides are known, too."""
     if type(argument) is not PendingArray:
         return True
-    return argument.device.type == "cuda" and hasattr(argument.owner.pending.kind, "strides")
+    return argument.device.type == "cuda" and hasattr(argument.kind, "strides")
 
 
 # Questions of kernels that shapes and dtypes answer, and those that layouts do.
