@@ -38,6 +38,7 @@ _TIMES = 4  # that a sequence was met in the scope
 _SHORTEST = 3  # ops: 2 cost as much to go through as to record
 _MODULES = "dynograd.nn.module"
 _LOG = 100_000  # ops that are looked at
+_ENOUGH, _SHARE = 4096, 8  # it ends after so many calls where less than one in so many is an op of a run: nearly all are cells
 
 
 class Logged:
@@ -66,16 +67,28 @@ class Log:
         self.sequences = sequences
         self.calls: list[Logged | None] = []
         self.count = 0
+        self.run = self.in_runs = 0  # ops that have followed one another just now, and all that are in runs that are long enough
 
     def interrupt(self) -> None:
-        self.calls.append(None)
+        self._note(None)
+
+    def _note(self, call: Logged | None) -> None:
+        self.calls.append(call)
+        if call is None or call.alone:
+            self.run = 0
+        else:
+            self.run += 1
+            if self.run >= _SHORTEST:
+                self.in_runs += _SHORTEST if self.run == _SHORTEST else 1
+        if len(self.calls) == _ENOUGH and self.in_runs * _SHARE < _ENOUGH:
+            self.sequences.give_up()
 
     def record(self, recorder: Any, op: Op, this: Any, args: tuple) -> object:
         self.count += 1
         if self.count & OFTEN == OFTEN:
             recorder.check_size()
         if self.count > _LOG:
-            self.calls.append(None)
+            self._note(None)
             return record(recorder, op, args)
         values = flat(args, this)
         entries = [_entry_of(recorder, value) for value in values]
@@ -88,7 +101,7 @@ class Log:
         logged.single = type(result) is Lazy
         logged.results = [result] if logged.single else list(result) if isinstance(result, tuple) else []
         logged.alone = not self._may_be_in_one(recorder, logged)
-        self.calls.append(logged)
+        self._note(logged)
         return result
 
     def _place(self, op: Op, this: Any, entries: list[Any]) -> tuple:

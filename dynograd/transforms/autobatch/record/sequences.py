@@ -26,6 +26,7 @@ MISS = object()
 _new = object.__new__
 _MOST_AT = 32  # sequences that begin with one op
 _LONGEST_PAUSE = 1023  # scopes, until it is looked again which sequences there are
+_FRUITLESS = 16  # times as long as before is the pause where none was found
 _GAIN = 2  # an op in a sequence saves 0.5 us or more, one alone costs 1 us more than without sequences
 _CHANCES = 8  # times that a sequence may be left before its end, beside a quarter of the times that it was gone through
 
@@ -273,6 +274,16 @@ class Sequences:
             self.log = self.new_log(self)
             recorder.at = self.learning
 
+    def give_up(self) -> None:
+        """Hardly an op of the scope that is looked at follows another: the rest of it is recorded as without sequences."""
+        self.recorder.at = self.log = None
+        self._wait(False)
+
+    def _wait(self, pays: bool) -> None:
+        """It has been looked which sequences there are: for how many scopes that is enough."""
+        self.pays = pays
+        self.waits = self.pause = min((2 if pays else _FRUITLESS) * self.pause + 1, _LONGEST_PAUSE)
+
     def end(self, recorder: Any) -> None:
         """The scope is over."""
         self.between()
@@ -284,8 +295,7 @@ class Sequences:
                 alike = self.starts.setdefault(sequence.steps[0].of, [])
                 if sequence.described not in known and len(alike) < _MOST_AT:
                     alike.append(sequence)
-            self.waits = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
-            self.pays = bool(self.all)
+            self._wait(bool(self.all))
         elif at is not None:
             self.pays = self.inside > _GAIN * self.alone
             if self.pays:
