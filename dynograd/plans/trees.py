@@ -6,7 +6,7 @@ from sys import getrefcount
 from typing import Any
 
 from dynograd.interpreter.tensor_parts import SILENT
-from dynograd.ops.readers import end_rest, quick_entries, with_quick_ways
+from dynograd.ops.readers import quick_entries, with_quick_ways
 from dynograd.plans.comparing import same
 from dynograd.plans.handed import Handed, Value, new_handed
 from dynograd.plans.programs import Program
@@ -73,11 +73,7 @@ class Tree:
         aside = {entry.key for entry in entries} | with_quick_ways(recording.through)
         entries |= quick_entries([entry.key for entry in entries if entry.op.view])
         if not (entries <= self.reader.seen and aside <= self.reader.sets_aside):
-            end_rest()
-            self.reader.seen |= entries
-            self.reader.sets_aside |= aside
-            self.reader._looked = 0
-            self.reader.entries = {}
+            self.reader.see_these(entries, aside)
         for number in range(len(self.handed)):
             self.counts[number] = getrefcount(self.handed[number])
         self._watch_all()

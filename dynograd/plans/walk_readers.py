@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter.shared import signature_of
-from dynograd.ops.readers import Entry, Reader
+from dynograd.ops.readers import Entry, Reader, end_rest
 from dynograd.plans.comparing import same
 from dynograd.plans.steps import FRESH, MOST
 from dynograd.plans.walking.views import VIEW_LINES, view_names
@@ -25,10 +25,19 @@ class WalkReader(Reader):
         super().__init__()
         self.walk_class = walk_class
         self.seen: set[Entry] = set()
-        self.sets_aside = set()
+        self.sets_aside: set[str] = set()
 
     def sees(self, entry: Entry) -> bool:
         return entry in self.seen
+
+    def see_these(self, entries: set[Entry], aside: set[str]) -> None:
+        """From now on the reader sees these functions, too. Some were called for the first time while it was on, and have no code for it."""
+        end_rest()
+        for entry in entries - self.seen:
+            entry.codes = {on: code for on, code in entry.codes.items() if self not in on}
+        self.seen |= entries
+        self.sets_aside |= aside
+        self._looked, self.entries = 0, {}
 
     def write(self, entry: Entry, below: Any, names: dict[str, Any]) -> tuple[str, list[str]]:
         if entry.op is None:

@@ -341,6 +341,21 @@ def test_what_nobody_has_when_a_step_is_over_is_not_written():
     assert len(group.gone) == 3 and len(group.outputs()) == 1
 
 
+@pytest.mark.parametrize("kind", [str, lambda text: [text], lambda text: {"how": (text, b"bytes")}])
+def test_texts_among_the_arguments(kind):
+    """They have a method `partition`, as ragged tensors have an attribute of that name."""
+    weight = torch.ones(3, requires_grad=True)
+
+    def step(how, x):
+        return (x * weight).sum() if "sum" in str(how) else (x * weight).mean()
+
+    compiled = Compiled(step, always=True)
+    for call in range(8):
+        how, x = kind("sum" if call % 4 < 2 else "mean"), torch.tensor([1.0, 2.0, float(call)])
+        assert compiled(how, x).item() == step(how, x).item()
+    assert compiled.walked >= 4, str(compiled.report())
+
+
 @pytest.mark.parametrize("calls", ["ss sd", "sd ss", "dd sd", "sd dd", "pp sp", "sp pp"])
 def test_tensors_that_were_one_and_are_two_and_the_other_way_round(calls):
     """The same tensor, different ones, and the parameter itself come to one op; each way is recorded first and then another comes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy
@@ -112,3 +114,22 @@ def test_choices_at_each_step_give_what_they_give_as_they_are_written() -> None:
         for ours, its in zip(got, gradients, strict=True):
             assert torch.allclose(ours, its, rtol=1e-4, atol=1e-5)
     assert compiled.ways <= 20
+
+
+FIRST_CALLED = """
+import dynograd as torch
+from dynograd.plans.compiling import Compiled
+
+weight = torch.ones(3, requires_grad=True)
+step = Compiled(lambda x, long: (x * weight).prod() if long else (x * weight).sum(), always=True)
+for call in range(12):
+    x, long = torch.tensor([1.0, 2.0, float(call)]), call % 4 > 1
+    assert step(x, long).item() == (x.prod() if long else x.sum()).item()
+assert step.walked >= 9, str(step.report())
+"""
+
+
+def test_an_op_that_is_called_for_the_first_time_on_the_second_way() -> None:
+    """Its function is written while the walk's reader is on, which does not see it yet."""
+    done = subprocess.run([sys.executable, "-c", FIRST_CALLED], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr

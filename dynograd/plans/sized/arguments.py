@@ -21,8 +21,8 @@ def sizes_of(values: Any) -> tuple:
         elif isinstance(value, (tuple, list, dict)):
             if value:
                 sizes.append(sizes_of(value))
-        elif (partition := getattr(value, "partition", None)) is not None:
-            sizes.append((*value.packed.shape, partition.count, partition.longest))
+        elif getattr(type(value), "__dynograd_rows__", False):  # ragged; texts have a method `partition`
+            sizes.append((*value.packed.shape, value.partition.count, value.partition.longest))
         elif isinstance(value, Tensor):
             sizes.append(tuple(value.shape))
     return tuple(sizes)
