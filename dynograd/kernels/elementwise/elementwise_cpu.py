@@ -196,6 +196,13 @@ def signbit(input: Any) -> Any:
     return numpy.signbit(input) if input.dtype.kind == "f" else input < 0
 
 
+def tan(input: Any) -> Any:
+    """float32 through float64, in which NumPy is as fast as others are in float32: its own float32 is 3.3 units off."""
+    if input.dtype.char != "f":
+        return numpy.tan(input)
+    return numpy.tan(input, dtype=numpy.float64).astype(numpy.float32)
+
+
 def sinc(input: Any) -> Any:
     return numpy.sinc(input).astype(input.dtype, copy=False)
 

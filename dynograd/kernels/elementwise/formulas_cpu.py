@@ -26,7 +26,7 @@ def kernel_of_formula(name: str) -> Any:
     if told is None:
         return None
     operands, statics, (tree,), _, _ = told
-    if not statics and (function := formulas_numpy.plain_function(tree, operands)):
+    if not statics and name not in VECTORISED and (function := formulas_numpy.plain_function(tree, operands)):
         return getattr(numpy, function)
     kind = f"{operands[0]}.dtype.char"
     arguments = ", ".join((*operands, *[f"number({text}, kind)" for text in statics]))
