@@ -188,9 +188,9 @@ PROGRAMS = {
         row g, x
         vector bias
         s = x + bias
-        share = sigmoid(1.5957691216057308 * (s + 0.044715 * s * s * s))
+        rest = sigmoid(-abs(1.5957691216057308 * (s + 0.044715 * s * s * s)))
         slope = 1.5957691216057308 * (1 + 0.134145 * s * s)
-        gx = g * share * (1 + s * (1 - share) * slope)
+        gx = g * ((s > 0 ? 1 - rest : rest) + s * rest * (1 - rest) * slope)
         gb = column_sum(gx)
         write gx, gb
     """,

@@ -185,17 +185,17 @@ def gelu_tanh(input: Array) -> Array:
     """gelu with its error function approximated by a tanh."""
 
 
-_SHARE = "sigmoid((other + other * other * other * 0.044715) * 1.5957691216057308)"
+_REST = "sigmoid(-abs((other + other * other * other * 0.044715) * 1.5957691216057308))"  # that of the smaller side: 1 - s has few digits
 _SLOPE = "(other * other * 0.2140644488178 + 1.5957691216057308)"
 
 
 @elementwise(
-    formula=f"input * {_SHARE} * (1 + other * (1 - {_SHARE}) * {_SLOPE})",
+    formula=f"input * ((other > 0 ? 1 - {_REST} : {_REST}) + other * {_REST} * (1 - {_REST}) * {_SLOPE})",
     derivative=(
         "gelu_tanh_backward(g, other)",
         # With s = sigmoid(v(x)): (x s)'' is s (1 - s) (2 v' + x v'' + x (1 - 2 s) v'^2).
-        f"g * input * {_SHARE} * (1 - {_SHARE}) * (2 * {_SLOPE} + other * other * 0.4281288976356"
-        f" + other * (1 - 2 * {_SHARE}) * square({_SLOPE}))",
+        f"g * input * {_REST} * (1 - {_REST}) * (2 * {_SLOPE} + other * other * 0.4281288976356"
+        f" - abs(other) * (1 - 2 * {_REST}) * square({_SLOPE}))",
     ),
 )
 def gelu_tanh_backward(input: Array, other: Array) -> Array:
