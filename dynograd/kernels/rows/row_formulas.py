@@ -138,7 +138,9 @@ PROGRAMS = {
         row x
         number freedom
         mean = sum(x) / columns
-        variance = sum((x - mean) ** 2) / freedom
+        distance = minus(x, mean)
+        rest = sum(distance)
+        variance = max(sum(distance ** 2) - rest * (rest / columns), 0) / freedom
         write variance
     """,
     "variance_backward": """
