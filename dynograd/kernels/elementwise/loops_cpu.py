@@ -41,7 +41,7 @@ _VECTOR = frozenset(
     "normal_cdf normal_pdf normal_gate normal_gate_slope".split()
 )
 # Of float32 alone: in float64 NumPy's vector code is better.
-_VECTOR_OF_FLOAT32 = frozenset("asin acos atan".split())
+_VECTOR_OF_FLOAT32 = frozenset("asin acos atan atan2".split())
 _SCALAR = frozenset(
     "erfc erfinv lgamma digamma polygamma zeta igamma igammac chebyshev gegenbauer hermite laguerre spherical_bessel".split()
 )

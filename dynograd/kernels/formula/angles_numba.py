@@ -19,7 +19,6 @@ from dynograd.kernels.formula.scalars_numba import in_float32
 __all__ = [
     "acosh",
     "asinh",
-    "atan2",
     "atanh",
     "cos",
     "cosh",
@@ -116,11 +115,6 @@ def tan(x):
 
 
 # --- by libm ------------------------------------------------------------------------------------------------------------------
-
-
-@compiled(in_order=True)
-def atan2(x, y):
-    return type(x)(math.atan2(np.float64(x), np.float64(y)))
 
 
 @compiled(in_order=True)
