@@ -12,7 +12,7 @@ import numpy
 
 from dynograd.kernels.build.sizes import COMPILED_PASS, UFUNC
 from dynograd.kernels.elementwise.formulas_cpu import kernel_of_formula
-from dynograd.kernels.elementwise.ufuncs import FLAT, number, select
+from dynograd.kernels.elementwise.ufuncs import FLAT, compiled, number, select
 from dynograd.kernels.elementwise.ufuncs import gate as gate
 
 
@@ -196,6 +196,13 @@ def signbit(input: Any) -> Any:
     return numpy.signbit(input) if input.dtype.kind == "f" else input < 0
 
 
+def tan(input: Any) -> Any:
+    """float32 through float64, in which NumPy is as fast as others are in float32: its own float32 is 3.3 units off."""
+    if input.dtype.char != "f":
+        return numpy.tan(input)
+    return numpy.tan(input, dtype=numpy.float64).astype(numpy.float32)
+
+
 def sinc(input: Any) -> Any:
     return numpy.sinc(input).astype(input.dtype, copy=False)
 
@@ -248,13 +255,17 @@ def within(input: Any, min: Any, max: Any) -> Any:
 def softplus(input: Any, beta: float, threshold: float) -> Any:
     """As its formula has it, with a pass less where the choice is none: beyond 20 the bend is below float32's resolution."""
     scaled = input if beta == 1 else input * beta
-    if threshold >= 20 and input.dtype.char == "f":
-        bent = numpy.maximum(scaled, number(0, "f")) + numpy.log1p(numpy.exp(-numpy.abs(scaled)))
-        return bent if beta == 1 else bent / beta
-    bent = numpy.log1p(numpy.exp(numpy.minimum(scaled, threshold))) / beta
-    return select(scaled > threshold, input, bent)
+    if input.dtype.char == "f":
+        bent = -compiled("logsigmoid", "f")(-scaled)
+        if threshold >= 20:
+            return bent if beta == 1 else bent / beta
+    else:
+        bent = numpy.log1p(numpy.exp(numpy.minimum(scaled, threshold)))
+    return select(scaled > threshold, input, bent / beta)
 
 
 def logsigmoid(input: Any) -> Any:
-    """-log(1 + exp(-input)) in two passes less than the formula has."""
+    """-log(1 + exp(-input)): compiled for float32, in two passes less than the formula has for others."""
+    if input.dtype.char == "f":
+        return compiled("logsigmoid", "f")(input)
     return numpy.minimum(input, 0) - numpy.log1p(numpy.exp(-numpy.abs(input)))

@@ -26,7 +26,7 @@ def kernel_of_formula(name: str) -> Any:
     if told is None:
         return None
     operands, statics, (tree,), _, _ = told
-    if not statics and (function := formulas_numpy.plain_function(tree, operands)):
+    if not statics and name not in VECTORISED and (function := formulas_numpy.plain_function(tree, operands)):
         return getattr(numpy, function)
     kind = f"{operands[0]}.dtype.char"
     arguments = ", ".join((*operands, *[f"number({text}, kind)" for text in statics]))
@@ -95,6 +95,11 @@ def _sigmoid(x: Any) -> Any:
     return top / (top + numpy.exp(-x))
 
 
+def _expm1(x: Any) -> Any:
+    """Of float32 by the compiled one: NumPy's is up to 2.2 units in the last place off."""
+    return compiled("expm1", "f")(x) if x.dtype.char == "f" else numpy.expm1(x)
+
+
 # Of the normal distribution, as arrays, which NumPy takes sooner than numbers.
 _HALF, _MINUS_HALF, _MINUS_ROOT, _DENSITY = map(
     numpy.asarray, (0.5, -0.5, -math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi))
@@ -118,6 +123,7 @@ _FUNCTIONS |= dict(
     between=between,
     compared=_compared,
     compiled=compiled,
+    expm1=_expm1,
     normal_gate=_normal_gate,
     normal_gate_slope=_normal_gate_slope,
     number=number,

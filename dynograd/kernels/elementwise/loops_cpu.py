@@ -40,6 +40,8 @@ _VECTOR = frozenset(
     "exp exp2 expm1 log log2 log10 log1p log1pexp tanh erf sigmoid "
     "normal_cdf normal_pdf normal_gate normal_gate_slope".split()
 )
+# Of float32 alone: in float64 NumPy's vector code is better.
+_VECTOR_OF_FLOAT32 = frozenset("asin acos atan atan2".split())
 _SCALAR = frozenset(
     "erfc erfinv lgamma digamma polygamma zeta igamma igammac chebyshev gegenbauer hermite laguerre spherical_bessel".split()
 )
@@ -47,10 +49,10 @@ _SCALAR = frozenset(
 _BY_LIBM = frozenset("sin cos mod fmod floor_divide".split())
 # Of float32 where `quotients_fit`.
 _QUOTIENTS = frozenset("mod fmod floor_divide".split())
-# Of float32 by NumPy, whose vector code is faster; plans compute them, too: see `angles_numba`.
+# By NumPy (but for float32 what `_VECTOR_OF_FLOAT32` says), whose vector code is faster; plans compute them, too: see `angles_numba`.
 LEFT_TO_NUMPY = frozenset("sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh **".split())
 # What NumPy and compiled code need not compute to the same bits.
-COSTLY = _VECTOR | _SCALAR | _BY_LIBM
+COSTLY = _VECTOR | _VECTOR_OF_FLOAT32 | _SCALAR | _BY_LIBM
 _WHOLE = frozenset("+ - * neg < <= > >= == != && || ! select max min & | ^ ~".split())
 _FLOATS = ("float32", "float64")
 _EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
@@ -96,7 +98,7 @@ class Loop:
         self.name, self.operands, self.statics, self.truths = name, operands, statics, truths
         self.trees = tuple(_with_choices(formulas.simplify(tree), statics) for tree in trees)
         self.functions = formulas.functions_in(*self.trees)
-        costly = len(self.functions & _VECTOR)
+        costly = len(self.functions & (_VECTOR | _VECTOR_OF_FLOAT32))
         self.cost = 1 + formulas.operations(*self.trees) // 4 + 3 * costly + 40 * len(self.functions & _SCALAR)
         self.cost += 10 * len(self.functions & _BY_LIBM)
         self.checked = len(self.trees) == 1 and self.trees[0].head in _QUOTIENTS
@@ -120,8 +122,8 @@ class Loop:
                 known = _SIMPLE | _VECTOR | _SCALAR
                 if kind.name == "float64":
                     known |= _BY_LIBM
-                elif self.checked:
-                    known |= _QUOTIENTS
+                else:
+                    known |= _VECTOR_OF_FLOAT32 | (_QUOTIENTS if self.checked else frozenset())
                 supported = self.functions <= known or self._special is not None
             else:
                 supported = kind.kind in "iu" and not self.statics and self.functions <= _WHOLE

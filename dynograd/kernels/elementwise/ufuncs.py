@@ -15,7 +15,10 @@ from dynograd.kernels.formula import formulas
 # Operands that these ops take as arrays without dims, like static numbers.
 _NUMBERS = {"lerp": ("weight",)}
 # Ops that are vector code in float32, which is as good as a function of NumPy's on medium arrays, and better on small ones.
-VECTORISED = frozenset("sigmoid silu silu_backward gelu gelu_backward gelu_tanh gelu_tanh_backward erf".split())
+VECTORISED = frozenset(
+    "sigmoid silu silu_backward gelu gelu_backward gelu_tanh gelu_tanh_backward erf expm1 log10 asin acos atan "
+    "atan2".split()
+)
 _ufuncs: dict[tuple[str, str], Any] = {}
 _numbers: dict[tuple[Any, str], Any] = {}
 

@@ -17,12 +17,8 @@ from dynograd.kernels.formula.quotients_numba import _moved, _quotient, _rest64
 from dynograd.kernels.formula.scalars_numba import in_float32
 
 __all__ = [
-    "acos",
     "acosh",
-    "asin",
     "asinh",
-    "atan",
-    "atan2",
     "atanh",
     "cos",
     "cosh",
@@ -107,32 +103,18 @@ def cos(x):
     return math.cos(x)
 
 
-# --- by libm ------------------------------------------------------------------------------------------------------------------
+def _tan_float32(x):
+    quarter, rest = _quarter_and_rest(x)
+    return np.float32(math.copysign(1.0, x) * _sin_or_cos(quarter, rest) / _sin_or_cos(quarter + 1.0, rest))
 
 
-@compiled(in_order=True)
+@in_float32(_tan_float32)
 def tan(x):
-    return type(x)(math.tan(np.float64(x)))
+    """The tangent; float32 within one unit in the last place."""
+    return math.tan(x)
 
 
-@compiled(in_order=True)
-def asin(x):
-    return type(x)(math.asin(np.float64(x)) if abs(x) <= 1 else math.nan)
-
-
-@compiled(in_order=True)
-def acos(x):
-    return type(x)(math.acos(np.float64(x)) if abs(x) <= 1 else math.nan)
-
-
-@compiled(in_order=True)
-def atan(x):
-    return type(x)(math.atan(np.float64(x)))
-
-
-@compiled(in_order=True)
-def atan2(x, y):
-    return type(x)(math.atan2(np.float64(x), np.float64(y)))
+# --- by libm ------------------------------------------------------------------------------------------------------------------
 
 
 @compiled(in_order=True)

@@ -24,6 +24,7 @@ from dynograd.kernels.build.compiling_numba import PIPELINE, PIPELINE_STAMP, _Ke
 from dynograd.kernels.build.targets_numba import KernelFunction
 from dynograd.kernels.formula import (
     angles_numba,
+    arcs_numba,
     formulas,
     incomplete_gammas_numba,
     logarithms_numba,
@@ -40,6 +41,7 @@ _FUNCTIONS = (
     math_numba,
     logarithms_numba,
     normal_numba,
+    arcs_numba,
     special_numba,
     quotients_numba,
     incomplete_gammas_numba,
@@ -51,6 +53,7 @@ _NAMES |= {"np": np, "carray": carray, "sqrt": np.sqrt, "floor": np.floor, "ceil
 _NAMES |= {"copysign": np.copysign}
 _ANGLES = frozenset({*angles_numba.__all__, "**"})
 _KEY = _stamp_of(logarithms_numba.log) + _stamp_of(normal_numba.erf)  # each with that of math_numba
+_KEY += _stamp_of(arcs_numba.asin)
 _KEY += _stamp_of(special_numba.lgamma) + _stamp_of(quotients_numba.mod)
 _KEY += _stamp_of(incomplete_gammas_numba.igamma) + _stamp_of(polynomials_numba.hermite)
 

@@ -1,6 +1,6 @@
 """The error function, the normal distribution, and gates made of it: functions that vectorise inside Numba kernels.
 
-Errors in float32: `erf` 6 units in the last place; `normal_cdf` 10 for x > -3 and a relative 5e-6 below. `normal_gate` and
+Errors in float32: `erf` 2 units in the last place; `normal_cdf` 10 for x > -3 and a relative 5e-6 below. `normal_gate` and
 `normal_gate_slope` (gelu and its derivative) do without an exponential and without a division. Import it on first use.
 
 How the gates are computed. For a = |x| let q be what x < 0 has as the factor of x in the gate: q(a) = erfc(a / sqrt(2)) / 2, or the
@@ -38,13 +38,15 @@ _ZERO = np.float32(0.0)
 _HALF = np.float32(0.5)
 _EXP_NORMAL = np.float32(-87.33654)
 
-# erf(x) = x P(x^2) / Q(x^2) on [-3.95, 3.95], beyond which it rounds to 1.
+# erf(x) is x + x P(x^2) within 1.1, relative error 5e-9, and 1 - (1 - d)^8 with d = x Q(x) up to 3.95, relative error 8e-9; beyond, it rounds to 1.
 _ERF_MAX = np.float32(3.95)
-_erf_above = polynomial(
-    1.9601175793582115e-08, -1.9505523596308194e-06, 0.00014376864419318736, 0.0038065449334681034, 0.05091944709420204,
-    0.20255562663078308, 1.1283791065216064
-)  # fmt: skip
-_erf_below = polynomial(0.000979500007815659, 0.014573249965906143, 0.1160830408334732, 0.5128417611122131, 1.0)
+_ERF_BEND = np.float32(1.1)
+_erf_near = polynomial(
+    7.2360686e-05, -7.8247394e-04, 5.167731e-03, -2.6843518e-02, 1.1283364e-01, -3.761261e-01, 1.2837917e-01
+)
+_root_of_erfc = polynomial(
+    -2.3768227e-05, 1.4444352e-04, 9.4192364e-04, -8.612159e-03, 4.2140284e-03, 6.841759e-02, 1.413379e-01
+)
 
 # erfc(z) exp(z^2) = t (C0 + C1 t + ... + C7 t^7) with t = 1 / (1 + 0.33 z), relative error 1.2e-7 for 0 <= z <= 10.5 (a minimax fit).
 _DENSITY_0 = np.float32(0.3989422804014327)
@@ -66,12 +68,14 @@ _K = np.float32(0.6650779843330383)
 
 
 def _erf_float32(x):
-    square = x * x
-    above = _erf_above(square)
-    below = _erf_below(square)
-    middle = x * above / below
-    value = _ONE if (x > _ERF_MAX) | (middle > _ONE) else middle
-    return -_ONE if (x < -_ERF_MAX) | (middle < -_ONE) else value
+    size = abs(x)
+    near = _erf_near(x * x) * x + x
+    bounded = _ERF_MAX if size > _ERF_MAX else size
+    series = _root_of_erfc(bounded)
+    d = series * bounded  # below 0.9
+    square = d * (_TWO - d)
+    root = _ONE - square * (_TWO - square)
+    return near if size < _ERF_BEND else np.copysign(_ONE - root * root, x)
 
 
 @in_float32(_erf_float32)

@@ -1,5 +1,7 @@
 """Variance and standard deviation of NumPy arrays, in two passes (mean, then squared distances), in float32 for half types.
 
+What the distances sum to, which is 0 but for the mean's rounding, is taken off: far from 0 that rounding is more than the distances have digits for.
+
 Over the last dims of a row-major float32 array of some size both passes run while a row is in cache.
 """
 
@@ -12,7 +14,8 @@ import numpy
 
 from dynograd.arrays.buffers import in_shape
 from dynograd.kernels.build.compiled_kernels import compiled_for
-from dynograd.kernels.reduce.reductions_cpu import by_numpy, count_of, widened
+from dynograd.kernels.build.sizes import LOOP_OF_PASSES
+from dynograd.kernels.reduce.reductions_cpu import count_of, total, widened
 
 # Below this NumPy's five short passes cost about as much as one kernel.
 _ROWS_SIZE = 256
@@ -59,19 +62,22 @@ def _variance(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
         first = 0 if dim is None else dim if isinstance(dim, int) else min(dim)
         shape = (*input.shape[:first], *((1,) * (input.ndim - first) if keepdim else ()))
         return in_shape(kernels["variance"](rows, float(max(rows.shape[1] - correction, 0))), shape)
-    wide = widened(input)
+    few = input.dtype.char == "f" and input.size < LOOP_OF_PASSES
+    wide = input.astype(numpy.float64) if few else widened(input)
     count = count_of(input.shape, dim)
-    mean = numpy.add.reduce(wide, dim, None, None, True)
-    mean = mean / wide.dtype.type(count or 1)
+    mean = total(wide, dim, True) / wide.dtype.type(count or 1)
     distance = wide - mean
+    rest = total(distance, dim, keepdim)
+    rest = (rest * rest.conj()).real
     if wide.dtype.kind == "c":
         squares = distance.real * distance.real
         squares += distance.imag * distance.imag
     else:
         squares = numpy.multiply(distance, distance, distance if distance.ndim else None)
-    total = by_numpy(numpy.add.reduce, squares, dim, keepdim)
+    kind = squares.dtype.type
+    sums = numpy.maximum(total(squares, dim, keepdim) - rest / kind(count or 1), kind(0))
     freedom = max(count - correction, 0)
     if freedom:
-        return total / total.dtype.type(freedom)
+        return sums / kind(freedom)
     with numpy.errstate(divide="ignore", invalid="ignore"):
-        return total / total.dtype.type(0)
+        return sums / kind(0)

@@ -50,6 +50,8 @@ def cumsum(input: Any, dim: int, reverse: bool = False) -> Any:
         if result is not None:
             return result
     wide = widened(input)
+    if wide.size < COMPILED_PASS and wide.dtype.char == "f":
+        wide = wide.astype(numpy.float64)  # as the compiled sums
     if _compiles(wide):
         return _running("sum", contiguous(wide), dim, reverse).astype(input.dtype, copy=False)
     return _accumulate(numpy.add, wide, dim, reverse).astype(input.dtype, copy=False)

@@ -138,7 +138,9 @@ PROGRAMS = {
         row x
         number freedom
         mean = sum(x) / columns
-        variance = sum((x - mean) ** 2) / freedom
+        distance = minus(x, mean)
+        rest = sum(distance)
+        variance = max(sum(distance ** 2) - rest * (rest / columns), 0) / freedom
         write variance
     """,
     "variance_backward": """
@@ -181,16 +183,16 @@ PROGRAMS = {
         row x
         vector bias
         s = x + bias
-        y = 0.5 * s * (1 + tanh(0.7978845608028654 * (s + 0.044715 * s * s * s)))
+        y = s * sigmoid(1.5957691216057308 * (s + 0.044715 * s * s * s))
         write y
     """,
     "bias_gelu_tanh_backward": """
         row g, x
         vector bias
         s = x + bias
-        bent = tanh(0.7978845608028654 * (s + 0.044715 * s * s * s))
-        slope = 0.7978845608028654 * (1 + 0.134145 * s * s)
-        gx = g * 0.5 * ((1 + bent) + s * (1 - bent * bent) * slope)
+        rest = sigmoid(-abs(1.5957691216057308 * (s + 0.044715 * s * s * s)))
+        slope = 1.5957691216057308 * (1 + 0.134145 * s * s)
+        gx = g * ((s > 0 ? 1 - rest : rest) + s * rest * (1 - rest) * slope)
         gb = column_sum(gx)
         write gx, gb
     """,

@@ -100,7 +100,9 @@ _OWN = {
         row x
         number freedom
         mean = sum(x) / columns
-        total = sum((x - mean) ** 2)
+        distance = minus(x, mean)
+        rest = sum(distance)
+        total = max(sum(distance ** 2) - rest * (rest / columns), 0)
         out = sqrt(total / freedom)
         write out
     """,

@@ -185,13 +185,14 @@ def outer(x: Any, y: Any) -> Any:
 
 
 def cumsum(input: Any, dim: int) -> Any:
-    """Of a matrix."""
+    """Of a matrix; float32 in float64, as where it is large."""
     if input.dtype.char not in "fdl" or input.ndim != 2 or not input.flags.c_contiguous:
         return None
     if (kernels := often_called()) is None:
         return None
     out = _empty(input.shape, input.dtype)
-    kernels["few.running_sum"](input, dim, out)
+    nothing = 0 if input.dtype.char == "l" else -0.0  # -0.0 and x is x, zeros too
+    kernels["few.running_sum"](input, dim, nothing, out)
     return out
 
 

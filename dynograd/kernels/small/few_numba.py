@@ -182,20 +182,21 @@ def lower_median(x, out):
 
 
 @compiled(exact=True)
-def running_sum(x, dim, out):
-    """The sums of a matrix so far along `dim`."""
+def running_sum(x, dim, nothing, out):
+    """The sums of a matrix so far along `dim`; `nothing` is what they begin with, of the dtype in which they are summed."""
     rows, columns = x.shape
     if dim == 1:
         for i in range(rows):
-            total = x.dtype.type(0)
+            total = nothing
             for j in range(columns):
-                total = x[i, j] if j == 0 else total + x[i, j]
+                total += x[i, j]
                 out[i, j] = total
         return
-    out[:1] = x[:1]
-    for i in range(1, rows):
-        for j in range(columns):
-            out[i, j] = out[i - 1, j] + x[i, j]
+    for j in range(columns):
+        total = nothing
+        for i in range(rows):
+            total += x[i, j]
+            out[i, j] = total
 
 
 @_inline

@@ -175,8 +175,9 @@ def gelu_backward(input: Array, other: Array) -> Array:
     """`input` times the slope of gelu at `other`."""
 
 
+# (1 + tanh(u)) / 2 is sigmoid(2 u), whose digits last where tanh is near -1.
 @elementwise(
-    formula="0.5 * input * (1 + tanh(0.7978845608028654 * (input + 0.044715 * input * input * input)))",
+    formula="input * sigmoid(1.5957691216057308 * (input + 0.044715 * input * input * input))",
     derivative="gelu_tanh_backward(g, input)",
     promote="float",
 )
@@ -184,16 +185,17 @@ def gelu_tanh(input: Array) -> Array:
     """gelu with its error function approximated by a tanh."""
 
 
-_BENT = "tanh((other + other * other * other * 0.044715) * 0.7978845608028654)"
-_SLOPE = "(other * other * 0.1070322244089 + 0.7978845608028654)"
+_REST = "sigmoid(-abs((other + other * other * other * 0.044715) * 1.5957691216057308))"  # that of the smaller side: 1 - s has few digits
+_SLOPE = "(other * other * 0.2140644488178 + 1.5957691216057308)"
 
 
 @elementwise(
-    formula=f"0.5 * input * (1 + {_BENT} + other * (1 - {_BENT} * {_BENT}) * {_SLOPE})",
+    formula=f"input * ((other > 0 ? 1 - {_REST} : {_REST}) + other * {_REST} * (1 - {_REST}) * {_SLOPE})",
     derivative=(
         "gelu_tanh_backward(g, other)",
-        # With t = tanh(u(x)): (x t + x (1 + t)')' halved is (1 - t^2) (u' + x u'' / 2 - x t u'^2).
-        f"g * input * (1.0 - square({_BENT})) * ({_SLOPE} + other * other * 0.1070322244089 - other * {_BENT} * square({_SLOPE}))",
+        # With s = sigmoid(v(x)): (x s)'' is s (1 - s) (2 v' + x v'' + x (1 - 2 s) v'^2).
+        f"g * input * {_REST} * (1 - {_REST}) * (2 * {_SLOPE} + other * other * 0.4281288976356"
+        f" - abs(other) * (1 - 2 * {_REST}) * square({_SLOPE}))",
     ),
 )
 def gelu_tanh_backward(input: Array, other: Array) -> Array:

@@ -61,7 +61,7 @@ def tan(input: Array) -> Array:
 
 @elementwise(
     formula="asin(input)",
-    derivative="g * rsqrt(1 - input * input)",
+    derivative="g * rsqrt((1 - input) * (1 + input))",
     promote="float",
     method=True,
     inplace="function",
@@ -82,7 +82,7 @@ def asin(input: Array) -> Array:
 
 @elementwise(
     formula="acos(input)",
-    derivative="-g * rsqrt(1 - input * input)",
+    derivative="-g * rsqrt((1 - input) * (1 + input))",
     promote="float",
     method=True,
     inplace="function",
