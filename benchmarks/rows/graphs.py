@@ -13,18 +13,18 @@ CLASSES = 10
 
 
 @row("gcn")
-def gcn(torch):
+def gcn(torch, nodes=NODES, edge_count=EDGES):
     """Two layers (Kipf and Welling 2017), 5,000 nodes, 50,000 edges, 64 features; cross_entropy over all nodes, Adam."""
     nn = torch.nn
     random = generator(13)
-    edges = random.integers(0, NODES, (2, EDGES))
-    degrees = numpy.bincount(edges[1], minlength=NODES) + 1
+    edges = random.integers(0, nodes, (2, edge_count))
+    degrees = numpy.bincount(edges[1], minlength=nodes) + 1
     weights = (1 / numpy.sqrt(degrees[edges[0]] * degrees[edges[1]])).astype(numpy.float32)
     source, target = torch.from_numpy(edges[0].copy()), torch.from_numpy(edges[1].copy())
     weights = torch.from_numpy(weights[:, None].copy())
     own = torch.from_numpy((1 / degrees).astype(numpy.float32)[:, None].copy())
-    x = torch.from_numpy(normal(random, NODES, FEATURES))
-    y = torch.from_numpy(random.integers(0, CLASSES, NODES))
+    x = torch.from_numpy(normal(random, nodes, FEATURES))
+    y = torch.from_numpy(random.integers(0, CLASSES, nodes))
 
     class Layer(nn.Module):
         def __init__(self, inputs, outputs):

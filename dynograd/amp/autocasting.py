@@ -53,7 +53,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.enabled = {"cpu": False, "cuda": False}
         self.dtypes = dict(_DEFAULTS)
-        self.any = False
+        self.any = self.is_reading = False  # any of them; whether the reader is on for this thread
         self.inside_op = False
         self.depth = 0
         self.caches = True
@@ -114,21 +114,34 @@ class autocast:
 
     def __enter__(self) -> autocast:
         state = STATE
-        self._previous.append((state.enabled[self.device], state.dtypes[self.device], state.caches))
-        state.depth += 1
-        state.dtypes[self.device] = self.fast_dtype
-        if self._cache_enabled is not None:
-            state.caches = self._cache_enabled
-        set_autocast_enabled(self.device, self._enabled)
+        self._previous.append((state.enabled[self.device], state.dtypes[self.device], state.caches, state.depth))
+        try:
+            state.depth += 1
+            state.dtypes[self.device] = self.fast_dtype
+            if self._cache_enabled is not None:
+                state.caches = self._cache_enabled
+            set_autocast_enabled(self.device, self._enabled)
+        except BaseException:
+            self._leave()
+            raise
         return self
 
     def __exit__(self, *error: Any) -> None:
-        state = STATE
-        enabled, state.dtypes[self.device], state.caches = self._previous.pop()
-        set_autocast_enabled(self.device, enabled)
-        state.depth -= 1
-        if state.depth == 0:
-            state.cache.clear()
+        try:
+            self._leave()
+        except BaseException:  # an interrupt
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """May begin anew wherever it was interrupted."""
+        if self._previous:
+            state = STATE
+            enabled, state.dtypes[self.device], state.caches, state.depth = self._previous[-1]
+            if state.depth == 0:
+                state.cache.clear()
+            set_autocast_enabled(self.device, enabled)
+            del self._previous[-1]
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -193,10 +206,9 @@ def set_autocast_enabled(device_type: str, enabled: bool) -> None:
     """
     state = STATE
     _checked("set_autocast_enabled", device_type)
-    if state.enabled[device_type] != bool(enabled):
-        state.enabled[device_type] = bool(enabled)
-        state.any = any(state.enabled.values())
-        (_casting.turn_on if enabled else _casting.turn_off)()
+    state.enabled[device_type] = bool(enabled)
+    state.any = state.enabled["cpu"] or state.enabled["cuda"]
+    (_casting.turn_on if state.any else _casting.turn_off)(state)
     if MODES.recorder is not None:
         MODES.recorder.check_casting()
 

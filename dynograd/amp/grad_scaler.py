@@ -169,7 +169,16 @@ class GradScaler:
         if state["stage"] == _STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if state["stage"] == _READY:
-            self.unscale_(optimizer)
+            try:
+                self.unscale_(optimizer)
+                return self._step_unscaled(optimizer, state, args, kwargs)
+            except BaseException:  # gradients are scaled when the step is tried again, from the beginning
+                if state["stage"] != _STEPPED:
+                    state.update(_fresh())
+                raise
+        return self._step_unscaled(optimizer, state, args, kwargs)
+
+    def _step_unscaled(self, optimizer: Any, state: dict[str, Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         found_infs = [*state["found_inf_per_device"].values()]
         if not found_infs:
             raise AssertionError("No inf checks were recorded for this optimizer.")

@@ -74,14 +74,14 @@ def run_backward(
             elif not edge.seq and node.seq < leaves[edge]:
                 leaves[edge] = node.seq
     order.sort(key=_by_time, reverse=True)
-    mode, outer, outer_asked = MODES.grad, MODES.task, asked.edges
-    asked.edges = None
-    MODES.grad = recording() if create_graph else 0
-    recorder, MODES.recorder = MODES.recorder, None
-    plan, MODES.plan = MODES.plan, None
-    notes = None if plan is None else plan.notes_of_backward(create_graph, targets)
-    task = MODES.task = Task(seen, targets is not None, grads)
+    mode, outer, outer_asked, recorder, plan = MODES.grad, MODES.task, asked.edges, MODES.recorder, MODES.plan
+    task = Task(seen, targets is not None, grads)
     try:
+        asked.edges = None
+        MODES.grad = recording() if create_graph else 0
+        MODES.recorder = MODES.plan = None
+        notes = None if plan is None else plan.notes_of_backward(create_graph, targets)
+        MODES.task = task
         if targets is None:
             arrivals = sorted(leaves.items(), key=_by_second, reverse=True)[::-1]  # the first one to arrive stands last
             order.append(_End)

@@ -107,7 +107,7 @@ def show(node: Any) -> None:
 def watch(watcher: Callable[[Any], None], first: bool = False) -> None:
     """From now on `watcher` sees each node that is recorded on this thread, after (or before) the others."""
     MODES.watchers = (watcher, *MODES.watchers) if first else (*MODES.watchers, watcher)
-    if MODES.grad:
+    if MODES.grad:  # both together: nothing is called between, where an interrupt could come
         MODES.grad = 2
 
 
@@ -118,9 +118,10 @@ def unwatch(watcher: Callable[[Any], None]) -> None:
         if watchers[place] is watcher:
             del watchers[place]
             break
-    MODES.watchers = tuple(watchers)
+    left, grad = tuple(watchers), 2 if watchers else 1
+    MODES.watchers = left  # both together: nothing is called between, where an interrupt could come
     if MODES.grad:
-        MODES.grad = recording()
+        MODES.grad = grad
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -336,6 +336,8 @@ def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs
                 if same and not isinstance(parameter, Tensor):
                     return _not_a_tensor(who, name, parameter)
         return None
+    if isinstance(error, MemoryError):
+        return None
     kind = type(error)
     if kind.__module__.startswith("numba."):  # no code can be compiled for these arguments
         shown = ", ".join(

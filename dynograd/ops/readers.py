@@ -27,6 +27,7 @@ __all__ = [
     "CALLS",
     "ORDER",
     "Entry",
+    "Holder",
     "Reader",
     "end_rest",
     "entry_of",
@@ -52,7 +53,14 @@ class Calls:
         self.change = object()
 
 
+class Holder:
+    """Who has turned a reader on, so that it may be turned off twice by whom an interrupt has stopped the first time."""
+
+    is_reading = False
+
+
 CALLS = Calls()
+_rest = Holder()  # of the reader that rests
 _lock = threading.RLock()
 _number = itertools.count().__next__
 _entries: dict[types.FunctionType, Entry] = {}
@@ -114,65 +122,102 @@ class Reader:
         names["call"] = functools.partial(self.call, entry, below)
         return "*args, **kwargs", ["return $call(args, kwargs)"]
 
-    def turn_on(self) -> None:
+    def turn_on(self, holder: Any = None) -> None:
+        """From now on functions that the reader sees ask it.
+
+        An interrupt or another error on the way leaves it off as it was. `holder.is_reading` says from the moment on in which the reader counts it
+        that it does: where it is on for that holder already nothing changes, so that whoever ends may do so twice.
+        """
         with _lock:
+            if holder is not None and holder.is_reading:
+                return
             resting = _resting[0]
+            if resting is self:
+                _resting[0], _rest.is_reading, self._passing = None, False, 0
+                if holder is not None:
+                    holder.is_reading = True
+                return
             if resting is not None:
+                resting.turn_off(_rest)
                 _resting[0] = None
-                if resting is self:
-                    self._passing = 0
-                    return
-                resting.turn_off()
+            on = _on[0]
             self.times += 1
+            if holder is not None:
+                holder.is_reading = True
             if self.times > 1:
                 return
-            others = _on[0]
-            if not others and self._version == _versions[0]:
-                _on[0] = (self,)
-                for function, _, code in self._exchanged:
-                    function.__code__ = code
-                for name in self.sets_aside:
-                    _aside[name] += 1
-                return
-            on = tuple(sorted([*others, self], key=lambda reader: -ORDER.index(reader.name)))
-            if others or self.changes_calls:
-                self._change(on, 1)
-                return
-            functions = self._functions()
-            before = [function.__code__ for function in functions]
-            self._change(on, 1)
-            functions_now = self._functions()
-            if functions_now == functions:
-                pairs = zip(functions, before, [function.__code__ for function in functions])
-                self._exchanged = [(function, old, new) for function, old, new in pairs if old is not new]
-                self._version = _versions[0]
+            try:
+                self._come(on)
+            except BaseException:
+                self.times -= 1
+                if holder is not None:
+                    holder.is_reading = False
+                _mend(on)
+                raise
 
-    def turn_off(self) -> None:
+    def _come(self, others: tuple[Reader, ...]) -> None:
+        if not others and self._version == _versions[0]:
+            _on[0] = (self,)
+            for function, _, code in self._exchanged:
+                function.__code__ = code
+            for name in self.sets_aside:
+                _aside[name] += 1
+            return
+        on = tuple(sorted([*others, self], key=lambda reader: -ORDER.index(reader.name)))
+        if others or self.changes_calls:
+            self._change(on, 1)
+            return
+        functions = self._functions()
+        before = [function.__code__ for function in functions]
+        self._change(on, 1)
+        functions_now = self._functions()
+        if functions_now == functions:
+            pairs = zip(functions, before, [function.__code__ for function in functions])
+            self._exchanged = [(function, old, new) for function, old, new in pairs if old is not new]
+            self._version = _versions[0]
+
+    def turn_off(self, holder: Any = None) -> None:
+        """Off after as many calls as `turn_on` had; with a holder, if it is on for that one. What interrupts it on the way does not keep it on."""
         with _lock:
+            if holder is not None:
+                if not holder.is_reading:
+                    return
+                holder.is_reading = False
             self.times -= 1
             if self.times:
                 return
-            if _on[0] == (self,) and self._version == _versions[0]:
-                _on[0] = ()
-                for function, code, _ in self._exchanged:
-                    function.__code__ = code
-                for name in self.sets_aside:
-                    _aside[name] -= 1
-                return
-            self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
+            try:
+                self._go()
+            except BaseException:
+                _mend(tuple([reader for reader in _on[0] if reader is not self]))
+                raise
 
-    def rest(self) -> None:
+    def _go(self) -> None:
+        if _on[0] == (self,) and self._version == _versions[0]:
+            _on[0] = ()
+            for function, code, _ in self._exchanged:
+                function.__code__ = code
+            for name in self.sets_aside:
+                _aside[name] -= 1
+            return
+        self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
+
+    def rest(self, holder: Any = None) -> None:
         """`turn_off`, but functions keep their code until another reader is turned on or `end_rest` is called.
 
         That code is to call `pass_by` where it lets a call through meanwhile.
         """
         with _lock:
+            if holder is not None and not holder.is_reading:
+                return
             if self.times > 1:
-                self.turn_off()
+                self.turn_off(holder)
                 return
             if _resting[0] is not None:
                 end_rest()
-            _resting[0] = self
+            _resting[0], _rest.is_reading = self, True
+            if holder is not None:
+                holder.is_reading = False
 
     def pass_by(self) -> None:
         """A function with the reader's code is called where nobody is to be asked: not often, or the functions are as they are again."""
@@ -356,9 +401,24 @@ def end_rest() -> None:
     """Functions get the code back that they have without a reader that rests."""
     if _resting[0] is not None:
         with _lock:
-            resting, _resting[0] = _resting[0], None
+            resting = _resting[0]
             if resting is not None:
-                resting.turn_off()
+                resting.turn_off(_rest)
+                _resting[0] = None
+
+
+def _mend(on: tuple[Reader, ...]) -> None:
+    """An error came while the code of functions was exchanged: all have that for these readers."""
+    _on[0] = on
+    _versions[0] += 1
+    _aside.clear()
+    for reader in on:
+        for name in reader.sets_aside:
+            _aside[name] += 1
+    for entry in _listed:
+        entry.choose_way()
+        entry.show()
+    CALLS.note_change()
 
 
 def with_quick_ways(names: Iterable[str]) -> set[str]:

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import functools
 import sys
-import threading
 import types
 import weakref
 from collections.abc import Iterator
@@ -48,6 +47,7 @@ __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
 _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
 _SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "replay")
 _MOST_WAYS = 64  # through one function; then its record begins anew
+_NOW = "now"
 _TIMES_WAYS = 4  # through one function at all sizes together, as a multiple of those at one
 
 
@@ -113,7 +113,8 @@ class Compiled:
         functools.update_wrapper(self, function, updated=())
         self.name = name or getattr(function, "__qualname__", type(function).__name__)
         _all.add(self)
-        self.lock = threading.Lock()
+        self.turns: dict[str, object] = {}  # the call that goes on; another thread's runs the function as it is written
+        self.guard = inplace.guard()
         self.reset()
 
     def reset(self) -> None:
@@ -157,10 +158,13 @@ class Compiled:
             if grad in self.left_alone and (not grad or self._differentiates_nothing(args, kwargs)):
                 self.calls += 1
                 return self.function(*args, **kwargs)
-        if self._is_aside() or not self.lock.acquire(False):
+        if self._is_aside():
             return self.function(*args, **kwargs)
-        inplace.guards.append(inplace.ask)
+        turn = object()  # of this call
         try:
+            if self.turns.setdefault(_NOW, turn) is not turn:
+                return self.function(*args, **kwargs)
+            inplace.guards.append(self.guard)
             self.calls += 1
             self.arguments = args, kwargs
             if self.scopes.latest and not self.fullgraph:
@@ -197,9 +201,13 @@ class Compiled:
             finally:
                 self.pauses.learn(self.walked > walked, is_first, self.families)
         finally:
-            self.arguments = ()
-            inplace.guards.remove(inplace.ask)
-            self.lock.release()
+            if _NOW in self.turns and self.turns[_NOW] is turn:
+                self.arguments = ()
+                try:
+                    if self.guard in inplace.guards:
+                        inplace.guards.remove(self.guard)
+                finally:  # an interrupt may come behind each call
+                    del self.turns[_NOW]
 
     def _is_aside(self) -> bool:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
@@ -326,7 +334,7 @@ class Compiled:
         names = self.held.begin(args, kwargs, self.changing)
         if len(self.held.changing) > known:  # records from now on hold in more calls
             self.pauses.forget_missed()
-        self.recording = recording = Recording(
+        recording = Recording(
             self.known,
             {**names, **(names_of_arguments(self.function, *self.arguments) if self.arguments else {})},
             self.scopes,
@@ -335,6 +343,7 @@ class Compiled:
             self.changing,
         )
         recording.begin()
+        self.recording = recording
         return recording
 
     def _record(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -346,13 +355,24 @@ class Compiled:
             recording.refuse("an exception")
             raise
         finally:
-            self._end_recording()
+            try:
+                self._end_recording()
+            except BaseException:
+                if self.recording is not None:  # an interrupt, before the record was closed
+                    self._drop_recording()
+                raise
         return result
 
+    def _drop_recording(self) -> None:
+        if self.recording is not None:
+            self.recording.end()
+            self.recording = None
+
     def _end_recording(self) -> None:
-        recording, self.recording = self.recording, None
+        recording = self.recording
         assert recording is not None
         recording.end()
+        self.recording = None
         self.on_gpu = recording.on_gpu
         met_before = bool(self.known)
         for outside in recording.outside:
@@ -464,12 +484,12 @@ class Compiled:
             self.note_left(reason)
             self.may_leave(reason)
             return self._record(args, kwargs)
-        walk.running = True
-        MODES.plan = walk
-        walk.reader.turn_on()
         trace = None if self.replays is None else self.replays.trace(walk, self.sizes)
-        start = perf_counter()
         try:
+            walk.running = True
+            MODES.plan = walk
+            walk.reader.turn_on(walk)
+            start = perf_counter()
             box = [self.function(*args, **kwargs)] if trace is None else trace.run(self.function, args, kwargs)
             if walk.running:
                 walk.finish()
@@ -492,16 +512,26 @@ class Compiled:
                 self.recording.refuse("an exception")
             raise
         finally:
-            if walk.running:
-                walk.running = False
-                walk.reader.rest()
-            if walk.awaited:
-                walk.show_stored(False)
-            if walk.pointed:
-                let_go(walk.pointed)
-            MODES.plan = None
-            if self.recording is not None:
-                self._end_recording()
+            try:
+                self._end_walk(walk)
+            except BaseException:  # an interrupt
+                self._end_walk(walk)
+                raise
+
+    def _end_walk(self, walk: Walk) -> None:
+        """May begin anew wherever it was interrupted."""
+        if walk.running:
+            walk.reader.rest(walk)
+            walk.running = False
+        elif walk.is_reading:  # interrupted on the way out of the record
+            walk.reader.turn_off(walk)
+        if walk.awaited:
+            walk.show_stored(False)
+        if walk.pointed:
+            let_go(walk.pointed)
+        MODES.plan = None
+        if self.recording is not None:
+            self._end_recording()
 
     def report(self) -> Report:
         """What became of the calls so far: see `Report`."""

@@ -76,7 +76,7 @@ class Leaving:
         self.note_stored()
         settle(self.pointed)
         MODES.plan = None
-        self.reader.turn_off()
+        self.reader.turn_off(self)
         recording = owner.begin_recording()
         recording.bound = tuple(self.bound.values())
         recording.take_parts(self)

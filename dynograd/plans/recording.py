@@ -7,6 +7,7 @@ calls. Values are numbered in the order in which they came, tensors from outside
 from __future__ import annotations
 
 import copy
+import functools
 import re
 import sys
 from collections.abc import Callable
@@ -165,20 +166,28 @@ class Recording(
         self.begin_functions()
         self.begin_saves()
 
+    is_reading = False  # whether the reader is on for it
+
     def begin(self) -> None:
         """The step begins, in this thread."""
-        RECORDER.turn_on()
-        hear_of_checks.append(_hear_of_check)
-        self.noting.__enter__()
-        MODES.plan = self
+        self.hears = functools.partial(_hear_of_check)
+        try:
+            RECORDER.turn_on(self)
+            hear_of_checks.append(self.hears)
+            self.noting.__enter__()
+            MODES.plan = self
+        except BaseException:
+            self.end()
+            raise
 
     def end(self) -> None:
-        """The step is over."""
+        """The step is over. May begin anew wherever it was interrupted."""
+        MODES.plan = None
         self.take_apart()
         self.functions.clear()
-        MODES.plan = None
-        RECORDER.turn_off()
-        hear_of_checks.remove(_hear_of_check)
+        RECORDER.turn_off(self)
+        if self.hears in hear_of_checks:
+            hear_of_checks.remove(self.hears)
         self.noting.__exit__()
 
     def scopes(self) -> Scopes | None:

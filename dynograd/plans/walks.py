@@ -487,7 +487,7 @@ class Walk(
             for step, place in self.uses[mate]:
                 setattr(step, f"a{place}", UNSEEN)
 
-    running = False
+    running = is_reading = False  # whether it goes on, and its reader is on
     family: Any = None  # whose ways it has, at many sizes
 
     def before_write(self, tensor: Any) -> None:

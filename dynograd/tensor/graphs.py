@@ -75,12 +75,25 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if _state.disabled is not None:
             raise RuntimeError(_state.disabled)
-        if not _state.stack:
-            watch(_pack)
-        _state.stack.append(self)
+        self._depth = len(_state.stack)
+        try:
+            if not _state.stack:
+                watch(_pack)
+            _state.stack.append(self)
+        except BaseException:  # an interrupt
+            self._leave()
+            raise
 
     def __exit__(self, *error: Any) -> None:
-        _state.stack.pop()
+        try:
+            self._leave()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """May begin anew wherever it was interrupted."""
+        del _state.stack[self._depth :]
         if not _state.stack:
             unwatch(_pack)
 

@@ -8,6 +8,7 @@ comes from the new value; every view of the base makes its own anew from that wh
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,8 +38,13 @@ from dynograd.tensor.tensor import Tensor, wrap
 __all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
 
 
-# Asked before a tensor is written, once for each `autobatch` scope and compiled step that is open; all are `ask`.
+# Asked before a tensor is written, one for each `autobatch` scope and compiled step that is open; all call `ask`.
 guards: list[Any] = []
+
+
+def guard() -> Any:
+    """One of a scope or step of its own, so that whoever has entered it can tell."""
+    return functools.partial(ask)
 
 
 def ask(tensor: Any) -> None:

@@ -40,6 +40,7 @@ def watching(*things: Any) -> Callable[[], Any]:
                 seen.append(thing)
         return seen
 
+    watched.things = things  # type: ignore[attr-defined]
     return watched
 
 

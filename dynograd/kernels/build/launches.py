@@ -64,17 +64,30 @@ class noting:
     Within one another, each list has what ran while it was open. Entering the outermost one takes some 100 us, an inner one 1.
     """
 
-    __slots__ = ("_launches",)
+    __slots__ = ("_launches", "holds")
 
     def __init__(self) -> None:
         self._launches: list[Launch] = []
+        self.holds = False
 
     def __enter__(self) -> list[Launch]:
-        _hook.put_in()
-        _thread.lists.append(self._launches)
+        try:
+            _hook.put_in(self)
+            _thread.lists.append(self._launches)
+        except BaseException:  # an interrupt
+            self._leave()
+            raise
         return self._launches
 
     def __exit__(self, *failure: Any) -> None:
+        try:
+            self._leave()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """May begin anew wherever it was interrupted."""
         lists = _thread.lists
         for position in reversed(range(len(lists))):
             if lists[position] is self._launches:
@@ -82,7 +95,7 @@ class noting:
                 break
         if not lists:
             _thread.handles.clear()
-        _hook.take_out()
+        _hook.take_out(self)
 
 
 class _Thread(threading.local):
@@ -104,20 +117,25 @@ class _Hook:
         self._modules: list[Any] = []  # that have `handle`, of the first `_known` in sys.modules
         self._known = 0
 
-    def put_in(self) -> None:
+    def put_in(self, holder: Any) -> None:
+        """`holder.holds` says from the moment on in which it counts that it does, so that its end may come twice after an interrupt."""
         with self._lock:
             self._count += 1
+            holder.holds = True
             if self._count == 1:
                 _prepare()
                 self._set_handles(_plain["handle"], _handle)
                 self._set_addresses(_plain["data_address"], _data_address)
                 _plain["class"].__call__ = _call
 
-    def take_out(self) -> None:
+    def take_out(self, holder: Any) -> None:
         with self._lock:
-            self._count -= 1
-            if not self._count:
-                del _plain["class"].__call__
+            if holder.holds:
+                holder.holds = False
+                self._count -= 1
+            if not self._count and _plain:
+                if "__call__" in vars(_plain["class"]):
+                    del _plain["class"].__call__
                 self._set_handles(_handle, _plain["handle"])
                 self._set_addresses(_data_address, _plain["data_address"])
 

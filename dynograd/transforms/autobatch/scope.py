@@ -53,6 +53,8 @@ class autobatch:
     >>> loss.backward()
     """
 
+    is_open = is_reading = False  # whether it counts among the open scopes, and the reader is on for it
+
     def __init__(self, limit: int = 1_000_000, *, always: bool = False) -> None:
         if not isinstance(limit, int) or limit < 1:
             raise ValueError(f"autobatch: expected limit to be a positive number of calls, got {limit!r}.")
@@ -73,12 +75,19 @@ class autobatch:
         compiled = MODES.sequences if MODES.plan is None else MODES.plan.scopes()
         sequences = None if compiled is None else compiled.begin(self.code, line)
         report = _last[0] = Report()
-        inplace.guards.append(inplace.ask)
-        writing.open_()
-        self.recorder = MODES.recorder = Recorder(self.limit, report, self.always, sequences)
-        if sequences is not None:
-            sequences.begin(self.recorder)
-        watchers.append(self.recorder.note_view)
+        self.recorder: Any = None
+        self.guard = inplace.guard()
+        try:
+            inplace.guards.append(self.guard)
+            writing.open_(self)
+            self.recorder = Recorder(self.limit, report, self.always, sequences)
+            MODES.recorder = self.recorder
+            if sequences is not None:
+                sequences.begin(self.recorder)
+            watchers.append(self.recorder.note_view)
+        except BaseException:
+            self.close()
+            raise
         return report
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -96,11 +105,22 @@ class autobatch:
                         first.add_note(f"autobatch: {others} other calls failed too")
                     raise first
         finally:
-            MODES.recorder = None
-            inplace.guards.remove(inplace.ask)
-            watchers.remove(recorder.note_view)
-            recorder.close()
-            writing.close()
+            try:
+                self.close()
+            except BaseException:  # an interrupt
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Nothing more is recorded. May begin anew wherever it was interrupted."""
+        MODES.recorder = None
+        if self.guard in inplace.guards:
+            inplace.guards.remove(self.guard)
+        if self.recorder is not None:
+            if self.recorder.note_view in watchers:
+                watchers.remove(self.recorder.note_view)
+            self.recorder.close()
+        writing.close(self)
 
     def learn(self, report: Report) -> None:
         """Whether the next scopes at this line are worth recording.

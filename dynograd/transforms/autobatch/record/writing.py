@@ -42,21 +42,25 @@ class _Recording(Reader):
 _recording = _Recording()
 
 
-def open_() -> None:
-    """From now on ops called on a thread with a recorder are recorded."""
+def open_(scope: Any) -> None:
+    """From now on ops called on a thread with a recorder are recorded. `scope.is_open` says that the scope counts among those."""
     with _lock:
         CALLS.scopes += 1
+        scope.is_open = True
         if CALLS.scopes == 1:
             _collect_rarely()
-        _recording.turn_on()
+        _recording.turn_on(scope)
 
 
-def close() -> None:
+def close(scope: Any) -> None:
+    """May begin anew wherever it was interrupted."""
     with _lock:
-        CALLS.scopes -= 1
+        if scope.is_open:
+            CALLS.scopes -= 1
+            scope.is_open = False
         if CALLS.scopes == 0:
             _collect_as_before()
-        _recording.turn_off()
+        _recording.turn_off(scope)
 
 
 # Python's collector looks at all young objects after so many new ones; while calls are recorded most of them are Lazies, which are no
@@ -74,9 +78,10 @@ def _collect_rarely() -> None:
 
 def _collect_as_before() -> None:
     if _thresholds:
-        threshold = _thresholds.pop()
+        threshold = _thresholds[0]
         if gc.get_threshold() == (_YOUNG, *threshold[1:]):  # else the program has set its own meanwhile
             gc.set_threshold(*threshold)
+        _thresholds.clear()
 
 
 def records(op: Op) -> bool:
