@@ -1,0 +1,29 @@
+"""The rooms that mutants are made in, and where their tests stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["ROOMS", "ROOT", "TESTS", "files_of", "room_of"]
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = {
+    "ops": "dynograd/ops",
+    "autograd": "dynograd/autograd",
+    "ragged": "dynograd/ragged",
+    "autobatch": "dynograd/transforms/autobatch",
+    "optim": "dynograd/optim",
+    "data": "dynograd/data",
+    "saving": "dynograd/saving",
+}
+TESTS = "ops autograd ragged transforms optim data saving tensor interpreter nn plans".split()  # folders of tests/
+
+
+def files_of(room: str) -> list[str]:
+    """The files of a room, as paths below the root."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / ROOMS[room]).rglob("*.py"))
+
+
+def room_of(file: str) -> str:
+    """The room that a file stands in."""
+    return next(room for room, folder in ROOMS.items() if file.startswith(folder + "/"))
