@@ -16,7 +16,7 @@ ROOMS = {
     "data": "dynograd/data",
     "saving": "dynograd/saving",
 }
-TESTS = "ops autograd ragged transforms optim data saving tensor interpreter nn sparse distributed plans".split()  # folders of tests/
+TESTS = "ops autograd ragged transforms optim data saving tensor interpreter nn sparse distributed profiler amp errors plans".split()  # folders of tests/
 
 
 def files_of(room: str) -> list[str]:
