@@ -1,7 +1,7 @@
 """python -m tests.mutation [COUNT] [SEED]: tries COUNT mutants, evenly from the rooms, with the tests that run their lines.
 
 What has been tried stands in `$MUTANTS` (`build/mutants`), and a run that was stopped goes on there. Steps: `cover` notes which test runs which
-line, where that is not there yet; `try` tries the mutants; `again` tries survivors again, each in a new process and with more tests; `table`
+line, where that is not there yet; `try` tries the mutants; `again` tries survivors again, with more tests; `table`
 shows how many were killed, and `survivors` those that were not and have no reason in `equivalent.txt`. Without a step: cover, try, table.
 """
 
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.mutation.rooms import ROOMS, ROOT, TESTS
+from tests.mutation.rooms import OF_TABLES, ROOMS, ROOT, TESTS
 
 KILLED = ("killed", "timeout")
 UNTOLD = ("no program", "same code")  # these are no mutants
@@ -48,19 +48,20 @@ def main(arguments: list[str]) -> int:
 
 def cover(folder: Path, processes: int) -> None:
     """Runs the tests of each folder that is not noted yet."""
-    missing = [name for name in TESTS if not (folder / "covering" / f"{name}.json").exists()]
+    parts = {"tables": OF_TABLES} | {name: [f"tests/{name}"] for name in TESTS}
     running: list[Any] = []
-    for name in missing:
-        while len(running) == processes:
-            running.pop(0).wait()
-        running.append(_pytest(folder, ["-p", "tests.mutation.covering", f"tests/{name}"], name, MUTANTS_PART=name))
+    for name, files in parts.items():
+        if not (folder / "covering" / f"{name}.json").exists():
+            while len(running) == processes:
+                running.pop(0).wait()
+            running.append(_pytest(folder, ["-p", "tests.mutation.covering", *files], name, MUTANTS_PART=name))
     for process in running:
         process.wait()
 
 
 def try_mutants(folder: Path, given: argparse.Namespace, again: bool) -> None:
     """Tries the mutants that have no result yet (`again`: those that survived), in several processes."""
-    tests = [f"tests/{name}" for name in TESTS]
+    tests = [*[f"tests/{name}" for name in TESTS], *OF_TABLES[:3]]
     running = []
     for part in range(given.processes):
         options = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["ROOMS", "ROOT", "TESTS", "files_of", "room_of"]
+__all__ = ["OF_TABLES", "ROOMS", "ROOT", "TESTS", "files_of", "room_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
@@ -17,6 +17,9 @@ ROOMS = {
     "saving": "dynograd/saving",
 }
 TESTS = "ops autograd ragged transforms optim data saving tensor interpreter nn sparse distributed profiler amp errors plans".split()  # folders of tests/
+
+# What reads the table of ops as a whole: for what runs while modules are imported. They have one part of the covering, "tables".
+OF_TABLES = [f"tests/{name}.py" for name in ("test_support", "test_names", "test_stubs", "ops/test_registry")]
 
 
 def files_of(room: str) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutation.mutations import Mutation, mutations
-from tests.mutation.rooms import ROOT, files_of
+from tests.mutation.rooms import OF_TABLES, ROOT, files_of
 
 __all__ = ["Covering", "Mutant", "mutants_of"]
 
@@ -71,7 +71,10 @@ class Covering:
         near = set().union(*[lines[line] for line in range(first, last + 1) if line in lines]) - {""}
         near = near or set().union(*lines.values()) - {""}
         own = {test for test in self.seconds if Path(test.split("::")[0]).stem == f"test_{Path(mutant.file).stem}"}
-        return self._order(near | own, mutant.file, times * UNSEEN_SECONDS), False
+        chosen = self._order(near | own, mutant.file, times * UNSEEN_SECONDS)
+        if self.is_run_by_imports(mutant):
+            chosen += [test for test in self.seconds if test.split("::")[0] in OF_TABLES and test not in chosen]
+        return chosen, False
 
     def _order(self, tests: set[str], file: str, seconds: float) -> list[str]:
         """Quick tests of the file's own first, then quick ones of each file of tests in turn."""

@@ -26,12 +26,14 @@ from typing import Any
 import pytest
 
 from tests.mutation.mutations import mutated
-from tests.mutation.rooms import ROOT, room_of
+from tests.mutation.rooms import ROOMS, ROOT, room_of
 from tests.mutation.selecting import Covering, Mutant, mutants_of
 from tests.mutation.swapping import around, functions_by_code, show, swap
 
 FOLDER = Path(os.environ["MUTANTS"])
 MEMORY = 6 << 30  # bytes that a mutant may take
+AGAIN = 2.0  # times as many tests for what is tried again
+READ = ROOMS["ops"]  # where texts of functions become lines of others
 TIMES, MORE = 10, 20.0  # a test has so many times its seconds, and so many more, before it counts as one that hangs
 
 
@@ -70,7 +72,8 @@ class Trial:
         self._passes_alone: dict[str, bool] = {}
 
     def of(self, mutant: Mutant, again: bool = False) -> dict[str, Any]:
-        """What became of a mutant: a line of the file of results. `again`: in a new process, with more tests."""
+        """What became of a mutant: a line of the file of results. `again`: with more tests, and in a new process where
+        the library reads texts of functions."""
         (line, _), text = mutant.mutation.start, mutant.mutation.text
         outcome: dict[str, Any] = {
             "mutant": mutant.key,
@@ -89,17 +92,17 @@ class Trial:
             return outcome | {"result": "no program"}
         if before == after:
             return outcome | {"result": "same code"}
-        tests, seen = self._covering.tests_of(mutant, 6.0 if again else 1.0)
+        tests, seen = self._covering.tests_of(mutant, AGAIN if again else 1.0)
         tests = [test for test in tests if test in self._items and self._passes_alone.get(test, True)]
         outcome |= {"tests": len(tests), "seen": seen}
         if not tests:
             return outcome | {"result": "survived", "way": "no tests"}
-        swappable = not again and around(plain, line) is not None and not self._covering.is_run_by_imports(mutant)
+        swappable = around(plain, line) is not None and not self._covering.is_run_by_imports(mutant)
         while tests:
             result, by, way = "", "", "swapped"
             if swappable:
                 result, by = self._forked(tests, path, source, before, after)
-            if not result:
+            if not result or (again and result == "survived" and mutant.file.startswith(READ)):
                 result, by = self._imported(tests, path, source)
                 way = "imported"
             if not by or self._is_sound(by):
