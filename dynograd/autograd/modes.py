@@ -138,22 +138,22 @@ class _Mode:
             @functools.wraps(function)
             def generate(*args: Any, **kwargs: Any) -> Any:
                 generator = function(*args, **kwargs)
-                sent: Any = None
-                while True:
-                    with self.clone():
-                        try:
-                            value = generator.send(sent)
-                        except StopIteration as stop:
-                            return stop.value
-                    try:
-                        sent = yield value
-                    except GeneratorExit:
-                        generator.close()
-                        raise
-                    except BaseException as error:
+                step: Callable[[Any], Any] = generator.send
+                message: Any = None
+                try:
+                    while True:
                         with self.clone():
-                            value = generator.throw(error)
-                        sent = yield value
+                            value = step(message)
+                        try:
+                            step, message = generator.send, (yield value)
+                        except GeneratorExit:
+                            with self.clone():
+                                generator.close()
+                            raise
+                        except BaseException as error:
+                            step, message = generator.throw, error
+                except StopIteration as stop:
+                    return stop.value
 
             return cast(F, generate)
 

@@ -52,6 +52,50 @@ def test_modes_decorate_functions_and_generators():
         dg.no_grad()(type("C", (), {}))
 
 
+def test_a_decorated_generator_takes_values_errors_and_its_end():
+    """As the generator itself does, and each of its steps is in the mode."""
+    modes = []
+
+    @dg.no_grad()
+    def steps():
+        got = []
+        try:
+            while len(got) < 5:
+                try:
+                    got.append((yield dg.is_grad_enabled()))
+                except ValueError as error:
+                    modes.append(dg.is_grad_enabled())
+                    got.append(str(error))
+            return got
+        finally:
+            modes.append(dg.is_grad_enabled())
+
+    def outer():
+        return (yield from steps())
+
+    for make in (steps, outer):
+        modes.clear()
+        generator = make()
+        assert next(generator) is False and generator.send(1) is False
+        assert generator.throw(ValueError("a")) is False and generator.throw(ValueError("b")) is False
+        assert generator.send(2) is False and dg.is_grad_enabled()
+        with pytest.raises(StopIteration) as end:
+            generator.throw(ValueError("c"))
+        assert end.value.value == [1, "a", "b", 2, "c"] and modes == [False] * 4
+
+        modes.clear()
+        generator = make()
+        next(generator)
+        with pytest.raises(KeyError):
+            generator.throw(KeyError("d"))
+        assert modes == [False] and dg.is_grad_enabled()
+
+        generator = make()
+        next(generator)
+        generator.close()
+        assert modes == [False] * 2 and dg.is_grad_enabled()
+
+
 def test_set_grad_enabled_works_at_once_and_as_a_context():
     with dg.set_grad_enabled(False):
         assert not dg.is_grad_enabled()

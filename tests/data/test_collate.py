@@ -329,3 +329,9 @@ def test_collate_ragged_itself_is_a_collate_fn():
     samples = [(dg.tensor([1, 2, 3]), 0), (dg.tensor([4]), 1)]
     (tokens, labels) = next(iter(DataLoader(samples, batch_size=2, collate_fn=collate_ragged)))
     assert tokens.tolist() == [[1, 2, 3], [4]] and labels.tolist() == [0, 1]
+
+
+def test_sequences_of_other_shapes_are_named():
+    for rows in ([dg.ones(3), dg.ones(2, 2)], [dg.ones(1, 2), dg.ones(2, 3)]):
+        with pytest.raises(ShapeError, match=r"must agree in all sizes but the first, got shapes"):
+            collate_pad()(rows)

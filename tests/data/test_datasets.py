@@ -434,3 +434,11 @@ def test_files_are_looked_for_before_they_are_fetched(server, tmp_path, monkeypa
     (tmp_path / "MNIST" / "raw").mkdir(parents=True)
     (tmp_path / "MNIST" / "raw" / "x").write_bytes(b"mine")
     assert sources.find("mnist/x.gz", tmp_path, within=("", "MNIST/raw")) == str(tmp_path / "MNIST" / "raw" / "x")
+
+
+def test_the_folder_for_what_was_fetched(monkeypatch, tmp_path):
+    from dynograd.data.datasets import sources
+
+    monkeypatch.delenv("DYNOGRAD_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert sources.cache_folder() == str(tmp_path / ".cache" / "dynograd" / "data")

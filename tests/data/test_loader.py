@@ -95,6 +95,30 @@ def identity(samples):
     return samples
 
 
+class Drawing(Dataset):
+    """Samples that draw so many numbers each."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return [random.random() for _ in range(self.count)]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_a_collate_fn_draws_is_that_of_its_batch(workers):
+    """Whatever its samples have drawn."""
+    drawn = []
+    for count in (1, 3):
+        dg.manual_seed(5)
+        loader = DataLoader(Drawing(count), 2, collate_fn=lambda samples: random.random(), num_workers=workers)
+        drawn.append(list(loader))
+    assert drawn[0] == drawn[1] and len(set(drawn[0])) == 3
+
+
 def plain(value):
     """Tensors as lists, so that == compares."""
     if isinstance(value, dg.Tensor):
@@ -735,3 +759,7 @@ def test_names_of_samples_and_batches_in_annotations():
 
     assert DataLoader[int].__args__ == (int,) and DataLoader[int, list].__args__ == (int, list)
     assert [one.tolist() for one in next(iter(Pairs([(0, 1)])))] == [[0], [1]]
+
+
+def test_one_batch_ahead_is_allowed():
+    assert DataLoader([1, 2], num_workers=1, prefetch_factor=1).prefetch_factor == 1

@@ -162,6 +162,13 @@ def test_minus_one_keeps_the_size_of_a_dim():
     assert fft.irfftn(x, s=(5, -1)).shape == (5, 6) and fft.irfftn(x, s=(-1, 7)).shape == (3, 7)
 
 
+def test_a_number_of_points_is_that_of_one_dim():
+    x = dynograd.arange(12.0).reshape(3, 4)
+    for function in (fft.fftn, fft.ifftn, fft.rfftn, fft.ihfftn):
+        assert dynograd.equal(function(x, s=5, dim=0), function(x, s=(5,), dim=(0,)))
+        assert dynograd.equal(function(x, s=3), function(x, s=(3,), dim=-1))
+
+
 def test_frequencies():
     for n in (1, 4, 5):
         numpy.testing.assert_allclose(fft.fftfreq(n, 0.5).numpy(), numpy.fft.fftfreq(n, 0.5), rtol=1e-6)

@@ -5,7 +5,8 @@ import pytest
 
 import dynograd
 from dynograd import optim
-from dynograd.optim.line_searches import CURVATURE, DECREASE, strong_wolfe
+from dynograd.optim import lbfgs
+from dynograd.optim.line_searches import CURVATURE, DECREASE, _cubic, _Point, strong_wolfe
 from tests.optim.training import numpy_of
 
 SEARCHES = ["strong_wolfe", None]
@@ -146,6 +147,18 @@ def test_lengths_meet_the_strong_wolfe_conditions(function, slope, length):
     assert abs(slope(found)) <= CURVATURE * abs(slope(0.0))
 
 
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_search_down_a_slope_without_end_is_bounded(most):
+    """The last length tried, or the best one between it and the one before."""
+    lengths = []
+    d = dynograd.ones(1)
+    loss, gradient, length, count = strong_wolfe(
+        lambda x: lengths.append(x) or (-x, -d), 1.0, d, 0.0, -d, -1.0, most=most
+    )
+    assert count == len(lengths) == most + 1 and lengths == sorted(lengths)
+    assert (loss, length) == (-lengths[-1], lengths[-1]) and gradient.item() == -1.0
+
+
 def test_a_loss_that_becomes_nan_ends_the_search():
     w = dynograd.tensor([1.0], requires_grad=True)
     optimizer = optim.LBFGS([w], line_search_fn="strong_wolfe", max_iter=5)
@@ -176,3 +189,40 @@ def test_errors_of_a_step():
     optimizer.add_param_group({"params": leaf()})
     with pytest.raises(ValueError, match="expected one parameter group, but there are 2"):
         optimizer.step(closure_of(optimizer, lambda: (w * w).sum()))
+
+
+@pytest.mark.parametrize("most", [3, 6])
+def test_a_search_between_two_lengths_is_bounded(most):
+    """The loss grows at every length, however short: the best is where it began."""
+    lengths = []
+    d = dynograd.ones(1, dtype=dynograd.float64)
+    loss, _, length, count = strong_wolfe(
+        lambda x: lengths.append(x) or (1 + x, d), 1.0, d, 0.0, -d, -1.0, tolerance_change=0.0, most=most
+    )
+    assert count == len(lengths) == most + 1 and (loss, length) == (0.0, 0.0)
+    assert lengths == sorted(lengths, reverse=True) and lengths[-1] > 0
+
+
+def test_the_cubic_between_points():
+    def point(length, loss, slope):
+        return _Point(length, loss, None, slope)
+
+    assert _cubic(point(1.0, 2.0, -1.0), point(1.0, 2.0, -1.0), 0.0, 3.0) == 1.5  # one point twice
+    for a, b in ((0.0, 4.0), (-1.0, 7.0), (2.5, 3.5)):  # of a parabola around 3
+        ends = [point(at, (at - 3) ** 2, 2 * (at - 3)) for at in (a, b)]
+        assert _cubic(*ends, -10.0, 10.0) == pytest.approx(3.0) == _cubic(*reversed(ends), -10.0, 10.0)
+        assert _cubic(*ends, -10.0, 2.0) == 2.0 and _cubic(*ends, 4.0, 10.0) == 4.0
+    rising = [point(at, at**3 + at, 3 * at**2 + 1) for at in (0.0, 1.0)]
+    assert _cubic(*rising, 0.0, 1.0) == 0.5  # it has no lowest place
+
+
+def test_the_oldest_steps_are_forgotten():
+    kept = {"old_dirs": [], "old_stps": [], "ro": [], "prev_flat_grad": dynograd.zeros(2), "H_diag": 1}
+    for step in range(1, 5):
+        kept |= {"d": dynograd.full((2,), float(step)), "t": 1.0}
+        lbfgs._remember(kept, dynograd.full((2,), 2.0 * step), 2)
+    assert [one.tolist() for one in kept["old_stps"]] == [[3.0, 3.0], [4.0, 4.0]]
+    assert [one.tolist() for one in kept["old_dirs"]] == [[6.0, 6.0], [8.0, 8.0]]
+    assert [float(one) for one in kept["ro"]] == pytest.approx([1 / 36, 1 / 64]) and float(kept["H_diag"]) == 0.5
+    lbfgs._remember(kept, dynograd.zeros(2), 2)  # without curvature nothing is kept
+    assert len(kept["ro"]) == 2 and float(kept["H_diag"]) == 0.5

@@ -394,3 +394,14 @@ def test_subclass():
     assert rates_of(Own(optimizer_with(1.0)), 3) == [1, 1 / 2, 1 / 3, 1 / 4]
     with pytest.raises(NotImplementedError, match="LRScheduler: a schedule needs get_lr"):
         schedules.LRScheduler(optimizer_with(1.0))
+
+
+def test_cyclic_begins_at_its_base_and_goes_on_where_it_was():
+    optimizer = optimizer_with(5.0)
+    schedules.CyclicLR(optimizer, 1.0, 3.0, step_size_up=4, cycle_momentum=False)
+    (group,) = optimizer.param_groups
+    assert (group["lr"], group["initial_lr"]) == (1.0, 1.0)
+    resumed = optimizer_with(2.0)
+    resumed.param_groups[0]["initial_lr"] = 7.0
+    schedules.CyclicLR(resumed, 1.0, 3.0, step_size_up=4, cycle_momentum=False, last_epoch=1)
+    assert resumed.param_groups[0]["initial_lr"] == 7.0

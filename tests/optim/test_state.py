@@ -102,6 +102,21 @@ def test_loaded_tensors_take_the_parameters_dtype_but_step_does_not():
     assert other.state[half[0]]["step"].dtype == dynograd.float32
 
 
+@pytest.mark.parametrize(
+    "make", [optim.Adam, optim.AdamW, optim.NAdam, optim.RAdam, optim.Adagrad, optim.ASGD], ids=lambda one: one.__name__
+)
+def test_counters_have_the_default_dtype_unless_a_kernel_counts(make):
+    for default in (dynograd.float32, dynograd.float64):
+        dynograd.set_default_dtype(default)
+        kernels = {"fused": True} if make in (optim.Adam, optim.AdamW, optim.Adagrad) else {"capturable": True}
+        for options, expected in (({}, default), (kernels, dynograd.float32)):
+            p = dynograd.ones(2, dtype=dynograd.float32, requires_grad=True)
+            optimizer = make([p], lr=0.1, **options)
+            p.grad = dynograd.ones(2, dtype=dynograd.float32)
+            optimizer.step()
+            assert optimizer.state[p]["step"].dtype is expected
+
+
 def test_old_states_and_numpy_arrays_are_understood():
     """`step` as a number, options that did not exist, arrays for tensors, momentum_buffer None."""
     w = dynograd.ones(2, requires_grad=True)
@@ -228,3 +243,14 @@ def test_hooks():
     assert "extra" not in optimizer.state_dict()
     optimizer.load_state_dict(saved)
     assert len(optimizer.state) == 0 and seen[-1] == "loaded"
+
+
+def test_an_old_optimizer_gets_the_options_that_it_lacks():
+    optimizer = optim.SGD([dynograd.ones(2, requires_grad=True)], lr=0.1)
+    state = dict(vars(optimizer), defaults={"lr": 0.1}, param_groups=[{"params": [], "lr": 0.1}])
+    old = object.__new__(optim.SGD)
+    old.__setstate__(state)
+    assert old.defaults["differentiable"] is False
+    assert {name: old.param_groups[0][name] for name in ("nesterov", "maximize", "differentiable", "foreach")} == {
+        "nesterov": False, "maximize": False, "differentiable": False, "foreach": None
+    }  # fmt: skip

@@ -314,6 +314,7 @@ def test_a_long_tree_is_stored_as_a_tensor(tmp_path, monkeypatch):
     dg.save(value, tmp_path / "x")
     assert outline(dg.load(tmp_path / "x")) == outline(value)
     raw = bytearray((tmp_path / "x").read_bytes())
+    assert raw.count(b"word 99") == 1  # and not in the header, too
     raw[raw.index(b"word 7")] ^= 1
     assert outcome(tmp_path / "x", raw) == "CheckpointError"
 

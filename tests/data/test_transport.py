@@ -1,0 +1,55 @@
+"""Slots of shared memory, in the process that makes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynograd.data.generators import mix
+from dynograd.data.transport import Slots
+
+
+def test_arrays_made_in_a_slot_lie_one_behind_the_other():
+    slots = Slots()
+    slots.capacity = 1 << 20
+    shapes = [(100, 50), (3,), (64, 2, 9), (0, 4), (7, 7)]
+    for _ in range(2):
+        slots.begin()
+        arrays = [slots.empty(shape, dtype) for shape in shapes for dtype in ("<f4", "<f8", "u1")]
+        for number, array in enumerate(arrays):
+            array.fill(number)
+        for number, array in enumerate(arrays):
+            assert (array == number).all()
+        inside = [array for array in arrays if array.base is not None]
+        assert len(inside) == len(arrays)
+        number, _, places = slots.lay(arrays, sum(array.nbytes for array in arrays))
+        ends = [(offset, offset + array.nbytes) for (offset, _, _), array in zip(places, arrays) if array.nbytes]
+        assert all(offset % 64 == 0 for offset, _ in ends)
+        assert all(end <= begin for (_, end), (begin, _) in zip(sorted(ends), sorted(ends)[1:]))
+        slots.sent()
+        slots.take_back([number], [])
+
+
+def test_what_does_not_fit_lies_elsewhere_and_the_next_slot_is_larger():
+    slots = Slots()
+    slots.begin()
+    first = slots.empty((1 << 15,), "f4")
+    assert first.base is None
+    first.fill(3)
+    number, _, (place,) = slots.lay([first], first.nbytes)
+    slots.sent()
+    slots.take_back([number], [])
+    assert slots.size_of(number) >= first.nbytes and slots.capacity >= first.nbytes
+    slots.begin()
+    second = slots.empty((1 << 15,), "f4")
+    assert second.base is not None and place[0] == 0
+    third = slots.empty((slots.capacity,), "u1")
+    assert third.base is None
+
+
+@pytest.mark.parametrize(
+    "number, value",
+    [(0, 0xE220A8397B1DCDAF), (1, 0x6E789E6AA1B965F4), (2, 0x06C45D188009454F), (3, 0xF88BB8A8724C81EC)],
+)
+def test_seeds_are_those_of_splitmix64(number, value):
+    """As published by Sebastiano Vigna, for the seed 0."""
+    assert mix(0, number) == value

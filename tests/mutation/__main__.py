@@ -1,0 +1,138 @@
+"""python -m tests.mutation [COUNT] [SEED]: tries COUNT mutants, evenly from the rooms, with the tests that run their lines.
+
+What has been tried stands in `$MUTANTS` (`build/mutants`), and a run that was stopped goes on there. Steps: `cover` notes which test runs which
+line, where that is not there yet; `try` tries the mutants; `again` tries survivors again, with more tests; `table`
+shows how many were killed, and `survivors` those that were not and have no reason in `equivalent.txt`. Without a step: cover, try, table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.mutation.rooms import OF_TABLES, ROOMS, ROOT, TESTS
+
+KILLED = ("killed", "timeout")
+UNTOLD = ("no program", "same code")  # these are no mutants
+EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation")
+    parser.add_argument("count", type=int, nargs="?", default=70, help="how many mutants of all rooms together")
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    parser.add_argument("--step", choices=("cover", "try", "again", "table", "survivors"))
+    parser.add_argument("--rooms", default=" ".join(ROOMS))
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args(arguments)
+    folder = Path(os.environ.setdefault("MUTANTS", str(ROOT / "build" / "mutants")))
+    (folder / "covering").mkdir(0o700, parents=True, exist_ok=True)
+    (folder / "cache").mkdir(0o700, exist_ok=True)
+    if given.step in (None, "cover"):
+        cover(folder, given.processes)
+    if given.step in (None, "try", "again"):
+        try_mutants(folder, given, given.step == "again")
+    if given.step in (None, "table"):
+        print(table(results(folder)))
+    if given.step == "survivors":
+        for each in results(folder):
+            if each["result"] == "survived" and reason_of(each) is None:
+                print(f"{each['mutant']}  [{each['tests']} tests{'' if each['seen'] else ', not run by them'}]")
+    return 0
+
+
+def cover(folder: Path, processes: int) -> None:
+    """Runs the tests of each folder that is not noted yet."""
+    parts = {"tables": OF_TABLES} | {name: [f"tests/{name}"] for name in TESTS}
+    running: list[Any] = []
+    for name, files in parts.items():
+        if not (folder / "covering" / f"{name}.json").exists():
+            while len(running) == processes:
+                running.pop(0).wait()
+            running.append(_pytest(folder, ["-p", "tests.mutation.covering", *files], name, MUTANTS_PART=name))
+    for process in running:
+        process.wait()
+
+
+def try_mutants(folder: Path, given: argparse.Namespace, again: bool) -> None:
+    """Tries the mutants that have no result yet (`again`: those that survived), in several processes."""
+    tests = [*[f"tests/{name}" for name in TESTS], *OF_TABLES[:3]]
+    running = []
+    for part in range(given.processes):
+        options = {
+            "results": f"{folder}/results-{part}.jsonl",
+            "rooms": given.rooms.split(),
+            "seed": given.seed,
+            "count": -(-given.count // len(given.rooms.split())),
+            "part": part,
+            "of": given.processes,
+            "again": again,
+        }
+        name = f"mutants-{part}"
+        running.append(
+            _pytest(folder, ["-p", "tests.mutation.serving", *tests], name, MUTANTS_OPTIONS=json.dumps(options))
+        )
+    for process in running:
+        process.wait()
+
+
+def _pytest(folder: Path, arguments: list[str], name: str, **environment: str) -> Any:
+    environment |= {"DYNOGRAD_CACHE_DIR": f"{folder}/cache", "PYTEST_XDIST_WORKER": "gw0", "NUMBA_NUM_THREADS": "1"}
+    with open(folder / f"{name}.log", "wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *arguments],
+            cwd=ROOT,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"} | environment,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    """What became of each mutant at last."""
+    last: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("results*.jsonl")):
+        for line in path.read_text().splitlines():
+            outcome = json.loads(line)
+            if outcome["mutant"] not in last or last[outcome["mutant"]]["result"] == "survived":
+                last[outcome["mutant"]] = outcome
+    return list(last.values())
+
+
+def reason_of(outcome: dict[str, Any]) -> str | None:
+    """Why no test can kill it, where that is known."""
+    for line in EQUIVALENT.read_text().splitlines():
+        if not line.startswith("#") and line.strip():
+            file, kind, text, reason = line.split(" | ")
+            if (file, kind, text) == (outcome["file"], outcome["kind"], " ".join(outcome["text"].split())):
+                return reason
+    return None
+
+
+def table(outcomes: list[dict[str, Any]]) -> str:
+    """For each room how many were killed, of those that a test runs and of all."""
+    lines = [
+        "| room | mutants | killed | equivalent | alive | no test runs the line | killed, of those that tests run |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    sums = [0] * 5
+    for room in [*ROOMS, "together"]:
+        of_room = [each for each in outcomes if each["room"] == room and each["result"] not in UNTOLD]
+        alive = [each for each in of_room if each["result"] == "survived"]
+        equivalent = sum([reason_of(each) is not None for each in alive])
+        unseen = sum([reason_of(each) is None and not each["seen"] for each in alive])
+        counts = [len(of_room), len(of_room) - len(alive), equivalent, len(alive) - equivalent - unseen, unseen]
+        sums = [a + b for a, b in zip(sums, counts)]
+        _, killed, _, living, _ = counts = sums if room == "together" else counts
+        share = f"{100 * killed / (killed + living):.1f} %" if killed + living else "-"
+        lines.append(f"| {room} | " + " | ".join([str(count) for count in counts]) + f" | {share} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
