@@ -53,7 +53,7 @@ class Batcher(Engine):
         self.max_tokens, self.max_rows, self.max_wait = max_tokens, max_rows, max_wait
 
     def _request(self, example: Any, deadline: float | None) -> Request:
-        tensor = as_tensor(example).detach()
+        tensor = (example if isinstance(example, Tensor) else as_tensor(example)).detach()
         if tensor.ndim == 0:
             raise ShapeError(
                 f"Batcher: expected a row (T, ...), got a single number {tensor.item()}. Wrap it in a list."

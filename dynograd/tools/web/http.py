@@ -159,7 +159,7 @@ class _Routes:
 
     async def _call(self, request: Request, model: Model) -> Response:
         body = _as_json(await self.body(request))
-        if model.is_stream and request.headers.get("accept") != "application/json":
+        if model.is_stream and _header(request, b"accept") != "application/json":
             stream = self.accepted(lambda: model.stream(body, self.deadline(request)))
             return StreamingResponse(_events(model, body, stream), media_type="text/event-stream")
         value = await self.value(request, model, body)
@@ -167,7 +167,7 @@ class _Routes:
 
     async def _infer(self, request: Request, model: Model) -> Response:
         body = await self.body(request)
-        length = request.headers.get(_LENGTH)
+        length = _header(request, _LENGTH.lower().encode())
         try:
             header, example = protocol.read_request(body, None if length is None else int(length))
         except (ValueError, RecursionError) as error:
@@ -232,8 +232,8 @@ class _Routes:
         key = self.service.api_key
         if key is None:
             return
-        bearer = request.headers.get("authorization", "")
-        offered = bearer[7:] if bearer.lower().startswith("bearer ") else request.headers.get("x-api-key", "")
+        bearer = _header(request, b"authorization") or ""
+        offered = bearer[7:] if bearer.lower().startswith("bearer ") else _header(request, b"x-api-key") or ""
         if not hmac.compare_digest(offered.encode(), key.encode()):
             raise HTTPException(401, "send the API key as `Authorization: Bearer KEY`", {"WWW-Authenticate": "Bearer"})
 
@@ -244,7 +244,7 @@ class _Routes:
             raise HTTPException(404, str(error.args[0])) from None
 
     def deadline(self, request: Request) -> float | None:
-        text = request.headers.get("x-request-timeout")
+        text = _header(request, b"x-request-timeout")
         if text is None:
             return self.service.max_seconds
         try:
@@ -257,7 +257,7 @@ class _Routes:
 
     async def body(self, request: Request) -> bytes:
         most, parts, size = self.service.max_body, [], 0
-        if request.headers.get("content-encoding", "identity") != "identity":
+        if _header(request, b"content-encoding") not in (None, "identity"):
             raise HTTPException(415, "the body is compressed; send it as it is")
         async for part in request.stream():
             parts.append(part)
@@ -265,6 +265,14 @@ class _Routes:
             if size > most:
                 raise HTTPException(413, f"the body has more than {most} bytes")
         return b"".join(parts)
+
+
+def _header(request: Request, name: bytes) -> str | None:
+    """A header by its name in small letters."""
+    for key, value in request.scope["headers"]:
+        if key == name:
+            return value.decode("latin-1")
+    return None
 
 
 def _as_json(body: bytes) -> object:
