@@ -4,14 +4,14 @@ The classifier of examples/sentiment.py answers sentences of 5 to 200 words (log
 machine: as ragged batches, by onnxruntime with padded ones (`pip install onnx onnxruntime`), by PyTorch with padded ones and a mask (`torch`), and
 with padded ones that are packed for the GRU (`torch_packed`). Every answer is compared with that of the model alone, of ragged batches bit by bit; not
 those of `torch`, where the GRU comes backwards through the padding and answers otherwise. Then requests come by chance, half as many as were answered
-a second, and wait no longer for others than the batch under way takes. aiohttp is the client. `--loops`: texts drawn character by character, in a pool
-and one by one.
+a second; a request's time begins when it is sent, and how late it is sent is told. geventhttpclient (`tritonclient[http]` brings it) is the client, on
+one of the cores; so each side computes with one thread, unless `--threads` says otherwise. `--loops`: texts drawn character by character, in a pool and one
+by one.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import random
 import re
@@ -56,7 +56,7 @@ def classifier() -> tuple[Any, Any]:
 # --- the sides: from ragged numbers (B, j, 8) to scores ---------------------------------------------------------------------------
 
 
-def ragged(model: Any) -> Callable[[Any], Any]:
+def ragged(model: Any, threads: int) -> Callable[[Any], Any]:
     return model
 
 
@@ -70,18 +70,19 @@ def padded(rows: Any) -> tuple[numpy.ndarray, numpy.ndarray]:
     return numbers, lengths
 
 
-def torch(model: Any) -> Callable[[Any], Any]:
+def torch(model: Any, threads: int) -> Callable[[Any], Any]:
     """Padded rows, and a mask before the maximum: the GRU runs over the padding, too."""
-    return _torch(model, packs=False)
+    return _torch(model, threads, packs=False)
 
 
-def torch_packed(model: Any) -> Callable[[Any], Any]:
-    return _torch(model, packs=True)
+def torch_packed(model: Any, threads: int) -> Callable[[Any], Any]:
+    return _torch(model, threads, packs=True)
 
 
-def _torch(model: Any, packs: bool) -> Callable[[Any], Any]:
+def _torch(model: Any, threads: int, packs: bool) -> Callable[[Any], Any]:
     import torch as pytorch
 
+    pytorch.set_num_threads(threads)
     weights = {name: pytorch.from_numpy(value.numpy()) for name, value in model.state_dict().items()}
     words = pytorch.nn.Embedding.from_pretrained(weights["words.weight"])
     pieces = pytorch.nn.EmbeddingBag.from_pretrained(weights["pieces.weight"], mode="mean", padding_idx=0)
@@ -106,7 +107,7 @@ def _torch(model: Any, packs: bool) -> Callable[[Any], Any]:
     return answer
 
 
-def onnxruntime(model: Any) -> Callable[[Any], Any]:
+def onnxruntime(model: Any, threads: int) -> Callable[[Any], Any]:
     import onnxruntime as runtime
     from onnx import TensorProto, checker, helper, numpy_helper
 
@@ -179,7 +180,9 @@ def onnxruntime(model: Any) -> Callable[[Any], Any]:
     )
     exported = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     checker.check_model(exported)
-    session = runtime.InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = runtime.InferenceSession(exported.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
     def answer(rows: Any) -> list[float]:
         numbers, lengths = padded(rows)
@@ -193,14 +196,15 @@ def onnxruntime(model: Any) -> Callable[[Any], Any]:
 SIDES = {"ragged": ragged, "onnxruntime": onnxruntime, "torch": torch, "torch_packed": torch_packed}
 
 
-def serve(side: str) -> None:
+def serve(side: str, threads: int) -> None:
     """The server's process."""
     import uvicorn
 
+    dynograd.set_num_threads(threads)
     model, vocabulary = classifier()
     service = Service()
     with dynograd.use_batch_invariant(True):
-        batcher = Batcher(SIDES[side](model), max_rows=MAX_ROWS, max_tokens=1 << 20, max_wait=0.001)
+        batcher = Batcher(SIDES[side](model, threads), max_rows=MAX_ROWS, max_tokens=1 << 20, max_wait=0.001)
     service.add("score", batcher, decode=lambda body: vocabulary.encode(body["words"]))
     service.add("seconds", lambda _: time.process_time())
     batcher.submit(vocabulary.encode(["warm"])).result()
@@ -214,65 +218,76 @@ class Load:
     """Clients of one server."""
 
     def __init__(self, side: str, address: str, expected: list[float]) -> None:
-        self.base, self.address, self.expected, self.close = address, f"{address}/score", expected, CLOSE[side]
+        self.host, port = address.removeprefix("http://").split(":")
+        self.port, self.expected, self.close = int(port), expected, CLOSE[side]
         self.bodies = [json.dumps({"words": words}).encode() for words in sentences()]
         self.asked = 0
         self.seconds: list[float] = []
         self.wrong = self.lost = 0
 
-    async def ask(self, session: Any) -> None:
+    def ask(self, client: Any) -> None:
         number, self.asked = self.asked % SENTENCES, self.asked + 1
         begun = time.perf_counter()
-        async with session.post(self.address, data=self.bodies[number]) as reply:
-            answer = await reply.json()
-        if reply.status != 200:
+        reply = client.post("/score", self.bodies[number])
+        answer = json.loads(reply.read())
+        self.seconds.append(time.perf_counter() - begun)
+        if reply.status_code != 200:
             self.lost += 1
         elif not abs(answer - self.expected[number]) <= self.close:
             self.wrong += 1
-        self.seconds.append(time.perf_counter() - begun)
 
-    async def closed(self, clients: int, count: int) -> float:
-        """Each client asks when it has its answer; requests a second."""
-        import aiohttp
+    def client(self, connections: int) -> Any:
+        from geventhttpclient import HTTPClient
 
-        last = self.asked + count
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=clients)) as session:
+        waits = dict.fromkeys(("connection_timeout", "network_timeout"), 120)
+        return HTTPClient(self.host, self.port, concurrency=connections, **waits)
 
-            async def ask_on() -> None:
-                while self.asked < last:
-                    await self.ask(session)
+    def closed(self, clients: int, count: int) -> tuple[float, float]:
+        """Each client asks when it has its answer; (requests a second, processor time that a request has cost the clients)."""
+        import gevent
 
-            self.seconds, begun = [], time.perf_counter()
-            await asyncio.gather(*[ask_on() for _ in range(clients)])
-        return len(self.seconds) / (time.perf_counter() - begun)
+        last, client = self.asked + count, self.client(clients)
 
-    async def server_seconds(self) -> float:
+        def ask_on() -> None:
+            while self.asked < last:
+                self.ask(client)
+
+        self.seconds, begun, busy = [], time.perf_counter(), time.process_time()
+        gevent.joinall([gevent.spawn(ask_on) for _ in range(clients)], raise_error=True)
+        client.close()
+        return len(self.seconds) / (time.perf_counter() - begun), (time.process_time() - busy) / len(self.seconds)
+
+    def server_seconds(self) -> float:
         """Processor time that the server has used."""
-        import aiohttp
+        return json.loads(self.client(1).post("/seconds", b"0").read())
 
-        async with aiohttp.ClientSession() as session, session.post(f"{self.base}/seconds", data=b"0") as reply:
-            return await reply.json()
+    def open(self, rate: float, count: int) -> float:
+        """Requests come by chance, `rate` a second, whatever has been answered; the seconds by which one in a hundred was sent late."""
+        import gevent
 
-    async def open(self, rate: float, count: int) -> None:
-        """Requests come by chance, `rate` a second, whatever has been answered."""
-        import aiohttp
+        chance, due, late = random.Random(0), time.perf_counter(), []
+        client = self.client(count)
 
-        chance, due = random.Random(0), time.perf_counter()
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-            self.seconds, tasks = [], []
-            for _ in range(count):
-                due += chance.expovariate(rate)
-                await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                tasks.append(asyncio.ensure_future(self.ask(session)))
-            await asyncio.gather(*tasks)
+        def ask(due: float) -> None:
+            late.append(time.perf_counter() - due)
+            self.ask(client)
+
+        self.seconds, asking = [], []
+        for _ in range(count):
+            due += chance.expovariate(rate)
+            gevent.sleep(max(0.0, due - time.perf_counter()))
+            asking.append(gevent.spawn(ask, due))
+        gevent.joinall(asking, raise_error=True)
+        client.close()
+        return sorted(late)[int(0.99 * count)]
 
     def quantile(self, share: float) -> float:
         return sorted(self.seconds)[min(len(self.seconds) - 1, int(share * len(self.seconds)))] * 1e3
 
 
-def measured(side: str, clients: int, count: int, expected: list[float]) -> float:
+def measured(side: str, clients: int, count: int, threads: int, expected: list[float]) -> float:
     """Starts the server, prints its figures; requests a second."""
-    command = [sys.executable, "-m", "benchmarks.serving", "--serve", side]
+    command = [sys.executable, "-m", "benchmarks.serving", "--serve", side, "--threads", str(threads)]
     server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
@@ -284,17 +299,17 @@ def measured(side: str, clients: int, count: int, expected: list[float]) -> floa
         else:
             raise programs.UsageError(f"{side}: the server did not start: {said[-1].strip() if said else ''}")
         load = Load(side, match.group(1), expected)
-        asyncio.run(load.closed(clients, min(count, SENTENCES)))  # warm
-        busy = asyncio.run(load.server_seconds())
-        rate = asyncio.run(load.closed(clients, count))
-        busy = (asyncio.run(load.server_seconds()) - busy) / count
-        asyncio.run(load.closed(1, 200))
+        load.closed(clients, max(SENTENCES, min(count, 2000)))  # warm
+        busy = load.server_seconds()
+        rate, of_client = load.closed(clients, count)
+        busy = (load.server_seconds() - busy) / count
+        load.closed(1, 300)
         alone = load.quantile(0.5), load.quantile(0.99)
-        asyncio.run(load.open(rate / 2, min(count, 2000)))
+        late = load.open(rate / 2, min(count, 4000))
         print(
-            f"{side}: {rate:.0f} requests/s with {clients} clients ({busy * 1e6:.0f} us of processor time each); alone {alone[0]:.1f} ms "
-            f"(p99 {alone[1]:.1f}); at half load "
-            f"{load.quantile(0.5):.1f} ms, p99 {load.quantile(0.99):.1f} ms; {load.lost} lost, {load.wrong} wrong",
+            f"{side}: {rate:.0f} requests/s with {clients} clients ({busy * 1e6:.0f} us of processor time each, {of_client * 1e6:.0f} us of the "
+            f"clients); alone {alone[0]:.1f} ms (p99 {alone[1]:.1f}); at half load {load.quantile(0.5):.1f} ms, p99 {load.quantile(0.99):.1f} ms "
+            f"({load.quantile(0.99) / alone[1]:.2f} of alone; sent up to {late * 1e3:.1f} ms late); {load.lost} lost, {load.wrong} wrong",
             flush=True,
         )
         return rate
@@ -344,7 +359,7 @@ def loops(texts: int, characters: int) -> None:
 
 def compared(options: argparse.Namespace) -> int:
     if options.serve:
-        serve(options.serve)
+        serve(options.serve, options.threads)
         return 0
     if options.loops:
         loops(64, 100)
@@ -352,7 +367,7 @@ def compared(options: argparse.Namespace) -> int:
     model, vocabulary = classifier()
     with dynograd.no_grad(), dynograd.use_batch_invariant(True):
         expected = [model(dynograd.ragged_tensor([vocabulary.encode(words)])).item() for words in sentences()]
-    rates = {side: measured(side, options.clients, options.count, expected) for side in options.sides}
+    rates = {side: measured(side, options.clients, options.count, options.threads, expected) for side in options.sides}
     for side in rates.keys() - {"ragged"}:
         print(f"ragged / {side}: {rates['ragged'] / rates[side]:.2f}")
     return 0
@@ -371,6 +386,7 @@ def main(arguments=None) -> int:
     add("--sides", type=_sides, default=list(SIDES), help=f"some of {', '.join(SIDES)}")
     add("--clients", type=programs.whole_number(1), default=64, help="that ask at the same time (%(default)s)")
     add("--count", type=programs.whole_number(1), default=4000, help="requests of a side (%(default)s)")
+    add("--threads", type=programs.whole_number(1), default=1, help="that a batch is computed with (%(default)s)")
     add("--loops", action="store_true", help="measure decoding loops")
     add("--serve", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

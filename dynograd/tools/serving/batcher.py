@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 from dynograd.errors import ShapeError
@@ -54,7 +53,7 @@ class Batcher(Engine):
         self.max_tokens, self.max_rows, self.max_wait = max_tokens, max_rows, max_wait
 
     def _request(self, example: Any, deadline: float | None) -> Request:
-        tensor = as_tensor(example).detach()
+        tensor = (example if isinstance(example, Tensor) else as_tensor(example)).detach()
         if tensor.ndim == 0:
             raise ShapeError(
                 f"Batcher: expected a row (T, ...), got a single number {tensor.item()}. Wrap it in a list."
@@ -68,19 +67,8 @@ class Batcher(Engine):
 
     def _next(self) -> list[Request] | None:
         """Waits until the next batch is full, or its first row has waited long enough."""
-        desk = self.desk
-        with desk.condition:
-            if not desk.waiting:
-                return None
-            desk.condition.wait_for(
-                lambda: (
-                    desk.closed
-                    or len(desk.waiting) >= self.max_rows
-                    or sum([request.size for request in desk.waiting]) >= self.max_tokens
-                ),
-                max(0.0, desk.waiting[0].arrived + self.max_wait - monotonic()),
-            )
-        return desk.take(self.max_rows, self.max_tokens)
+        self.desk.collect(self.max_rows, self.max_tokens, self.max_wait)
+        return self.desk.take(self.max_rows, self.max_tokens) if self.desk.waiting else None
 
     def _answers(self, requests: list[Request]) -> list[object]:
         answers = self.function(ragged_tensor([request.arguments for request in requests]))

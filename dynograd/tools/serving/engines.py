@@ -103,8 +103,7 @@ class Engine(ABC):
         self.batches += 1
         self.rows += len(requests)
         if attempt.error is None:
-            for request, answer in zip(requests, answers, strict=True):
-                self.desk.leave(request, answer)
+            self.desk.leave_all(requests, answers)
         elif len(requests) == 1:
             self.desk.leave(requests[0], error=attempt.error)
         else:

@@ -39,6 +39,17 @@ class Metrics:
         self.waiting = Gauge("dynograd_waiting", "Requests that wait to be begun", _OF_MODEL, **more)
         self.under_way = Gauge("dynograd_under_way", "Requests that are computed", _OF_MODEL, **more)
         self._counted: dict[tuple[str, ...], int] = {}
+        self._children: dict[tuple[str, str, int], tuple[Histogram, Counter]] = {}  # of a model and a status
+
+    def answered(self, model: Model, code: int, seconds: float) -> None:
+        """A request was answered with a status, after so many seconds."""
+        key = (model.name, model.version, code)
+        if key not in self._children:
+            self._children[key] = (self.seconds.labels(*key[:2]), self.requests.labels(*key))
+        histogram, counter = self._children[key]
+        histogram.observe(seconds)
+        counter.inc()
+        self.changed(model)
 
     def changed(self, model: Model) -> None:
         """A request has come or gone: other workers may be asked for the figures of this one's queue."""

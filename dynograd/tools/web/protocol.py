@@ -47,11 +47,14 @@ def loads(text: bytes) -> Any:
     Raises:
         ValueError: it is none.
     """
-    return json.loads(text, parse_constant=_no_number)
+    return _DECODER.decode(text.decode(json.detect_encoding(text), "surrogatepass"))
 
 
 def _no_number(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON.")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 
 def read_request(body: bytes, header_length: int | None) -> tuple[dict[str, Any], Any]:

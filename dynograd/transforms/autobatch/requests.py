@@ -13,7 +13,7 @@ import math
 import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from time import monotonic
 from types import TracebackType
@@ -104,7 +104,8 @@ class Desk:
         self.who, self.work, self.queue = who, work, queue
         self.condition = threading.Condition()
         self.waiting: deque[Request] = deque()
-        self.under_way = 0
+        self.size = self.under_way = 0  # sizes of what waits, added up; how many are under way
+        self._wakes: tuple[int, float] = (1, math.inf)  # how many requests, or what size, the thread sleeps for
         self.numbers = itertools.count()
         self.closed = self.stopping = False
         self.thread: threading.Thread | None = None
@@ -132,10 +133,12 @@ class Desk:
                 )
             request.number = next(self.numbers)
             self.waiting.append(request)
+            self.size += request.size
             if self.thread is None:
                 self.thread = threading.Thread(target=self._run, name=f"dynograd.{self.who}", daemon=True)
                 self.thread.start()
-            self.condition.notify_all()
+            if self._is_enough():
+                self.condition.notify_all()
         request.future.add_done_callback(lambda future: self.wake() if future.cancelled() else None)
 
     def wake(self) -> None:
@@ -149,41 +152,64 @@ class Desk:
             if request not in self.waiting:
                 return
             self.waiting.remove(request)
-        self.ended(request)
+            self.size -= request.size
+            self.under_way += 1
+        self.leave(request)
 
-    def ended(self, request: Request) -> bool:
-        """Whether the request is given up; then it is ended, and counted. Its callbacks run, so never under the desk's lock."""
-        if not request.given_up:
-            return False
-        self.count("late" if request.give_up(self.who) else "cancelled")
-        return True
+    def _is_enough(self) -> bool:
+        many, size = self._wakes
+        return len(self.waiting) >= many or self.size >= size
 
-    def count(self, what: str) -> None:
+    def collect(self, most: int, size: float, seconds: float) -> None:
+        """Sleeps until so many requests wait, or requests of that size, or the first one has waited so long, or the desk is closed."""
         with self.condition:
-            self.counts[what] += 1
+            if not self.waiting:
+                return
+            self._wakes = (most, size)
+            try:
+                left = self.waiting[0].arrived + seconds - monotonic()
+                self.condition.wait_for(lambda: self.closed or self._is_enough(), max(0.0, left))
+            finally:
+                self._wakes = (1, math.inf)
 
     def take(self, most: int, size: float = math.inf) -> list[Request]:
         """The next requests, at most so many, and of no larger size together; they are under way from now on."""
         requests: list[Request] = []
-        while len(requests) < most:
-            with self.condition:
-                if not self.waiting or self.waiting[0].size > size - sum([request.size for request in requests]):
-                    break
+        given_up: list[Request] = []
+        with self.condition:
+            while self.waiting and len(requests) < most and self.waiting[0].size <= size:
                 request = self.waiting.popleft()
-                self.under_way += 1
-            if request.given_up:
-                self.leave(request)
-            else:
-                requests.append(request)
+                self.size -= request.size
+                if request.given_up:
+                    given_up.append(request)
+                else:
+                    size -= request.size
+                    requests.append(request)
+            self.under_way += len(requests) + len(given_up)
+        for request in given_up:
+            self.leave(request)
         return requests
 
     def leave(self, request: Request, value: object = None, error: BaseException | None = None) -> None:
         """A request that was under way has its answer or its error, or is given up."""
-        if not self.ended(request):
-            known = request.answer(value) if error is None else request.fail(error)
-            self.count(("answered" if error is None else "failed") if known else "cancelled")
+        self._left([self._end(request, value, error)])
+
+    def leave_all(self, requests: Sequence[Request], values: Sequence[object]) -> None:
+        """Requests that were under way have their answers, or are given up."""
+        self._left([self._end(request, value, None) for request, value in zip(requests, values, strict=True)])
+
+    def _end(self, request: Request, value: object, error: BaseException | None) -> str:
+        """Ends a request; how it ended. Its callbacks run, so never under the desk's lock."""
+        if request.given_up:
+            return "late" if request.give_up(self.who) else "cancelled"
+        known = request.answer(value) if error is None else request.fail(error)
+        return ("answered" if error is None else "failed") if known else "cancelled"
+
+    def _left(self, ends: list[str]) -> None:
         with self.condition:
-            self.under_way -= 1
+            for how in ends:
+                self.counts[how] += 1
+            self.under_way -= len(ends)
             self.condition.notify_all()
 
     def _run(self) -> None:

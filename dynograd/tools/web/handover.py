@@ -1,0 +1,55 @@
+"""Answers on their way from the models' threads to the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+__all__ = ["Handover"]
+
+
+class Handover:
+    """Wakes an event loop once for all the answers that come together, where `asyncio.wrap_future` wakes it for each.
+
+    Args:
+        loop: who waits for the answers.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._arrived: deque[asyncio.Future[None]] = deque()
+        self._is_woken = False
+
+    async def soon(self, future: Future[Any], seconds: float) -> bool:
+        """Waits until the future is done, for so many seconds at most; whether it is. It is cancelled where the waiting is."""
+        waiter: asyncio.Future[None] = self.loop.create_future()
+        future.add_done_callback(partial(self._arrive, waiter))
+        timer = self.loop.call_later(seconds, _settle, waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        finally:
+            timer.cancel()
+        return future.done()
+
+    def _arrive(self, waiter: asyncio.Future[None], _: Future[Any]) -> None:
+        """Runs on the thread of the answer."""
+        self._arrived.append(waiter)
+        if not self._is_woken and not self.loop.is_closed():
+            self._is_woken = True
+            self.loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._is_woken = False  # before it looks: what arrives from now on wakes the loop again
+        while self._arrived:
+            _settle(self._arrived.popleft())
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
