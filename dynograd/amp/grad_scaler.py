@@ -178,7 +178,7 @@ class GradScaler:
                 raise
         return self._step_unscaled(optimizer, state, args, kwargs)
 
-    def _step_unscaled(self, optimizer: Any, state: dict[str, Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _step_unscaled(self, optimizer: Any, state: dict[str, Any], args: tuple, kwargs: dict[str, Any]) -> object:
         found_infs = [*state["found_inf_per_device"].values()]
         if not found_infs:
             raise AssertionError("No inf checks were recorded for this optimizer.")

@@ -42,7 +42,7 @@ __all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
 guards: list[Any] = []
 
 
-def guard() -> Any:
+def guard() -> functools.partial[None]:
     """One of a scope or step of its own, so that whoever has entered it can tell."""
     return functools.partial(ask)
 

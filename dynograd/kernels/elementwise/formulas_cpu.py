@@ -95,7 +95,7 @@ def _sigmoid(x: Any) -> Any:
     return top / (top + numpy.exp(-x))
 
 
-def _expm1(x: Any) -> Any:
+def _expm1(x: Any) -> numpy.ndarray:
     """Of float32 by the compiled one: NumPy's is up to 2.2 units in the last place off."""
     return compiled("expm1", "f")(x) if x.dtype.char == "f" else numpy.expm1(x)
 
