@@ -102,10 +102,7 @@ class WalkedSaves:
         if places is None:
             bound = self.bound
             places = [place for place in spoilable.saves if place in bound and _lies_in(bound[place].array, owner)]
-        for place in places:
-            if spoilable.by(number, place):
-                return True
-        return False
+        return bool(places) and any([spoilable.by(number, place) for place in places])
 
     def note_write_at(self, number: int) -> None:
         self.write_times.setdefault(number, last_write[0])
