@@ -70,9 +70,14 @@ class Spoilable:
 
     def by(self, number: int, place: int) -> bool:
         """Whether a pass cannot be made any more when the program writes into a tensor before this step."""
-        if (number, place) in self.writes:
+        saves = self.saves.get(place)
+        if saves is None or (number, place) in self.writes:
             return False
-        return any([start < number <= until for start, until in self.saves.get(place, ())])
+        return any([start < number <= until for start, until in saves])
+
+
+def _lies_in(array: Any, owner: Any) -> bool:
+    return array is owner or (array.base is not None and base_of(array) is owner)
 
 
 class WalkedSaves:
@@ -91,11 +96,13 @@ class WalkedSaves:
         number, spoilable = self.at.number, self.path.spoilable
         if number > spoilable.last:
             return False
-        owner = base_of(tensor.array)
+        array = tensor.array
+        owner = array if array.base is None else base_of(array)
         places = self.path.owners.get(id(owner))
         if places is None:
-            places = [place for place, value in self.bound.items() if base_of(value.array) is owner]
-        return any([spoilable.by(number, place) for place in places])
+            bound = self.bound
+            places = [place for place in spoilable.saves if place in bound and _lies_in(bound[place].array, owner)]
+        return bool(places) and any([spoilable.by(number, place) for place in places])
 
     def note_write_at(self, number: int) -> None:
         self.write_times.setdefault(number, last_write[0])
@@ -119,7 +126,7 @@ class WalkedSaves:
                 if type(value) in PLAIN and may_share(value, array):
                     if since is not None:
                         note_later(tensor.array, since)
-                    return same_part(value, array, tensor.array)
+                    return tensor.array if value is array else same_part(value, array, tensor.array)
             return value
 
         for name in node.saved_names:
