@@ -80,7 +80,9 @@ class Tree:
             self.reader._looked = 0
             self.reader.entries = {}
         for number in range(len(self.handed)):
-            if type(self.handed[number]) is not Handed:  # a leaf has it as its gradient since the program left the record
+            if (
+                type(self.handed[number]) is not Handed
+            ):  # a leaf has it as its gradient since the program left the record
                 self.put_in_place(number, new_handed(self.values[number]))
             self.counts[number] = getrefcount(self.handed[number])
         self._watch_all()
