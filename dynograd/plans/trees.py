@@ -23,6 +23,7 @@ class Tree:
 
     reader: Any
     copied_alike: Any
+    put_in_place: Any
 
     def __init__(self) -> None:
         self.root = Step(None, -1, None)
@@ -75,6 +76,10 @@ class Tree:
         if not (entries <= self.reader.seen and aside <= self.reader.sets_aside):
             self.reader.see_these(entries, aside)
         for number in range(len(self.handed)):
+            if (
+                type(self.handed[number]) is not Handed
+            ):  # a leaf has it as its gradient since the program left the record
+                self.put_in_place(number, new_handed(self.values[number]))
             self.counts[number] = getrefcount(self.handed[number])
         self._watch_all()
         path.open = [

@@ -234,6 +234,8 @@ class Walk(
         inputs = [
             (number, self.path.program.outside[number].copy()) for number in self.bound
         ]  # ways share their memory
+        if inputs and self.shared.path is not path:  # gradients of an earlier step may lie where inputs come to lie
+            self.shared.make_room(self, path)
         for number, values in inputs:
             path.program.outside[number][...] = values
         self.path, self.done, self.released = path, 0, released
