@@ -38,7 +38,10 @@ _TIMES = 4  # that a sequence was met in the scope
 _SHORTEST = 3  # ops: 2 cost as much to go through as to record
 _MODULES = "dynograd.nn.module"
 _LOG = 100_000  # ops that are looked at
-_ENOUGH, _SHARE = 4096, 8  # it ends after so many calls where less than one in so many is an op of a run: nearly all are cells
+_ENOUGH, _SHARE = (
+    4096,
+    8,
+)  # it ends after so many calls where less than one in so many is an op of a run: nearly all are cells
 
 
 class Logged:
@@ -67,7 +70,9 @@ class Log:
         self.sequences = sequences
         self.calls: list[Logged | None] = []
         self.count = 0
-        self.run = self.in_runs = 0  # ops that have followed one another just now, and all that are in runs that are long enough
+        self.run = self.in_runs = (
+            0  # ops that have followed one another just now, and all that are in runs that are long enough
+        )
 
     def interrupt(self) -> None:
         self._note(None)
