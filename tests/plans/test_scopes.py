@@ -10,6 +10,8 @@ import dynograd as torch
 from dynograd import nn
 from dynograd.nn import functional as F
 from dynograd.transforms.autobatch.group import expanding
+from dynograd.transforms.autobatch.record import learning
+from dynograd.transforms.autobatch.record.sequences import Sequences
 
 WIDTH = 6
 
@@ -505,6 +507,24 @@ def test_ops_in_rows_are_as_they_are_written(example, count, form):
     assert not any("groups of their own" in why for _, why, _ in torch.autobatch.report().refused)
 
 
+@pytest.mark.parametrize("example", [reduced, numbers], ids=lambda example: example.__name__)
+def test_empty_sentences_and_batches(example, form):
+    """Sentences without words, batches of nothing else, and of no sentence."""
+
+    def step(model, optimizer, examples):
+        with torch.autobatch(always=True):
+            results = torch.batched(lambda tokens: example(model, tokens) if tokens else None, always=True)(examples)
+            loss = sum((result * result).sum() for result in results if result is not None)
+        if any(examples):
+            loss.backward()
+            return [loss]
+        return []
+
+    batches = [sentences(number) for number in range(5)] + [[[], *sentences(5), []], [[], []], []]
+    batches += [sentences(6), [[]], sentences(7)]
+    assert_same(run(compiled(step), *made(), batches), run(step, *made(), batches))
+
+
 def test_an_error_in_a_row_is_the_example_s_own():
     """Where a row fails, the ops are groups of their own, and say which one."""
 
@@ -544,6 +564,34 @@ def test_each_scope_of_a_step_has_its_own_sequences():
     assert_same(run(fast, *made(), batches), run(step, *made(), batches))
     first, other = sequences_of(fast)
     assert first.pays and first.inside and not other.all
+
+
+def test_looking_for_sequences_ends_among_cells(monkeypatch):
+    """Where nearly all calls are cells hardly any are looked at, and it is long until the next look."""
+    monkeypatch.setattr(learning, "_ENOUGH", 24)
+    looks = []
+
+    class Log(learning.Log):
+        def __init__(self, sequences):
+            super().__init__(sequences)
+            looks.append((sequences.scopes, self))
+
+    monkeypatch.setattr(Sequences, "new_log", Log)
+    batches = [batch(number, 12) for number in range(24)]
+    wanted = run(trees, *made(cells=True), batches)
+    fast = compiled(trees)
+    assert_same(run(fast, *made(cells=True), batches), wanted)
+    (sequences,) = sequences_of(fast)
+    assert [scope for scope, _ in looks] == [2, 4, 22] and not sequences.all and not sequences.pays
+    assert [len(log.calls) for _, log in looks] == [24] * 3 and sequences.log is None
+
+
+def test_looking_goes_on_among_ops(monkeypatch):
+    monkeypatch.setattr(learning, "_ENOUGH", 24)
+    fast, batches = compiled(trees), [batch(number) for number in range(6)]
+    assert_same(run(fast, *made(), batches), run(trees, *made(), batches))
+    (sequences,) = sequences_of(fast)
+    assert sequences.pays and sorted(len(sequence.steps) for sequence in sequences.all)[-1] == 15
 
 
 def test_sequences_go_with_their_function():
