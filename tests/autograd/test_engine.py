@@ -488,3 +488,12 @@ def test_grad_computes_only_what_leads_to_its_inputs(monkeypatch, create_graph):
     if create_graph:
         found = dg.autograd.grad(slope.square().sum(), weights)
         assert all(one.any() for one in found)
+
+
+def test_edges_say_which_output_they_lead_to():
+    x = dg.arange(6.0).requires_grad_()
+    values = (x * 1).sort()[0]
+    parts = (x * 1).split(2)
+    for output, number in ((values, 0), (parts[0], 0), (parts[1], 1), (parts[2], 2)):
+        ((node, place), *_) = (output * 2).grad_fn.next_functions
+        assert node is not None and place == number

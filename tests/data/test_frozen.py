@@ -119,3 +119,9 @@ def test_workers_do_not_grow():
 
     assert growth(samples) > 20e6
     assert growth(freeze(samples)) < 2e6
+
+
+def test_bytes_are_those_of_its_arrays():
+    numbers = dg.arange(1000.0)
+    small, large = (freeze([numbers[:size] for _ in range(4)]) for size in (10, 1000))
+    assert large.nbytes - small.nbytes >= 4 * 990 * 4

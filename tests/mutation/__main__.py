@@ -8,6 +8,7 @@ shows how many were killed, and `survivors` those that were not and have no reas
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -106,12 +107,24 @@ def results(folder: Path) -> list[dict[str, Any]]:
 
 def reason_of(outcome: dict[str, Any]) -> str | None:
     """Why no test can kill it, where that is known."""
-    for line in EQUIVALENT.read_text().splitlines():
-        if not line.startswith("#") and line.strip():
-            file, kind, text, reason = line.split(" | ")
-            if (file, kind, text) == (outcome["file"], outcome["kind"], " ".join(outcome["text"].split())):
-                return reason
-    return None
+    reasons = _reasons()
+    keys = [
+        key for key in reasons if key[0] == outcome["file"] and key[2:] == (outcome["kind"], _one_line(outcome["text"]))
+    ]
+    if not keys:
+        return None
+    plain = (ROOT / outcome["file"]).read_text("utf-8").split("\n")[outcome["line"] - 1].strip()
+    return next((reasons[key] for key in keys if key[1] == plain), None)
+
+
+@functools.cache
+def _reasons() -> dict[tuple[str, ...], str]:
+    rows = [line.split("\t") for line in EQUIVALENT.read_text("utf-8").splitlines() if not line.startswith("#")]
+    return {tuple(row[:4]): row[4] for row in rows}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def table(outcomes: list[dict[str, Any]]) -> str:

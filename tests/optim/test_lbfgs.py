@@ -226,3 +226,19 @@ def test_the_oldest_steps_are_forgotten():
     assert [float(one) for one in kept["ro"]] == pytest.approx([1 / 36, 1 / 64]) and float(kept["H_diag"]) == 0.5
     lbfgs._remember(kept, dynograd.zeros(2), 2)  # without curvature nothing is kept
     assert len(kept["ro"]) == 2 and float(kept["H_diag"]) == 0.5
+
+
+@pytest.mark.parametrize("scale, length", [(0.1, 1.0), (1.0, 1 / 2), (5.0, 1 / 10)])
+def test_the_first_step_is_no_longer_than_the_rate(scale, length):
+    """The rate times one over the sum of the gradient's sizes, or times 1 where that is more."""
+    w = dynograd.zeros(2, requires_grad=True)
+    optimizer = optim.LBFGS([w], lr=0.5, max_iter=1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (w * dynograd.tensor([scale, -scale])).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert w.tolist() == pytest.approx([-0.5 * length * scale, 0.5 * length * scale])

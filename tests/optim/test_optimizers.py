@@ -222,3 +222,15 @@ def test_differentiable_step(make, options):
         np.testing.assert_allclose(
             scale.grad[number].item(), (plain(0.1, up) - plain(0.1, down)) / (2 * tiny), rtol=1e-5, atol=1e-7
         )
+
+
+@pytest.mark.parametrize("options", SGD_GRID, ids=str)
+def test_differentiable_steps_of_sgd_match_the_reference(options):
+    values, gradients = values_and_gradients(SHAPES)
+    parameters = [parameter.clone() for parameter in parameters_of(values)]
+    optimizer = optim.SGD(parameters, lr=0.1, differentiable=True, **options)
+    for step in range(STEPS):
+        for parameter, mine in zip(parameters, gradients):
+            parameter.grad = dynograd.tensor(mine[step], dtype=parameter.dtype)
+        optimizer.step()
+    check([parameter.detach() for parameter in parameters], values, gradients, references.sgd, dict(lr=0.1, **options))

@@ -254,3 +254,9 @@ def test_an_old_optimizer_gets_the_options_that_it_lacks():
     assert {name: old.param_groups[0][name] for name in ("nesterov", "maximize", "differentiable", "foreach")} == {
         "nesterov": False, "maximize": False, "differentiable": False, "foreach": None
     }  # fmt: skip
+
+
+def test_roots_of_numbers_and_tensors():
+    from dynograd.optim.helpers import _dispatch_sqrt
+
+    assert _dispatch_sqrt(9.0) == 3.0 and _dispatch_sqrt(dynograd.tensor([9.0, 16.0])).tolist() == [3.0, 4.0]

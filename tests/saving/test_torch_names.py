@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import types
+import zipfile
 
 import numpy
 import pytest
@@ -228,3 +230,24 @@ def test_states_are_set():
     reader.stack = [ordered, {"_metadata": 5, "other": 6}]
     reader.build()
     assert ordered._metadata == 5 and not hasattr(ordered, "other")
+
+
+def test_bytes_of_an_archive_stand_behind_names_and_padding():
+    """PyTorch pads the heads of its entries so that each begins at a multiple of 64."""
+    archive, padded = io.BytesIO(), io.BytesIO()
+    value = {"w": dynograd.arange(6.0).reshape(2, 3)}
+    dynograd.save(value, archive, format="pt")
+    with zipfile.ZipFile(archive) as files, zipfile.ZipFile(padded, "w") as copy:
+        for number, entry in enumerate(files.infolist()):
+            other = zipfile.ZipInfo(entry.filename)
+            length = 7 * number
+            other.extra = b"FB" + length.to_bytes(2, "little") + b"Z" * length
+            copy.writestr(other, files.read(entry))
+    assert dynograd.load(io.BytesIO(padded.getvalue()))["w"].tolist() == value["w"].tolist()
+
+
+def test_a_pickle_is_said_to_be_one(tmp_path):
+    for start in (b"\x80\x04", b"\x80"):
+        (tmp_path / "x").write_bytes(start + b"N." * 20)
+        with pytest.raises(CheckpointError, match="pickle"):
+            dynograd.load(tmp_path / "x")

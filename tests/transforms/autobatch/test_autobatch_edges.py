@@ -294,3 +294,20 @@ def test_an_index_is_taken_when_its_lookup_is_recorded():
             after = table(token)
         assert dynograd.equal(before, table.weight[1])
         assert dynograd.equal(after, table.weight[3])
+
+
+def test_a_decorated_function_gives_its_value():
+    @dynograd.autobatch()
+    def sums(rows):
+        return [(row * 2).sum() for row in rows]
+
+    assert [total.item() for total in sums([dynograd.ones(3), dynograd.ones(5)])] == [6.0, 10.0]
+
+
+def test_static_arguments_are_keys_that_tell_kinds_apart():
+    from dynograd.transforms.autobatch.record.forms import frozen
+
+    values = [(1, 2), [1, 2], (1, 2.0), [1, 2.0], 1, 1.0, True, "1", None, slice(1, 2), ((1,), 2), [[1], 2]]
+    keys = [frozen(value) for value in values]
+    assert len(set(keys)) == len(values) and len({repr(key) for key in keys}) == len(values)
+    assert [frozen(value) for value in values] == keys
