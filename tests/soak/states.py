@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -148,14 +149,16 @@ def problems_of(model: Model) -> list[str]:
 class Disturbed:
     """A model whose steps end with an exception, and what they give without one."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, make: Callable[[], Model] | None = None) -> None:
         torch.manual_seed(0)
-        self.name, self.model = name, MODELS[name]()
+        self.name, self.model = name, (make or MODELS[name])()
         for n in range(WARM):
             torch.manual_seed(n)
             self.model.step(n)
         self.kept = Kept(self.model)
+        start = time.perf_counter()
         self.expected = self._steps()
+        self.seconds = (time.perf_counter() - start) / AFTER
         assert are_same(self._steps(), self.expected), f"{name}: two runs from the same state differ"
         self.before = status()
 
