@@ -18,7 +18,6 @@ from tests.soak.models import MODELS, ROUND
 from tests.soak.states import Disturbed, status
 from tests.soak.together import train_together
 
-
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("trees, autobatch", "compiled LSTM")]
 
 
@@ -106,13 +105,14 @@ def test_each_allocation_may_fail(name):
 # --- what was found -----------------------------------------------------------------------------------------------------------------
 
 
-def each_place(call):
-    """Interrupts the call at each of its places; gives what is on afterwards, by place, where that differs."""
+def each_place(call, apart=1):
+    """Interrupts the call at each of its places, or every so many of them; gives what is on afterwards, where that differs."""
+    call()
     call()
     before = status()
     place, left = 0, {}
     while True:
-        place += 1
+        place += apart
         way = Places(place)
         if not way.run(call) and way.count < place:
             return left
@@ -176,6 +176,12 @@ def with_an_optimizer_of_its_own():
     "call", [with_autocast, with_scope, with_hooks_of_saved_tensors, with_vmap, with_jvp, with_an_optimizer_of_its_own]
 )
 def test_contexts_end_wherever_they_are_interrupted(call):
+    assert each_place(call, apart=13) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [with_autocast, with_scope])
+def test_contexts_end_at_every_place(call):
     assert each_place(call) == {}
 
 
