@@ -11,7 +11,7 @@ WORKERS ?= 2
 ROUNDS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start fuzz parity peers packages array-api docs site clean distclean
+.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start fuzz soak parity peers packages array-api docs site clean distclean
 
 help:
 	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench    time dynograd, beside torch 2.13.0 when it can be installed"
 	@echo "make bench-start time first training steps of fresh processes: empty and filled cache; ROUNDS=3"
 	@echo "make fuzz     random programs in all ways that must agree, beside torch; MINUTES=10 FIRST=0"
+	@echo "make soak     train 26 models for long, in threads and processes, interrupt them, let memory run out; STEPS=100000"
 	@echo "make parity   compare results with torch 2.13.0, in an environment of its own"
 	@echo "make packages run PyTorch's packages without PyTorch and write docs/packages.md, in an environment of its own"
 	@echo "make array-api run the public test suite of the array API standard, which is cloned with git"
@@ -82,6 +83,13 @@ peers:
 fuzz:
 	@sh tools/setup.sh $(PEERS) --extras dev --optional peers
 	$(PEERS)/bin/python -m tests.fuzz $(or $(MINUTES),10) $(or $(FIRST),0)
+
+soak:
+	@sh tools/setup.sh $(VENV) --extras dev
+	$(VENV)/bin/python -m tests.soak --steps $(or $(STEPS),100000)
+	$(VENV)/bin/python -m tests.soak together
+	$(VENV)/bin/python -m tests.soak interrupts
+	$(VENV)/bin/python -m tests.soak memory
 
 parity: peers
 	$(PEERS)/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/parity

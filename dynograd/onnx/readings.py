@@ -24,10 +24,10 @@ class _Readings(Reader):
         super().__init__()
         self.methods = {Tensor.__dict__[name]: name for name in _READING}
 
-    def turn_on(self) -> None:
+    def turn_on(self, holder: Any = None) -> None:
         for method in self.methods:
             join(method)
-        super().turn_on()
+        super().turn_on(holder)
 
     def sees(self, entry: Entry) -> bool:
         return entry.function in self.methods

@@ -34,10 +34,10 @@ class Watching(Reader):
         super().__init__()
         self.handlers = handlers
 
-    def turn_on(self) -> None:
+    def turn_on(self, holder: Any = None) -> None:
         for function in self.handlers:
             join(function)
-        super().turn_on()
+        super().turn_on(holder)
 
     def sees(self, entry: Entry) -> bool:
         return entry.function in self.handlers

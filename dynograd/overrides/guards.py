@@ -55,10 +55,10 @@ class _Asking(Reader):
 class _Modes(_Asking):
     """Sees every function, also methods and attributes of plain tensors, while a thread is in a mode."""
 
-    def turn_on(self) -> None:
+    def turn_on(self, holder: Any = None) -> None:
         if not self.times:
             self.report(_every_function())
-        super().turn_on()
+        super().turn_on(holder)
 
 
 modes = _Modes("modes")
