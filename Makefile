@@ -11,7 +11,7 @@ WORKERS ?= 2
 ROUNDS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start fuzz mutants parity peers packages array-api docs site clean distclean
+.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start fuzz soak mutants parity peers packages array-api docs site clean distclean
 
 help:
 	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-start time first training steps of fresh processes: empty and filled cache; ROUNDS=3"
 	@echo "make fuzz     random programs in all ways that must agree, beside torch; MINUTES=10 FIRST=0"
 	@echo "make mutants  small mistakes in the library, one by one, that tests must notice; COUNT=70 SEED=0"
+	@echo "make soak     train 26 models for long, in threads and processes, interrupt them, let memory run out; STEPS=100000"
 	@echo "make parity   compare results with torch 2.13.0, in an environment of its own"
 	@echo "make packages run PyTorch's packages without PyTorch and write docs/packages.md, in an environment of its own"
 	@echo "make array-api run the public test suite of the array API standard, which is cloned with git"
@@ -87,6 +88,13 @@ fuzz:
 mutants:
 	@sh tools/setup.sh $(VENV) --extras dev,viz --optional $(OPTIONAL)
 	nice -n 19 $(VENV)/bin/python -m tests.mutation $(or $(COUNT),70) $(or $(SEED),0)
+
+soak:
+	@sh tools/setup.sh $(VENV) --extras dev
+	$(VENV)/bin/python -m tests.soak --steps $(or $(STEPS),100000)
+	$(VENV)/bin/python -m tests.soak together
+	$(VENV)/bin/python -m tests.soak interrupts
+	$(VENV)/bin/python -m tests.soak memory
 
 parity: peers
 	$(PEERS)/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/parity

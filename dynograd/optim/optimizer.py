@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from dynograd import arrays
-from dynograd.autograd.modes import enable_grad, set_grad_enabled
+from dynograd.autograd.modes import MODES, enable_grad, recording
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp, stamp_all
 from dynograd.distributed.splits import splits_of
@@ -281,8 +281,12 @@ class Optimizer(HookMethods):
             if rule is not None:
                 left = self._together().step(self, group, rule, line)
             if left:
-                with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+                grad = MODES.grad
+                try:
+                    MODES.grad = recording() if self.defaults.get("differentiable") else 0
                     arrays.quietly(self._step_one_by_one, left, group, line)
+                finally:
+                    MODES.grad = grad
         return loss
 
     def _step_one_by_one(self, params: list[Tensor], group: dict[str, Any], line: Any) -> None:

@@ -37,17 +37,31 @@ class Level:
         self.promoted: list[Any] = []
 
     def __enter__(self) -> Level:
-        _active.levels.append(self)
-        self.number = len(_active.levels)
+        try:
+            _active.levels.append(self)
+            self.number = len(_active.levels)
+        except BaseException:  # an interrupt
+            self._leave()
+            raise
         return self
 
     def __exit__(self, *error: Any) -> None:
-        _active.levels.remove(self)
+        try:
+            self._leave()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """May begin anew wherever it was interrupted."""
+        if self in _active.levels:
+            _active.levels.remove(self)
         self.number = 0
         self.forms.clear()
         self.awaited.clear()
         for tensor in self.promoted:
-            _become(tensor, tensor.primal)
+            if "level" in tensor.__dict__:
+                _become(tensor, tensor.primal)
         self.promoted.clear()
 
 

@@ -1,16 +1,62 @@
 """Ctrl-C in the midst of a step: wherever Python looks for signals, and at random moments.
 
 Python looks for signals when a function begins, behind each call of a function that is not written in Python, and when a loop begins anew. The
-first two are what `sys.setprofile` sees: there the signal is raised, one place of a step after the other.
+first two are what `sys.setprofile` sees: there the signal is raised, one place of a step after the other. Left out is the beginning of
+`__exit__`: a `with torch.no_grad():` that is interrupted in the first instruction of its end never comes to it, in no library.
 """
 
 from __future__ import annotations
 
+import random
+import shutil
 import signal
 import sys
+import tempfile
 import traceback
+import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import dynograd as torch
+from tests.soak.models import MODELS, Model
+from tests.soak.states import Disturbed
+from tests.soak.states import plain as numbers_of
+
+
+def _saving() -> Model:
+    """A step, and a checkpoint that is written and read: a whole one, whatever became of the step before."""
+    perceptron, folder = MODELS["perceptron"](), tempfile.mkdtemp()
+    path = Path(folder) / "checkpoint.safetensors"
+
+    def step(n: int) -> Any:
+        if path.exists():
+            torch.load(path)
+        loss = perceptron.step(n)
+        torch.save({"model": perceptron.things[0].state_dict(), "step": n}, path)
+        return loss, numbers_of(torch.load(path))
+
+    weakref.finalize(step, shutil.rmtree, folder, ignore_errors=True)
+    return Model(step, perceptron.things)
+
+
+INTERRUPTED: dict[str, Callable[[], Model]] = {
+    name: MODELS[name]
+    for name in (
+        "perceptron",
+        "transformer",
+        "packed LSTM",
+        "ragged rows",
+        "trees, autobatch",
+        "autocast",
+        "checkpoints",
+        "sparse embedding",
+        "loader, 2 workers",
+        "compiled perceptron",
+        "compiled LSTM",
+        "compiled ragged rows",
+    )
+} | {"saving": _saving}
 
 
 class Places:
@@ -22,6 +68,8 @@ class Places:
 
     def __call__(self, frame: Any, event: str, argument: Any) -> None:
         if event not in ("call", "c_return") or frame.f_code.co_filename == __file__:
+            return
+        if event == "call" and frame.f_code.co_name == "__exit__":
             return
         self.count += 1
         if self.count == self.place:
@@ -39,3 +87,57 @@ class Places:
         finally:
             sys.setprofile(None)
         return False
+
+
+class Moment:
+    """Raises the signal after so many seconds, if the call still goes on then."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.goes_on = seconds, False
+        self.where = ""
+
+    def _ring(self, number: int, frame: Any) -> None:
+        if self.goes_on:
+            self.goes_on = False
+            self.where = f"{traceback.format_stack(frame, 4)}"
+            signal.default_int_handler(number, frame)
+
+    def run(self, function: Callable[[], Any]) -> bool:
+        """Whether the call was interrupted."""
+        before = signal.signal(signal.SIGALRM, self._ring)
+        try:
+            self.goes_on = True
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+            function()
+            self.goes_on = False
+        except KeyboardInterrupt:
+            return True
+        finally:
+            self.goes_on = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return False
+
+
+def interrupt(name: str, count: int, seed: int = 0) -> tuple[int, int, list[str]]:
+    """Interrupts steps of a model `count` times, at places that Python looks at and at moments in turn.
+
+    Returns:
+        How many places a step has, how many calls were interrupted, and what was wrong.
+    """
+    numbers = random.Random(seed)
+    disturbed = Disturbed(name, INTERRUPTED[name])
+    places = disturbed.count(Places())
+    interrupted, told, tries = 0, [], 0
+    while interrupted < count and tries < 10 * count:
+        tries += 1
+        way = (
+            Places(numbers.randint(1, places)) if interrupted % 2 else Moment(numbers.uniform(1e-4, disturbed.seconds))
+        )
+        ended = []
+        problems = disturbed.problems(lambda step: ended.append(way.run(step)))  # noqa: B023 - called at once
+        interrupted += ended[0]
+        if problems:
+            told.append(f"{name}, interrupted at {way.where}: {'; '.join(problems)}")
+            break  # what comes behind starts from a state that is wrong
+    return places, interrupted, told

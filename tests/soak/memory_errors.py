@@ -6,12 +6,18 @@ So each array fails that a step makes, also those that NumPy's functions make in
 from __future__ import annotations
 
 import ctypes
+import random
 from collections.abc import Callable
 from typing import Any
 
 from dynograd.arrays import buffers
+from tests.soak.interrupts import INTERRUPTED
+from tests.soak.states import Disturbed
 
-_SET_HANDLER, _GET_HANDLER = 304, 305  # places of PyDataMem_SetHandler and its like in NumPy's table of functions (NumPy >= 1.22)
+_SET_HANDLER, _GET_HANDLER = (
+    304,
+    305,
+)  # places of PyDataMem_SetHandler and its like in NumPy's table of functions (NumPy >= 1.22)
 _NAME = b"mem_handler"
 _pointer, _size = ctypes.c_void_p, ctypes.c_size_t
 
@@ -104,3 +110,24 @@ _functions = [
 _allocator = _Allocator(_usual.context, *[ctypes.cast(function, _pointer) for function in _functions], _usual.free)
 _handler = _Handler(b"failing", 1, _allocator)
 _capsule = _capsule_of(_handler)
+
+
+def starve(name: str, most: int = 0, seed: int = 0) -> tuple[int, int, list[str]]:
+    """Lets each allocation of a step fail (or `most` of them), one step after the other.
+
+    Returns:
+        How many allocations a step has, how many have failed, and what was wrong.
+    """
+    disturbed = Disturbed(name, INTERRUPTED[name])
+    count = disturbed.count(Allocations())
+    places = list(range(1, count + 1))
+    if most and most < count:
+        places = sorted(random.Random(seed).sample(places, most))
+    told = []
+    for place in places:
+        way = Allocations(place)
+        problems = disturbed.problems(way.run)
+        if problems:
+            told.append(f"{name}, allocation {place} of {count}: {'; '.join(problems)}")
+            break
+    return count, len(places), told

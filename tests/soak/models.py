@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -158,7 +159,12 @@ def _sparse_embedding() -> Model:
 def _pictures() -> Model:
     """Convolutions over pictures of 8 to 12 rows and columns."""
     model = nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveMaxPool2d(4), nn.Flatten(), nn.Linear(64, 10)
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.AdaptiveMaxPool2d(4),
+        nn.Flatten(),
+        nn.Linear(64, 10),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
@@ -196,9 +202,9 @@ def _loader(workers: int = 2) -> Model:
     epoch: list[Any] = []
 
     def step(n: int) -> Any:
-        if n % ROUND == 0 or not epoch:
-            epoch[:] = [iter(loader)]
-        rows, labels = next(epoch[0])
+        if n % ROUND == 0 or not epoch or epoch[0] != os.getpid():
+            epoch[:] = [os.getpid(), iter(loader)]
+        rows, labels = next(epoch[1])
         loss = F.cross_entropy(model(rows).mean(1), labels)
         optimizer.zero_grad()
         loss.backward()
@@ -243,5 +249,3 @@ for _name, _program in {
 MODELS["compiled LSTM"] = _of_sizes("lstm", True)
 MODELS["compiled transformer"] = _of_sizes("transformer", True)
 MODELS["compiled ragged rows"] = _of_sizes("ragged", True)
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -101,16 +102,37 @@ def status() -> dict[str, Any]:
         "observers": len(engine.observers),
         "scopes": readers.CALLS.scopes,
     }
-    for name, module in list(sys.modules.items()):
-        if not name.startswith("dynograd"):
-            continue
-        for attribute, value in list(vars(module).items()):
-            if isinstance(value, threading.local) and type(value).__module__ == name:
-                told |= {f"{name}.{attribute}.{inner}": now for inner, now in _simple(vars(value)).items()}
-            for lock in (value, *_parts(value)):
-                if "_thread" in str(type(lock)) and repr(lock).startswith("<locked"):
-                    told[f"{name}.{attribute}"] = "locked"
+    for name, state in _of_threads():
+        told |= {f"{name}.{inner}": now for inner, now in _simple(vars(state)).items()}
+    told |= {name: "locked" for name, lock in _locks() if repr(lock).startswith("<locked")}
     return told
+
+
+_seen: dict[str, Any] = {"modules": 0}  # states of threads and locks, looked for again when modules were imported
+
+
+def _look() -> None:
+    modules = list(sys.modules.items())
+    if _seen["modules"] == len(modules):
+        return
+    states, locks = [], []
+    for name, module in modules:
+        for attribute, value in list(vars(module).items()) if name.startswith("dynograd") else ():
+            if isinstance(value, threading.local) and type(value).__module__ == name:
+                states.append((f"{name}.{attribute}", value))
+            locks += [(f"{name}.{attribute}", part) for part in (value, *_parts(value)) if "_thread" in str(type(part))]
+    _seen.update(modules=len(modules), states=states, locks=locks)
+
+
+def _of_threads() -> list[tuple[str, Any]]:
+    _look()
+    return list(_seen["states"])
+
+
+def _locks() -> list[tuple[str, Any]]:
+    """One that a fork has replaced by a new one is not looked at any more."""
+    _look()
+    return list(_seen["locks"])
 
 
 def _parts(value: Any) -> list[Any]:
@@ -148,14 +170,16 @@ def problems_of(model: Model) -> list[str]:
 class Disturbed:
     """A model whose steps end with an exception, and what they give without one."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, make: Callable[[], Model] | None = None) -> None:
         torch.manual_seed(0)
-        self.name, self.model = name, MODELS[name]()
+        self.name, self.model = name, (make or MODELS[name])()
         for n in range(WARM):
             torch.manual_seed(n)
             self.model.step(n)
         self.kept = Kept(self.model)
+        start = time.perf_counter()
         self.expected = self._steps()
+        self.seconds = (time.perf_counter() - start) / AFTER
         assert are_same(self._steps(), self.expected), f"{name}: two runs from the same state differ"
         self.before = status()
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import statistics
+import sys
 import threading
 import time
 import tracemalloc
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import dynograd as torch
-from tests.soak.models import MODELS, ROUND
+from tests.soak.models import MODELS, ROUND, Model
 
 PARTS = 10
 TRACED_SHARE = 10  # of the steps, one in so many is repeated while Python's objects are counted, which makes it slow
+COMPARED = 60  # rounds of the young and the old process, in turn
 MIB = 1 << 20
 
 
@@ -28,7 +32,10 @@ class Trained:
         resident: MiB that the process has more behind the last tenth of the steps than behind the second.
         objects: the same of Python's and NumPy's objects, counted by tracemalloc over further steps.
         large: the same of dynograd's own count of large arrays.
-        slower: how much longer a step takes in the last tenth than in the second, of processor time, in percent.
+        slower: how much longer steps take in this process at the end than in one that was forked from it behind the second tenth and has
+            waited since, in percent; of processor time, round by round in turn, the median.
+        calls: how many more functions are called in a round at the end than behind the second tenth, in percent: that does not depend on
+            what else the machine does.
         milliseconds: processor time of a step.
         counts: threads, descriptors, pieces of shared memory and child processes behind the second tenth, and at the end.
     """
@@ -39,6 +46,7 @@ class Trained:
     objects: float
     large: float
     slower: float
+    calls: float
     milliseconds: float
     counts: tuple[dict[str, int], dict[str, int]]
 
@@ -48,6 +56,8 @@ class Trained:
         told = [f"{what} grew by {mib:.2f} MiB" for what, mib in grown.items() if mib >= most]
         if self.slower > slower:
             told.append(f"steps became slower by {self.slower:.1f} %")
+        if self.calls > 1:
+            told.append(f"a step calls {self.calls:.1f} % more functions")
         if self.counts[0] != self.counts[1]:
             told.append(f"{self.counts[0]} became {self.counts[1]}")
         return told
@@ -59,7 +69,9 @@ class Trained:
 def counts() -> dict[str, int]:
     """What a process may leave behind: threads, descriptors, shared memory, children."""
     tasks = Path("/proc/self/task")
-    shared = [line for line in Path("/proc/self/maps").read_text().splitlines() if "/memfd:" in line or "/dev/shm" in line]
+    shared = [
+        line for line in Path("/proc/self/maps").read_text().splitlines() if "/memfd:" in line or "/dev/shm" in line
+    ]
     children = [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
     return {
         "threads": len(list(tasks.iterdir())),
@@ -80,51 +92,109 @@ def train(name: str, steps: int) -> Trained:
     """Trains for so many steps, rounded to whole rounds in each tenth."""
     torch.manual_seed(0)
     model = MODELS[name]()
-    rounds = max(steps // (PARTS * ROUND), 2)
-    times: list[list[float]] = []
+    rounds = max(steps // (PARTS * ROUND), 1)
     memory: list[float] = []
     large: list[float] = []
     seen: list[dict[str, int]] = []
-    n = 0
-    for _ in range(PARTS):
-        times.append([])
+    n, young = 0, None
+    for part in range(PARTS):
         for _ in range(rounds):
-            start = time.process_time()
-            for _ in range(ROUND):
-                model.step(n)
-                n += 1
-            times[-1].append(time.process_time() - start)
+            run_round(model, n)
+            n += ROUND
         gc.collect()
         memory.append(resident())
         large.append(torch.memory.statistics()["in_use"] / MIB)
         seen.append(counts())
-    first, last = (quick(times[place]) for place in (1, -1))
+        if part == 1:
+            young, calls = Young(model, n), calls_of_round(model, n)
+            n += ROUND
+    assert young is not None
+    slower, seconds, n = young.compared(model, n)
+    more_calls = calls_of_round(model, n) / calls - 1
     return Trained(
         name,
         n,
         memory[-1] - memory[1],
         _objects(model, n, max(rounds * PARTS // TRACED_SHARE, 4)),
         large[-1] - large[1],
-        (last / first - 1) * 100,
-        last / ROUND * 1e3,
-        (seen[1], seen[-1]),
+        slower * 100,
+        more_calls * 100,
+        seconds / ROUND * 1e3,
+        (seen[1], seen[-1] | {name: seen[-1][name] - count for name, count in young.added.items()}),
     )
 
 
-def quick(rounds: list[float]) -> float:
-    """Seconds of a round: the fastest tenth of them, since what other programs do on the machine only adds."""
-    return statistics.median(sorted(rounds)[: max(len(rounds) // 10, 3)])
+def run_round(model: Model, n: int) -> float:
+    """Seconds of processor time, of this process."""
+    start = time.process_time()
+    for place in range(n, n + ROUND):
+        model.step(place)
+    return time.process_time() - start
 
 
-def _objects(model: Any, n: int, rounds: int) -> float:
+def calls_of_round(model: Model, n: int) -> int:
+    """How many functions a round calls."""
+    events: Counter[str] = Counter()
+    sys.setprofile(lambda frame, event, argument: events.update([event]))
+    try:
+        run_round(model, n)
+    finally:
+        sys.setprofile(None)
+    return events["call"] + events["c_call"]
+
+
+class Young:
+    """A process that was forked from this one and waits, to be compared with it when this one is older.
+
+    So both run on the machine as it is then; what other programs do on it meanwhile they share.
+    """
+
+    def __init__(self, model: Model, n: int) -> None:
+        before = counts()
+        to_child, self._requests = os.pipe()
+        self._replies, from_child = os.pipe()
+        self._process = os.fork()
+        if not self._process:
+            status = 1
+            try:
+                os.close(self._requests)
+                while os.read(to_child, 1):
+                    os.write(from_child, json.dumps(run_round(model, n)).encode())
+                    n += ROUND
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(to_child)
+        os.close(from_child)
+        self.added = {name: now - before[name] for name, now in counts().items()}
+
+    def _round(self) -> float:
+        os.write(self._requests, b"g")
+        return float(json.loads(os.read(self._replies, 100)))
+
+    def compared(self, model: Model, n: int) -> tuple[float, float, int]:
+        """By how much a round of this process takes longer, its seconds, and the number of the next step."""
+        ratios, times = [], []
+        for _ in range(COMPARED):
+            young = self._round()
+            times.append(run_round(model, n))
+            ratios.append(times[-1] / young)
+            n += ROUND
+        os.close(self._requests)
+        os.close(self._replies)
+        os.waitpid(self._process, 0)
+        # The first rounds copy pages that both share.
+        return statistics.median(ratios[COMPARED // 6 :]) - 1, min(times), n
+
+
+def _objects(model: Model, n: int, rounds: int) -> float:
     """MiB of Python's and NumPy's objects that the second half of further rounds leaves."""
     tracemalloc.start()
     try:
         sizes = []
         for place in range(rounds):
-            for _ in range(ROUND):
-                model.step(n)
-                n += 1
+            run_round(model, n)
+            n += ROUND
             if place in (rounds // 2 - 1, rounds - 1):
                 gc.collect()
                 sizes.append(tracemalloc.get_traced_memory()[0])

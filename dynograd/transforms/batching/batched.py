@@ -10,6 +10,7 @@ a tensor that moves, so `jvp` and the tape only ever see whole batches.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,14 +42,29 @@ class Level:
         self.size, self.randomness, self.number = size, draws, 0
 
     def __enter__(self) -> Level:
-        random_streams.takers.append(Level.draw)
-        _active.levels.append(self)
-        self.number = len(_active.levels)
+        self._taker = functools.partial(Level.draw)
+        try:
+            random_streams.takers.append(self._taker)
+            _active.levels.append(self)
+            self.number = len(_active.levels)
+        except BaseException:  # an interrupt
+            self._leave()
+            raise
         return self
 
     def __exit__(self, *error: Any) -> None:
-        _active.levels.remove(self)
-        random_streams.takers.pop()
+        try:
+            self._leave()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """May begin anew wherever it was interrupted."""
+        if self in _active.levels:
+            _active.levels.remove(self)
+        if self._taker in random_streams.takers:
+            random_streams.takers.remove(self._taker)
         self.number = 0
 
 

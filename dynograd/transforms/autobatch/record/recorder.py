@@ -354,32 +354,33 @@ class Recorder:
 
     def _run(self, waiting: list[Bucket]) -> None:
         self.check_writes()
-        mode, watchers, outer = MODES.grad, MODES.watchers, MODES.running
-        MODES.running = self
+        mode, watchers, outer, recorder = MODES.grad, MODES.watchers, MODES.running, MODES.recorder
         nodes: list[Any] = []
-        MODES.watchers = (nodes.append,)
-        with outside():
-            try:
-                waiting = expanded(self, waiting)
-                self.arenas = arenas_for(waiting)
-                families = families_of(waiting, self.refused_families)
-                for group in schedule(waiting, families):
-                    if group[0].form.casting == casting():
+        try:
+            MODES.running, MODES.recorder, MODES.watchers = self, None, (nodes.append,)
+            waiting = expanded(self, waiting)
+            self.arenas = arenas_for(waiting)
+            families = families_of(waiting, self.refused_families)
+            for group in schedule(waiting, families):
+                if group[0].form.casting == casting():
+                    self._run_alike(group, families)
+                else:
+                    with cast_as(group[0].form.casting):
                         self._run_alike(group, families)
-                    else:
-                        with cast_as(group[0].form.casting):
-                            self._run_alike(group, families)
-                    for bucket in group:
-                        if bucket.checks is not None:
-                            self._check(bucket)
-            finally:
-                MODES.grad, MODES.watchers, MODES.running = mode, watchers, outer
+                for bucket in group:
+                    if bucket.checks is not None:
+                        self._check(bucket)
+        finally:
+            MODES.grad, MODES.watchers, MODES.running = mode, watchers, outer
+            try:
                 keep_saved(nodes)
                 self.arenas = {}
                 self.waiting = [bucket for bucket in self.waiting if not bucket.done]
                 self.table.clear()
                 if not self.waiting:
                     self.forget()
+            finally:
+                MODES.recorder = recorder
 
     def _run_alike(self, buckets: list[Bucket], families: dict[Any, Any]) -> None:
         """Runs buckets of one form, or of several that differ in the size of one dim."""
