@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+import numpy
+
 import dynograd
+from dynograd.kernels.conv.patches_cpu import columns_of_patches
 from tests.plans.lowering_rows import Row, index, mask, of, strided, tensor, whole_numbers
 
 F = "float32"
+
+
+def equals(random, dtype):
+    """Numbers of which many are equal, with both zeros and NaN."""
+    values = random.choice([-1.0, 0.0, -0.0, 2.0, numpy.nan], (40, 3))
+    return dynograd.tensor(values.astype(dtype)).requires_grad_()
+
+
+def far(random, dtype):
+    """Numbers of all sizes, beyond those of whole ones, too."""
+    values = random.uniform(-4, 4, (9, 50)) * 10.0 ** random.integers(-3, 30, (9, 50))
+    values[0, :5] = numpy.nan, numpy.inf, -numpy.inf, -0.0, 2.0**31
+    return dynograd.tensor(values.astype(dtype))
+
+
+def columns_like(shape, window):
+    """The shape of the columns of images."""
+    return tuple(columns_of_patches(numpy.zeros(shape), *window).shape)
+
 
 FORMS = [
     *[Row(name, of((3, 5))) for name in "sin cos tan asinh sinh cosh atan".split()],
@@ -98,4 +120,27 @@ FORMS = [
     *[Row("group_norm", of(shape, (6,), (6,), numbers=(groups, 1e-5)), f"{shape}{groups}") for shape, groups in [((3, 6, 5), 2), ((2, 6), 1), ((4, 6, 8, 9), 6), ((2, 6, 20, 20), 1)]],
     Row("group_norm", of((3, 6, 5), numbers=(None, None, 2, 1e-5)), "plain"),
     *[Row(name, lambda r, d, n=n: (tensor(r, d, 4, 6), n), f"number {n}") for name in ("remainder", "fmod") for n in (1.5, -0.75)],
+    # orders, searches
+    *[Row(name, of(shape, numbers=(dim, turned)), f"{shape}{dim}{turned}", rule=False) for name in ("sort", "argsort") for turned in (False, True) for shape, dim in [((4, 6), 0), ((3, 40, 5), 1), ((3, 4, 600), -1), ((300, 70), 0), ((9,), 0)]],
+    *[Row(name, lambda r, d, name=name: (equals(r, d), 0, False), "equals", rule=False) for name in ("sort", "argsort")],
+    *[Row(name, lambda r, d: (index(r, 9, 20, 30), 0, True), "int64", (F,), False) for name in ("sort", "argsort")],
+    Row("sort", lambda r, d: (strided(tensor(r, d, 5, 40, 30), (2, 0, 1)), 1, False), "turned", rule=False),
+    *[Row("topk", of(shape, numbers=(k, dim, largest, True)), f"{shape}{k}{dim}{largest}", rule=False) for largest in (True, False) for shape, k, dim in [((4, 6), 2, 0), ((3, 40, 5), 3, 1), ((3, 50), 30, 1), ((50, 3), 30, 0)]],
+    Row("topk", lambda r, d: (equals(r, d), 3, 0, True, True), "equals", rule=False),
+    *[Row("kthvalue", of((5, 40, 3), numbers=(7, dim, keep)), f"{dim}{keep}", rule=False) for dim, k in ((0, 2), (1, 7), (2, 3)) for keep in (False, True) if k > 6],
+    *[Row("median", of((5, 40, 3), numbers=(dim, keep, False)), f"{dim}{keep} of three", rule=False) for dim in (0, 1, 2) for keep in (False, True)],
+    *[Row("median", lambda r, d, ignored=ignored: (equals(r, d), 0, False, ignored), f"equals {ignored}", rule=False) for ignored in (True, False)],
+    *[Row("median_of_all", of(shape, numbers=(False,)), f"{shape}", rule=False) for shape in [(4, 6), (9,), (300, 300)]],
+    *[Row("searchsorted", lambda r, d, a=a, b=b, right=right: (tensor(r, d, *a, grad=False).sort(-1)[0], tensor(r, d, *b, grad=False), None, right, False), f"{a}{b}{right}", rule=False) for right in (False, True) for a, b in [((9,), (4, 6)), ((9,), (300, 70)), ((5, 9), (5, 20)), ((5, 9), (5, 1))]],
+    Row("searchsorted", lambda r, d: (index(r, 50, 30).sort()[0], index(r, 50, 9, 7), None, True, False), "int64", (F,), False),
+    *[Row("whole_places", lambda r, d, how=how: (dynograd.tensor((r.uniform(-3, 3, (4, 6)) * 2).round() / 2).to(getattr(dynograd, d)), how), how, rule=False) for how in ("lower", "higher", "nearest")],
+    # windows, sizes, conversions
+    *[Row(name, of(shape, numbers=(*sizes, window)), f"{window}") for window in [((2, 3), (1, 1), (0, 0), (1, 1)), ((3, 3), (1, 2), (1, 2), (2, 1)), ((2, 2), (1, 1), (0, 0), (2, 2))]
+      for name, shape, sizes in [("columns_of_patches", (2, 3, 8, 9), ()), ("patches_of_columns", columns_like((2, 3, 8, 9), window), ((8, 9),))]],
+    *[Row("resample", of((2, 3, 7), numbers=(dim, count, how, False, None)), f"{dim}{count}{how}") for how in ("nearest", "nearest-exact", "linear", "cubic", "linear-antialias") for dim, count in [(2, 14), (1, 2), (2, 5), (1, 9)]],
+    *[Row("to_copy", lambda r, d, kind=kind: (far(r, d), getattr(dynograd, kind)), f"to {kind}", rule=False) for kind in ("int64", "int32")],
+    *[Row("to_copy", lambda r, d, kind=kind: (index(r, 3, 4, 6), getattr(dynograd, kind)), f"int64 to {kind}", (F,), False) for kind in ("int32", "uint8", "int8", "bool")],
+    *[Row("to_copy", lambda r, d, kind=kind: (mask(r, 4, 6), getattr(dynograd, kind)), f"bool to {kind}", (F,), False) for kind in ("int64", "uint8")],
+    Row("binary_cross_entropy", lambda r, d: [dynograd.tensor(r.uniform(0.02, 0.98, (4, 6)).astype(d)).requires_grad_() for _ in range(2)]),
+    *[Row(name, lambda r, d, own=own: (tensor(r, d, 2, 7, 9), index(r, 7, 9, 2).T, None, -100, *own, "mean"), "labels apart") for name, own in (("cross_entropy", (0.0,)), ("nll_loss", ()))],
 ]  # fmt: skip

@@ -60,6 +60,14 @@ def _sequences(lengths=None):
     return make
 
 
+def _alignments(random, dtype):
+    """Padded targets of CTC: lengths and labels are others in each call, and one sequence is too short for its target."""
+    scores = tensor(random, dtype, 12, 4, 5).log_softmax(2).detach().requires_grad_()
+    steps = dynograd.tensor(numpy.append(random.integers(1, 13, 3), 1))
+    lengths = dynograd.tensor(numpy.append(random.integers(0, 4, 3), 3))
+    return (scores, dynograd.tensor(random.integers(1, 5, (4, 3))), steps, lengths, 0)
+
+
 PLAIN, TURNED = lambda r, d: tensor(r, d, 8, 16, 20, 20), _last((8, 16, 20, 20))
 WINDOW = ((1, 1), (1, 1), (1, 1), 1)
 STATES = [(5, 64), (5, 64)]
@@ -67,6 +75,7 @@ ROWS = [
     Row("convolution", _of((4, 8, 20, 20), (16, 8, 3, 3), (16,), numbers=WINDOW), dtypes=F),
     Row("convolution", lambda r, d: (TURNED(r, d), tensor(r, d, 16, 16, 3, 3), None, *WINDOW), "channels last", F),
     Row("convolution", _of((16, 1, 28, 28), (6, 1, 5, 5), (6,), numbers=((1, 1), (2, 2), (1, 1), 1)), "one channel", F),
+    Row("convolution_input_gradient", _of((8, 4, 14, 14), (4, 1, 4, 4), (1,), numbers=((8, 1, 28, 28), (2, 2), (1, 1), (1, 1), 1)), "bias", F),
     Row("max_pool_values", _of((8, 16, 20, 20), numbers=(((2, 2), (2, 2), (0, 0), (1, 1), False),)), dtypes=F),
     Row("batch_norm", _norm(PLAIN), dtypes=F),
     Row("batch_norm", _norm(TURNED), "channels last", F),
@@ -86,6 +95,7 @@ ROWS = [
     Row("lstm_step", _of((5, 64), (5, 16)), dtypes=F),
     Row("lstm_step", lambda r, d: (_of((64, 5))(r, d)[0].transpose(0, 1), *_of((5, 16))(r, d)), "turned", dtypes=F),
     Row("gru_step", _of((5, 48), (5, 48), (5, 16)), dtypes=F),
+    *[Row("ctc_losses", lambda r, d, zeros=zeros: (*_alignments(r, d), zeros), f"{zeros}", F) for zeros in (True, False)],
     Row("cumsum", _of((40, 900), numbers=(1,)), dtypes=F),
 ]  # fmt: skip
 CASES = [

@@ -25,13 +25,13 @@ def resample(x, dim, count, rule, align_corners, scale):
     `scale` is the number of input places per output place, or None for the ratio of the sizes.
     """
     if rule in ("nearest", "nearest-exact"):
-        return take(x, _nearest(x.shape[dim], count, rule, scale), dim)
-    return _product(x, dim, *_matrix(x.shape[dim], count, rule, align_corners, scale))
+        return take(x, nearest(x.shape[dim], count, rule, scale), dim)
+    return _product(x, dim, *matrix(x.shape[dim], count, rule, align_corners, scale))
 
 
 def resample_backward(g, dim, size, rule, align_corners, scale):
     """The transpose of `resample` from `size` places."""
-    return _product(g, dim, *_transposed(size, g.shape[dim], rule, align_corners, scale))
+    return _product(g, dim, *transposed(size, g.shape[dim], rule, align_corners, scale))
 
 
 def _product(x, dim, starts, places, weights):
@@ -51,7 +51,7 @@ def _product(x, dim, starts, places, weights):
     return out.astype(kind, copy=False)
 
 
-def _nearest(size, count, rule, scale):
+def nearest(size, count, rule, scale):
     """The place that each output takes, computed in float32 as in PyTorch, so that the same one wins."""
     step = np.float32(size / count if scale is None else scale)
     shift = np.float32(0.5 if rule == "nearest-exact" else 0.0)
@@ -59,12 +59,12 @@ def _nearest(size, count, rule, scale):
 
 
 @lru_cache(maxsize=256)
-def _matrix(size, count, rule, align_corners, scale):
+def matrix(size, count, rule, align_corners, scale):
     """(starts, places, weights) of the sparse matrix from `size` to `count` places."""
     if rule.endswith("antialias"):
         return _filtered(size, count, rule, align_corners, scale)
     if rule in ("nearest", "nearest-exact"):
-        places = _nearest(size, count, rule, scale)[:, None]
+        places = nearest(size, count, rule, scale)[:, None]
         weights = np.ones(places.shape)
     else:
         places, weights = _neighbours(size, count, rule, align_corners, scale)
@@ -73,9 +73,9 @@ def _matrix(size, count, rule, align_corners, scale):
 
 
 @lru_cache(maxsize=256)
-def _transposed(size, count, rule, align_corners, scale):
-    """The transpose of `_matrix`."""
-    starts, places, weights = _matrix(size, count, rule, align_corners, scale)
+def transposed(size, count, rule, align_corners, scale):
+    """The transpose of `matrix`."""
+    starts, places, weights = matrix(size, count, rule, align_corners, scale)
     order = np.argsort(places, kind="stable")
     rows = np.repeat(np.arange(count), np.diff(starts))
     ends = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=size))])

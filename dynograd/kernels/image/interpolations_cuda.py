@@ -24,7 +24,7 @@ def resample(x: CudaArray, dim: int, count: int, rule: str, align_corners: bool,
         return take(x, _nearest(x.device_index, x.shape[dim], count, rule, scale), dim, "")
     wide = x.itemsize == 8
     return _product(
-        x, dim, count, *_tables("_matrix", x.device_index, wide, x.shape[dim], count, rule, align_corners, scale)
+        x, dim, count, *_tables("matrix", x.device_index, wide, x.shape[dim], count, rule, align_corners, scale)
     )
 
 
@@ -34,7 +34,7 @@ def resample_backward(
     """The transpose of `resample` from `size` places."""
     wide = g.itemsize == 8
     return _product(
-        g, dim, size, *_tables("_transposed", g.device_index, wide, size, g.shape[dim], rule, align_corners, scale)
+        g, dim, size, *_tables("transposed", g.device_index, wide, size, g.shape[dim], rule, align_corners, scale)
     )
 
 
@@ -65,7 +65,7 @@ def _product(x: CudaArray, dim: int, count: int, starts: CudaArray, places: Cuda
 
 @lru_cache(maxsize=256)
 def _nearest(device: int, size: int, count: int, rule: str, scale: float | None) -> CudaArray:
-    return cuda_arrays.from_numpy(cpu._nearest(size, count, rule, scale), device)
+    return cuda_arrays.from_numpy(cpu.nearest(size, count, rule, scale), device)
 
 
 @lru_cache(maxsize=256)

@@ -24,8 +24,9 @@ def ctc_forward(log_probs, targets, input_lengths, target_lengths, blank, zero_i
         *_rows(log_probs), *_integers(targets, input_lengths, target_lengths), blank, kept, shifts, losses,
         count=count, work=_WORK * kept.size,
     )  # fmt: skip
-    result = np.where(losses == np.inf, 0.0, losses) if zero_infinity else losses
-    return result.astype(log_probs.dtype), kept, shifts, losses
+    result = np.empty(count, log_probs.dtype)
+    compiled.narrow_losses(losses, bool(zero_infinity), result, count=count, work=count)
+    return result, kept, shifts, losses
 
 
 def ctc_backward(g, log_probs, targets, input_lengths, target_lengths, alphas, shifts, losses, blank, zero_infinity):

@@ -69,6 +69,8 @@ def alphas(x, time_step, row_step, targets, input_lengths, target_lengths, blank
     emitted = np.empty(width, x.dtype)
     for n in range(start, stop):
         steps, length = input_lengths[n], target_lengths[n]
+        kept[n, steps:] = 0  # nobody reads it, but the same numbers leave the same memory
+        shifts[n, steps:] = 0
         if steps == 0:
             losses[n] = 0 if length == 0 else np.inf
             continue
@@ -105,6 +107,14 @@ def alphas(x, time_step, row_step, targets, input_lengths, target_lengths, blank
         if length > 0:
             ended = _either(ended, np.float64(kept[n, steps - 1, 1, length - 1]))
         losses[n] = -(ended + total)
+
+
+@chunked(noalias=True)
+def narrow_losses(losses, zero_infinity, result, start, stop):
+    """result = losses; 0 in the place of infinity where `zero_infinity` is set."""
+    for n in range(start, stop):
+        loss = losses[n]
+        result[n] = 0.0 if zero_infinity and loss == np.inf else loss
 
 
 @chunked(noalias=True)

@@ -10,7 +10,7 @@ import numpy as np
 from dynograd.arrays import buffers
 from dynograd.errors import IndexRangeError
 from dynograd.kernels.segment.segments_cpu import GROUPS, along_segments, groups_of, whole_numbers
-from dynograd.kernels.sort.sorting_cpu import _IMAGES, _MOST_PLACES, _PLACES, _WIDE_PLACES, _rows
+from dynograd.kernels.sort.sorting_cpu import _MOST_PLACES, _WIDE_PLACES, IMAGES, PLACES, _rows
 
 _ZERO = np.zeros(1, np.int64)
 
@@ -42,7 +42,7 @@ def places_of_segments(values, starts, ends, how, k):
 
 def _numbers(values):
     """The same order in a dtype that kernels know."""
-    return values if values.dtype.char in _IMAGES else _rows(values, values.ndim - 1)
+    return values if values.dtype.char in IMAGES else _rows(values, values.ndim - 1)
 
 
 def _extremes(values, starts, ends, how):
@@ -81,7 +81,7 @@ class _Lines:
         self.bounds = np.concatenate((_ZERO, np.cumsum(lines)))
         self.longest = int(lengths.max(initial=0))
         items, _ = groups_of(self.bounds[:-1], self.bounds[1:], self.flat.size, 4 * GROUPS)
-        signed, keys, highest, infinity = _IMAGES[values.dtype.char]
+        signed, keys, highest, infinity = IMAGES[values.dtype.char]
         self.keyed = (self.flat, self.flat.view(signed), keys)
         self.rest = (self.longest, self.bounds, items)
         self.signs, self.count = (highest, infinity), len(items) - 1
@@ -108,7 +108,7 @@ def _sorted(values, starts, ends, firsts, lengths, descending):
         return np.zeros(values.shape, np.int64)
     lines = _Lines(values, starts, ends, lengths)
     places = buffers.empty(lines.flat.shape, np.int64)
-    own = _PLACES if lines.longest < _MOST_PLACES else _WIDE_PLACES
+    own = PLACES if lines.longest < _MOST_PLACES else _WIDE_PLACES
     nothing = np.empty(0, lines.flat.dtype)
     sorting_numba.order_of_rows(
         *lines.keyed, own, *lines.rest, *lines.signs, descending, nothing, places, count=lines.count, work=8 * values.size

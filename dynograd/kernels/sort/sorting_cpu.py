@@ -14,35 +14,35 @@ from dynograd.kernels.reduce.reductions_cpu import widened
 from dynograd.kernels.small import few_cpu
 
 _MOST_PLACES = 1 << 31  # rows with more need int64 places
-_NONE = numpy.empty(0, numpy.int64)
-_PLACES, _WIDE_PLACES = numpy.empty(0, numpy.int32), numpy.empty(0, numpy.int64)
+NONE = numpy.empty(0, numpy.int64)
+PLACES, _WIDE_PLACES = numpy.empty(0, numpy.int32), numpy.empty(0, numpy.int64)
 _compiled: Any = None
 _LONG = 1 << 15  # elements of a single row that is sorted in parts; where there are many rows, threads take rows
-_LONGER = 1 << 17
+LONGER = 1 << 17
 _LONGEST_DIGIT = 10  # bits: more of them are more places to write to than the caches follow
 _WORK = 16  # simple operations that sorting an element is like
 _TINY = 128  # elements that NumPy has sorted before a compiled kernel is called
 
 # What the kernels need to know of a dtype: its signed and unsigned images, the sign bit, the bits of infinity (0 for integers).
 _I4, _I8 = numpy.dtype(numpy.int32), numpy.dtype(numpy.int64)
-_IMAGES = {
+IMAGES = {
     "f": (_I4, numpy.empty(0, numpy.uint32), numpy.int32(-(2**31)), numpy.int32(0x7F800000)),
     "d": (_I8, numpy.empty(0, numpy.uint64), numpy.int64(-(2**63)), numpy.int64(0x7FF0000000000000)),
     "i": (_I4, numpy.empty(0, numpy.uint32), numpy.int32(-(2**31)), numpy.int32(0)),
     "l": (_I8, numpy.empty(0, numpy.uint64), numpy.int64(-(2**63)), numpy.int64(0)),
 }
-_IMAGES["q"] = _IMAGES["l"]
+IMAGES["q"] = IMAGES["l"]
 _HALF = numpy.uint64(1 << 63)
 
 
 def _rows(input: Any, dim: int) -> Any:
     """`input` with `dim` last, as numbers that NumPy compares well."""
-    if dim == input.ndim - 1 and input.dtype.char in _IMAGES and input.flags.c_contiguous:
+    if dim == input.ndim - 1 and input.dtype.char in IMAGES and input.flags.c_contiguous:
         return input
     rows = widened(input)
     if dim != rows.ndim - 1:
         rows = rows.swapaxes(dim, -1)
-    if rows.dtype.char not in _IMAGES:
+    if rows.dtype.char not in IMAGES:
         rows = _signed(rows)
     return contiguous(rows)
 
@@ -87,7 +87,7 @@ def take_along(input: Any, index: Any, dim: int) -> Any:
 def argsort(input: Any, dim: int, descending: bool) -> Any:
     if not input.ndim:
         return numpy.zeros((), numpy.int64)
-    if input.size < _TINY and dim == input.ndim - 1 and input.dtype.char in _IMAGES:
+    if input.size < _TINY and dim == input.ndim - 1 and input.dtype.char in IMAGES:
         return _small_order(input, descending)
     return _back(_ordered(_rows(input, dim), descending, False)[1], dim)
 
@@ -96,7 +96,7 @@ def sort(input: Any, dim: int, descending: bool) -> Any:
     """(values, indices)"""
     if not input.ndim:
         return input.copy(), numpy.zeros((), numpy.int64)
-    if input.size < _TINY and dim == input.ndim - 1 and input.dtype.char in _IMAGES:
+    if input.size < _TINY and dim == input.ndim - 1 and input.dtype.char in IMAGES:
         index = _small_order(input, descending)
         return take_along(input, index, dim), index
     values, index = _ordered(_rows(input, dim), descending, True)
@@ -134,7 +134,7 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
         values, index = _ordered(rows, largest, True)
         values, index = values[..., :k], index[..., :k]
     else:
-        signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
+        signed, keys, highest, infinity = IMAGES[rows.dtype.char]
         values, index = numpy.empty(shape, rows.dtype), numpy.empty(shape, numpy.int64)
         flat, out, places, count = rows.reshape(-1), values.reshape(-1), index.reshape(-1), rows.size // size
         (_compiled or _load()).top_of_rows(
@@ -142,8 +142,8 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
             flat.view(signed),
             keys,
             size,
-            _NONE,
-            _NONE,
+            NONE,
+            NONE,
             k,
             highest,
             infinity,
@@ -170,7 +170,7 @@ def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
     """(values, indices) of the first element that is k-th (from 0) in its row; for `rule` see `kth_of_rows`."""
     rows = _rows(input, dim)
     size = rows.shape[-1]
-    signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
+    signed, keys, highest, infinity = IMAGES[rows.dtype.char]
     left = rows.shape[:-1]
     values, index = numpy.empty(left, rows.dtype), numpy.empty(left, numpy.int64)
     if index.size:
@@ -180,8 +180,8 @@ def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
             flat.view(signed),
             keys,
             size,
-            _NONE,
-            _NONE,
+            NONE,
+            NONE,
             k,
             rule,
             highest,
@@ -222,9 +222,9 @@ def _ordered(rows: Any, descending: bool, with_values: bool) -> Any:
     values = buffers.empty(rows.shape if with_values else (0,), rows.dtype)
     if rows.size:
         size = rows.shape[-1]
-        signed, keys, highest, infinity = _IMAGES[rows.dtype.char]
+        signed, keys, highest, infinity = IMAGES[rows.dtype.char]
         flat, out, places, count = rows.reshape(-1), values.reshape(-1), index.reshape(-1), rows.size // size
-        if size >= (_LONG if count == 1 else _LONGER):
+        if size >= (_LONG if count == 1 else LONGER):
             bits, numbers = flat.view(signed), out.view(keys.dtype)
             for begin in range(0, rows.size, size):
                 row = slice(begin, begin + size)
@@ -234,10 +234,10 @@ def _ordered(rows: Any, descending: bool, with_values: bool) -> Any:
             flat,
             flat.view(signed),
             keys,
-            _PLACES if size < _MOST_PLACES else _WIDE_PLACES,
+            PLACES if size < _MOST_PLACES else _WIDE_PLACES,
             size,
-            _NONE,
-            _NONE,
+            NONE,
+            NONE,
             highest,
             infinity,
             descending,
@@ -253,7 +253,7 @@ def _sort_long(bits: Any, char: str, turned: bool, values: Any, places: Any) -> 
     """Sorts a long row of numbers of the kind `char` into `values`, as unsigned `bits`, and their `places`; `values` may be empty."""
     from dynograd.kernels.sort import sorting_radix_numba as radix
 
-    _, keys, highest, infinity = _IMAGES[char]
+    _, keys, highest, infinity = IMAGES[char]
     how, word = (keys, highest, infinity, turned), numpy.uint64
     size = bits.size
     parts = threads.parts(_WORK * size)

@@ -36,7 +36,7 @@ _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 _LOWEST = -1e30  # stands for log(0) in the decomposition: derivatives of -inf would be NaN
 
 
-@op(extras="alphas shifts exact", inner=True)
+@op(extras="alphas shifts exact", inner=True, bound=True)
 def ctc_losses(
     log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int, zero_infinity: bool
 ) -> Array:

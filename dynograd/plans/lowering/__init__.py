@@ -23,13 +23,16 @@ from dynograd.plans.lowering import (
     losses,
     movements,
     paddings,
+    patches,
     products,
     rearrangements,
     recurrences,
     reductions,
+    resampling,
     rows,
     scans,
     segments,
+    sorting,
     sparse,
 )
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form

@@ -25,7 +25,6 @@ _ADDING = ("correlate_weights", "correlate_weight_points")
 
 
 @assistance("op", "convolution_weight_gradient")
-@assistance("rule", "convolution_input_gradient")
 def _from_zero(call: Call) -> list[Launch] | None:
     launches: list[Launch] = []
     for launch in call.launches:
@@ -38,7 +37,7 @@ def _from_zero(call: Call) -> list[Launch] | None:
     return launches
 
 
-@assistance("rule", "convolution")
+@assistance("rule", "convolution", "convolution_input_gradient")
 def _convolution_rule(call: Call) -> list[Launch] | None:
     """The gradient of a bias is summed anew: NumPy adds up the blocks of its kernel."""
     launches, bias = _from_zero(call), call.outputs[2] if len(call.outputs) > 2 else None

@@ -210,7 +210,7 @@ def copy(target: Any, source: Any, disjoint: bool = False) -> list[Launch] | Non
     if not target.size:
         return []
     source = numpy.broadcast_to(source, target.shape)
-    back = tuple([slice(None, None, -1) if stride < 0 else slice(None) for stride in target.strides])
+    back = (*[slice(None, None, -1) if stride < 0 else slice(None) for stride in target.strides], ...)  # see `part_of`
     target, source = target[back], source[back]
     size = target.itemsize
     if any([stride % size for stride in (*target.strides, *source.strides)]):

@@ -12,6 +12,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.joined_indices import Joined, joined
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import IndexCheck, Lowered, arguments_of, form
+from dynograd.plans.lowering.parts import rules_in_parts
 from dynograd.plans.lowering.reductions import sum_to
 
 __all__ = ["collected"]
@@ -141,6 +142,9 @@ def _collected(call: Call, pairs: list[tuple[Any, Any]], padding: int | None, ta
             return None
         launches += cleared
     return Lowered(launches, exact=False, check=IndexCheck(call, *bounds))
+
+
+rules_in_parts("embedding_backward")
 
 
 # --- x[index] -----------------------------------------------------------------------------------------------------------------

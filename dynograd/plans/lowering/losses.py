@@ -11,9 +11,12 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.loss.paired_losses_cpu import ROW
 from dynograd.kernels.rows.row_formulas import LOSSES
+from dynograd.ops.elementwise.arithmetic import maximum
+from dynograd.ops.elementwise.exponentials import log, log1p
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops, reductions, rows
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
+from dynograd.plans.lowering.parts import op_in_parts, rules_in_parts
 
 __all__: list[str] = []
 
@@ -34,9 +37,13 @@ class _Classes:
             and scores.size > 0
             and dtype.name in ("float32", "float64")
             and labels.dtype == numpy.int64
-            and labels.flags.c_contiguous
             and (weight is None or (weight.dtype == dtype and weight.flags.c_contiguous and not smoothing))
         )
+        if not self.fits:
+            return
+        self.before: list[Launch] = []  # bring labels that lie apart into one piece
+        labels = layouts.row_major(labels, self.before)
+        self.fits = labels is not None
         if not self.fits:
             return
         self.weight = numpy.ones(scores.shape[1], dtype) if weight is None else layouts.flat(weight)
@@ -55,7 +62,7 @@ class _Classes:
 
         arguments = (self.labels, self.weight, self.ignored, layouts.flat(g))
         divides = self.reduction == "mean"
-        return [Launch(shares, (*arguments, divides, layouts.flat(self.total), self.shares), 1)]
+        return [*self.before, Launch(shares, (*arguments, divides, layouts.flat(self.total), self.shares), 1)]
 
     def reduced(self, losses: Any, loss: Any) -> list[Launch] | None:
         """The losses of rows as the loss."""
@@ -143,6 +150,14 @@ def _likelihood_rule(call: Call) -> Lowered | None:
     inputs = classes.inputs | {"share": classes.shares}
     put = rows.program_launches("nll_backward", classes.shape, inputs, {"gx": target})
     return None if put is None else Lowered([*classes.counted(g), *put], exact=False)
+
+
+@op_in_parts("binary_cross_entropy")
+def _yes_or_no(input: Any, target: Any) -> Any:
+    return (target - 1) * maximum(log1p(-input), -100.0) - target * maximum(log(input), -100.0)
+
+
+rules_in_parts("binary_cross_entropy")
 
 
 # --- pairs ------------------------------------------------------------------------------------------------------------------

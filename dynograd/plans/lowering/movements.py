@@ -37,8 +37,7 @@ def _reshaped(source: Any, target: Any) -> list[Launch] | None:
 @form("op", "clone", "expand")
 @form("rule", "clone")
 def _copy(call: Call) -> Lowered | None:
-    source, target = call.inputs[0], call.outputs[0]
-    return Lowered() if target is None else _of(layouts.copy(target, source))
+    return _copied(call.inputs[0], call.outputs[0])
 
 
 @form("op", "to_copy")
@@ -49,11 +48,16 @@ def _converted(call: Call) -> Lowered | None:
         return _copied(source, target)
     if any([array.dtype.kind not in "fiub" and not layouts.is_half(array.dtype) for array in (source, target)]):
         return None
-    if target.dtype.kind in "iub":
+    if target.dtype.kind in "iub" and not _truncates(source.dtype, target.dtype):
         return None
     numbers = layouts.converted(source, target.dtype)
     put = None if numbers is None else layouts.copy(target, numbers[0])
     return None if numbers is None or put is None else Lowered([*numbers[1], *put])
+
+
+def _truncates(source: Any, target: Any) -> bool:
+    """Whether compiled code makes the same whole numbers of these as NumPy, of NaN and of what is too large, too."""
+    return source.kind in "iub" or (source.name in ("float32", "float64") and target.name in ("int32", "int64"))
 
 
 @form("op", "view")

@@ -216,11 +216,13 @@ def _spread(call: Call) -> Lowered | None:
         return Lowered()
     once = layouts.repeated_once(output)
     count = output.size // g.size if call.name == "mean" and g.size else 1
-    shape = _kept_shape(g, once)
+    before: list[Launch] = []
+    g = layouts.row_major(g, before)
+    shape = None if g is None else _kept_shape(g, once)
     if shape is None:
         return None
     launches = loops.launches_of("mean_backward", [_COUNT], [once], {"x": g.reshape(shape)}, {"count": float(count)})
-    return None if launches is None else Lowered(launches)
+    return None if launches is None else Lowered([*before, *launches])
 
 
 def _kept_shape(g: Any, once: Any) -> tuple[int, ...] | None:
