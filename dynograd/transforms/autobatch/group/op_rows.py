@@ -23,7 +23,7 @@ __all__ = ["OpsForm"]
 class OpsForm(Form):
     """The form of a sequence's calls that give the results `numbers`."""
 
-    __slots__ = ("calls", "constants", "given", "numbers", "operands", "sequence", "shared")
+    __slots__ = ("calls", "constants", "known_calls", "numbers", "operands", "sequence", "shared")
 
     def __init__(self, sequence: Any, numbers: tuple[int, ...]) -> None:
         super().__init__(sequence.steps[0].op, {}, sequence.form.grad)
@@ -34,7 +34,7 @@ class OpsForm(Form):
         self.operands: list[list[tuple[bool, int]]] = []
         self.shared: list[tuple[Any, ...]] = []
         self.constants: list[Any] = []  # the operand of each op that is a number
-        self.given = [_given(step) for step in sequence.steps]
+        self.known_calls = [_known_call(step) for step in sequence.steps]
         inputs = 0
         for step in sequence.steps:
             rows: list[tuple[bool, int]] = []
@@ -73,7 +73,7 @@ class OpsForm(Form):
             run_group(recorder, [bucket_of_op])
 
 
-def _given(step: Any) -> tuple[ReadyCalls, dict[str, Any], list[str]] | None:
+def _known_call(step: Any) -> tuple[ReadyCalls, dict[str, Any], list[str]] | None:
     """(how the op is called, the arguments that all its calls share, the names of its operands that are rows); None where it may be another way."""
     form = step.form
     if form.ready is None or form.number is not None or step.op.list_name is not None:
@@ -112,10 +112,10 @@ class _Rows:
         """The results that are needed: (tensor, whether it has a row for each call)."""
         form = self.form
         wants_gradients = any([kind.grad for kind in form.kinds])
-        steps = zip(form.sequence.steps, form.given, form.operands, form.shared, form.constants, strict=True)
-        for step, given, *operands in steps:
+        steps = zip(form.sequence.steps, form.known_calls, form.operands, form.shared, form.constants, strict=True)
+        for step, known, *operands in steps:
             MODES.grad = 2 * step.form.grad if wants_gradients else 0  # 2: nodes are shown to the recorder's watcher
-            if given is None or not self._called(step.form, *given, operands[0]):
+            if known is None or not self._called(step.form, *known, operands[0]):
                 self._call(step.form, *operands)
         return [self.results[number] for number in form.numbers]
 
