@@ -213,7 +213,7 @@ class ManyProcesses(Iteration[Any]):
             if self._crew.failed is not None:
                 self._note(self._crew.failed)
                 self._crew.failed = None
-            if self._crew.owner is None or not isinstance(error, Exception):
+            if self._crew.owner is None or self._crew.is_broken or not isinstance(error, Exception):
                 self._failure = error
                 self._end.detach()
                 self._crew.shut_down(1.0)

@@ -184,6 +184,7 @@ class Crew:
         self._queue: deque[Worker] = deque()
         self._warned = False
         self.failed: int | None = None
+        self.is_broken = False  # an answer was lost
         self.ended: list[int] = []
         self.epoch = 0
         _crews.add(self)
@@ -218,6 +219,7 @@ class Crew:
             Exception: what the dataset, collate_fn, worker_init_fn or the sampler raised; `failed` is then the batch's number.
         """
         while self._queue:
+            self.is_broken = True  # an error from here on loses an answer: those behind it would be taken for others
             worker = self._queue.popleft() if self.in_order else self._first_ready()
             kind, content, counts = self._answer(worker)
             if kind == "fatal":
@@ -228,11 +230,13 @@ class Crew:
                 worker.exhausted = True  # the others go on with the tasks that they have and get
                 continue
             self._give(worker)
+            self.is_broken = False
             if kind == "error":
                 self.failed = number
                 raise rebuild(content, str(worker))
             if kind != "skipped":
                 return number, content, counts
+        self.is_broken = False
         if self._tasks_error is not None:
             error, self._tasks_error = self._tasks_error, None
             raise error

@@ -73,6 +73,9 @@ class Fusing:
         except NotFused as error:
             self.refused, self.recipe = str(error), None
             return False
+        except MemoryError:  # it says nothing of the call: traced anew the next time
+            self.recipe = None
+            raise
         except Exception as error:  # of the body itself: its ops will say so when they run
             self.refused = f"tracing it failed ({type(error).__name__}: {str(error)[:80]})"
             self.recipe = None

@@ -92,6 +92,8 @@ def attempted(run: Callable[[], Any]) -> tuple[Any, str]:
     """What `run()` gives for all rows, and why it fails: values that differ are read, or one of them is wrong. Then its own call says so."""
     try:
         return run(), ""
+    except MemoryError:  # it says nothing of the call
+        raise
     except Exception as error:
         return None, f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}"
 

@@ -190,6 +190,8 @@ def run_family(recorder: Any, family: Family, buckets: list[Any]) -> bool:
     MODES.grad = 2 * family.first.grad  # nodes are shown to the recorder's watcher
     try:
         result = _joined(recorder, family, buckets) if family.joins else _computed(recorder, family, buckets, counts)
+    except MemoryError:  # it says nothing of the call
+        raise
     except Exception as error:  # of one call, or of an op that reads its rows' values: alone, each form says so
         refused.add(family.key)
         recorder.report.note_refused(

@@ -47,6 +47,8 @@ class CellForm(Form):
             except BatchError as error:
                 self.refused = f"control flow depends on values ({str(error).partition('.')[0].removeprefix('vmap: ')})"
                 return
+            except MemoryError:  # it says nothing of the call
+                raise
             except Exception as error:
                 self.refused = f"a trial on stand-ins failed ({type(error).__name__}: {str(error)[:80]})"
                 return

@@ -186,6 +186,8 @@ def _new_form(op: Op, statics: dict[str, Any], operands: dict[str, Any]) -> Form
         arguments = {name: _stand_ins(value, low) for name, value in operands.items()}
         try:
             result = op.function(**arguments, **statics)
+        except MemoryError:  # it says nothing of the call
+            raise
         except Exception as error:
             form.refused = f"a trial on stand-ins failed ({type(error).__name__}: {str(error)[:80]})"
             return form
