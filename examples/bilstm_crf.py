@@ -104,12 +104,13 @@ def evaluate(model, batches):
     return right / tokens, whole / sentences
 
 
-def main(steps=None, epochs=12, batch_size=32, hidden=64, learning_rate=3e-3, seed=0, sentences=None):
+def main(steps=None, epochs=12, batch_size=32, hidden=64, learning_rate=3e-3, seed=0, sentences=None, compile=False):
     """Trains, keeps the epoch that is best on the development set and tests it once.
 
     Args:
         steps: stop after so many (None: after `epochs`).
         sentences: use only so many of each set (None: all).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_accuracy (tokens), test_sentences (right as a whole), dev_accuracy and epoch (the best one).
     """
@@ -123,6 +124,17 @@ def main(steps=None, epochs=12, batch_size=32, hidden=64, learning_rate=3e-3, se
     total = min(steps or sys.maxsize, epochs * len(batches))
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
 
+    def learn(words, tags, lengths):
+        loss = model.loss(words, tags, lengths)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     best = {"accuracy": -1.0, "epoch": 0, "weights": None}
     started = time.perf_counter()
     bar = tqdm(total=total, unit="step", file=sys.stdout, mininterval=0.5)
@@ -130,11 +142,7 @@ def main(steps=None, epochs=12, batch_size=32, hidden=64, learning_rate=3e-3, se
     while bar.n < total:
         epoch += 1
         for words, lengths, tags, _ in batches:
-            loss = model.loss(words, tags, lengths)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-            optimizer.step()
+            loss = learn(words, tags, lengths)
             scheduler.step()
             bar.set_postfix_str(f"epoch {epoch}, loss {loss.item():.3f}", refresh=False)
             bar.update()
@@ -173,6 +181,7 @@ def parse(arguments=None):
     parser.add_argument(
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
     )
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

@@ -88,12 +88,14 @@ def main(
     hidden=256,
     device=None,
     checkpoint=None,
+    compile=False,
 ):
     """Trains `steps` steps of `batch_size` x `length` characters, prints bits per character and a drawn text.
 
     Args:
         device: where to train (None: on a GPU where there is one).
         checkpoint: file for the weights (None: they are not kept).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of valid_bits (per character of the last tenth of the text, which is not trained on) and text.
     """
@@ -119,20 +121,27 @@ def main(
     model = CharacterModel(len(alphabet), hidden=hidden).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+
+    def learn(inputs, targets, state):
+        scores, state = model(inputs, state)
+        loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss, tuple(one.detach() for one in state)  # the next window starts here, gradients stop here
+
+    if compile:
+        learn = torch.compile(learn)
+
     started = time.perf_counter()
     bar = tqdm(total=steps, unit="step", file=sys.stdout, mininterval=0.5)
     smooth = None
     while bar.n < steps:
         state = None
         for inputs, targets in windows(train, length):
-            scores, state = model(inputs, state)
-            loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten())
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            loss, state = learn(inputs, targets, state)
             scheduler.step()
-            state = tuple(one.detach() for one in state)  # the next window starts here, gradients stop here
 
             bits = loss.item() / math.log(2)
             smooth = bits if smooth is None else 0.95 * smooth + 0.05 * bits
@@ -175,6 +184,7 @@ def parse(arguments=None):
     parser.add_argument("--characters", type=programs.whole_number(0), default=500, help="to draw (%(default)s)")
     parser.add_argument("--checkpoint", type=programs.file_to_write, help="file for the weights (they are not kept)")
     parser.add_argument("--device", type=programs.device, help="cpu or cuda (a GPU where there is one)")
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

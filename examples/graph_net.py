@@ -144,9 +144,21 @@ def speeds(model, examples, rounds=3):
     return tuple(len(examples) / statistics.median(seconds[plain]) for plain in (False, True))
 
 
-def main(epochs=25, batch_size=28, size=64, learning_rate=3e-3, weight_decay=5e-3, dropout=0.5, seed=0, plain=False):
+def main(
+    epochs=25,
+    batch_size=28,
+    size=64,
+    learning_rate=3e-3,
+    weight_decay=5e-3,
+    dropout=0.5,
+    seed=0,
+    plain=False,
+    compile=False,
+):
     """Trains on 140 graphs, keeps the epoch that validates best, and tests it once.
 
+    Args:
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_accuracy, valid_accuracy and epoch (the best one).
     """
@@ -160,6 +172,17 @@ def main(epochs=25, batch_size=28, size=64, learning_rate=3e-3, weight_decay=5e-
         f"{batched:.0f} graphs/s with autobatch, {alone:.0f} one after the other: {batched / alone:.1f} times as many"
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=weight_decay)
+
+    def learn(part):
+        optimizer.zero_grad()
+        loss = loss_of(model, part, plain)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     best = {"accuracy": -1.0, "epoch": 0, "weights": None}
     started = time.perf_counter()
     with tqdm(total=epochs * len(train), unit="graphs", file=sys.stdout, mininterval=0.5) as bar:
@@ -167,10 +190,7 @@ def main(epochs=25, batch_size=28, size=64, learning_rate=3e-3, weight_decay=5e-
             random.shuffle(train)
             for start in range(0, len(train), batch_size):
                 part = train[start : start + batch_size]
-                optimizer.zero_grad()
-                loss = loss_of(model, part, plain)
-                loss.backward()
-                optimizer.step()
+                loss = learn(part)
                 bar.update(len(part))
             found = accuracy(model, splits["val"], plain)
             bar.set_postfix_str(f"loss {loss.item():.3f}, valid {found:.1%}", refresh=False)
@@ -199,6 +219,7 @@ def parse(arguments=None):
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
     )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one graph after the other")
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

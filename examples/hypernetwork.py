@@ -98,12 +98,23 @@ def evaluate(model, pictures, labels, seed=123):
     return right / len(labels)
 
 
-def main(steps=None, epochs=20, batch_size=128, width=16, learning_rate=2e-3, plain=False, seed=0, images=None):
+def main(
+    steps=None,
+    epochs=20,
+    batch_size=128,
+    width=16,
+    learning_rate=2e-3,
+    plain=False,
+    seed=0,
+    images=None,
+    compile=False,
+):
     """Trains on 9,000 digits, keeps the epoch that is best on 1,000 others and tests it on the official 10,000.
 
     Args:
         steps: stop after so many (None: after `epochs`).
         images: use only so many of each set (None: all).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_accuracy, valid_accuracy and epoch (the best one).
     """
@@ -116,6 +127,16 @@ def main(steps=None, epochs=20, batch_size=128, width=16, learning_rate=2e-3, pl
     total = min(steps or sys.maxsize, epochs * len(batches))
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
 
+    def learn(digits, angles, classes):
+        loss = F.cross_entropy(model(turned(digits, angles), angles), classes)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     best = {"accuracy": -1.0, "epoch": 0, "weights": None}
     started = time.perf_counter()
     bar = tqdm(total=total, unit="step", file=sys.stdout, mininterval=0.5)
@@ -123,11 +144,7 @@ def main(steps=None, epochs=20, batch_size=128, width=16, learning_rate=2e-3, pl
     while bar.n < total:
         epoch += 1
         for digits, classes in batches:
-            angles = drawn_angles(len(classes))
-            loss = F.cross_entropy(model(turned(digits, angles), angles), classes)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            loss = learn(digits, drawn_angles(len(classes)), classes)
             scheduler.step()
             bar.set_postfix_str(f"epoch {epoch}, loss {loss.item():.3f}", refresh=False)
             bar.update()
@@ -160,6 +177,7 @@ def parse(arguments=None):
     parser.add_argument(
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
     )
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

@@ -81,12 +81,13 @@ def evaluate(model, batches):
     return right / count
 
 
-def main(steps=None, epochs=4, batch_size=32, channels=16, learning_rate=3e-3, seed=0, images=None):
+def main(steps=None, epochs=4, batch_size=32, channels=16, learning_rate=3e-3, seed=0, images=None, compile=False):
     """Trains on 9,000 digits, keeps the epoch that is best on 1,000 others and tests it on the official 10,000.
 
     Args:
         steps: stop after so many (None: after `epochs`).
         images: use only so many of each set (None: all).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_accuracy, valid_accuracy, epoch (the best one) and sizes (how many different ones the training set has).
     """
@@ -102,6 +103,16 @@ def main(steps=None, epochs=4, batch_size=32, channels=16, learning_rate=3e-3, s
     total = min(steps or sys.maxsize, epochs * len(batches))
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=total)
 
+    def learn(pictures, labels):
+        loss = F.cross_entropy(model(pictures), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     best = {"accuracy": -1.0, "epoch": 0, "weights": None}
     started = time.perf_counter()
     bar = tqdm(total=total, unit="step", file=sys.stdout, mininterval=0.5)
@@ -109,10 +120,7 @@ def main(steps=None, epochs=4, batch_size=32, channels=16, learning_rate=3e-3, s
     while bar.n < total:
         epoch += 1
         for pictures, labels in batches:
-            loss = F.cross_entropy(model(pictures), labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            loss = learn(pictures, labels)
             scheduler.step()
             bar.set_postfix_str(f"epoch {epoch}, loss {loss.item():.3f}", refresh=False)
             bar.update()
@@ -148,6 +156,7 @@ def parse(arguments=None):
     parser.add_argument(
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
     )
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

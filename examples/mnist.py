@@ -75,7 +75,15 @@ def evaluate(model, batches, device):
 
 
 def main(
-    steps=None, epochs=8, batch_size=64, learning_rate=3e-3, seed=0, device=None, checkpoint=CHECKPOINT, images=None
+    steps=None,
+    epochs=8,
+    batch_size=64,
+    learning_rate=3e-3,
+    seed=0,
+    device=None,
+    checkpoint=CHECKPOINT,
+    images=None,
+    compile=False,
 ):
     """Trains on 10,000 images, tests on the official 10,000 and saves the weights.
 
@@ -83,6 +91,7 @@ def main(
         steps: stop after so many (None: after `epochs`).
         device: where to train (None: on a GPU where there is one).
         images: use only so many of each set (None: all).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_accuracy and test_loss.
     """
@@ -97,6 +106,16 @@ def main(
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=total)
 
+    def learn(digits, labels):
+        loss = F.cross_entropy(model(digits), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     started = time.perf_counter()
     bar = tqdm(total=total, desc="training", unit="step", file=sys.stdout, mininterval=0.5)
     epoch = 0
@@ -104,11 +123,7 @@ def main(
         epoch += 1
         model.train()
         for digits, labels in train_batches:
-            digits, labels = digits.to(device), labels.to(device)
-            loss = F.cross_entropy(model(shifted(digits)), labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            loss = learn(shifted(digits.to(device)), labels.to(device))
             scheduler.step()
             bar.set_postfix_str(f"epoch {epoch}, loss {loss.item():.3f}", refresh=False)
             bar.update()
@@ -140,6 +155,7 @@ def parse(arguments=None):
     parser.add_argument(
         "--checkpoint", type=programs.file_to_write, default=CHECKPOINT, help="file of the weights (%(default)s)"
     )
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

@@ -163,13 +163,24 @@ def right_ones(model, examples, plain):
     return (scores_of(model, examples, plain).argmax(1) == answers_of(examples)).float()
 
 
-def main(steps=3000, batch_size=64, depth=2, size=64, learning_rate=7e-3, seed=0, plain=False, questions=2000):
+def main(
+    steps=3000,
+    batch_size=64,
+    depth=2,
+    size=64,
+    learning_rate=7e-3,
+    seed=0,
+    plain=False,
+    questions=2000,
+    compile=False,
+):
     """Trains on new questions in every step, keeps the validated weights that were best and tests them once.
 
     Args:
         depth: of conditions within conditions, at most.
         plain: without autobatch, one question after the other.
         questions: so many to validate and to test, about digits that training has not.
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_accuracy, valid_accuracy, most_frequent (share of the most frequent answer in the test) and step (the best).
     """
@@ -181,17 +192,25 @@ def main(steps=3000, batch_size=64, depth=2, size=64, learning_rate=7e-3, seed=0
     model = ModuleNetwork(size)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+
+    def learn(examples):
+        loss = F.cross_entropy(scores_of(model, examples, plain), answers_of(examples))
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     best = {"accuracy": -1.0, "step": 0, "weights": None}
     started = time.perf_counter()
     with tqdm(total=steps * batch_size, unit="questions", file=sys.stdout, mininterval=0.5) as bar:
         for step in range(1, steps + 1):
             deep = min(depth, 2 * (depth + 1) * step // steps)  # first questions without conditions in conditions
             examples = [draw_example(draw, *train, deep) for _ in range(batch_size)]
-            loss = F.cross_entropy(scores_of(model, examples, plain), answers_of(examples))
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-            optimizer.step()
+            loss = learn(examples)
             scheduler.step()
             bar.update(batch_size)
             if step % 200 == 0 or step == steps:
@@ -238,6 +257,7 @@ def parse(arguments=None):
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
     )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one question after the other")
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

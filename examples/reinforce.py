@@ -110,6 +110,7 @@ def main(steps=100, episodes=16, hidden=64, learning_rate=1e-2, discount=0.99, s
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        return loss
 
     if compile:
         learn = torch.compile(learn)

@@ -171,13 +171,24 @@ def exact(model, english, french, pairs):
     return sum(one in wanted for one, wanted in zip(found, references.values())) / len(references)
 
 
-def main(steps=None, epochs=12, batch_size=64, hidden=128, learning_rate=3e-3, seed=0, pairs=None, sentence=None):
+def main(
+    steps=None,
+    epochs=12,
+    batch_size=64,
+    hidden=128,
+    learning_rate=3e-3,
+    seed=0,
+    pairs=None,
+    sentence=None,
+    compile=False,
+):
     """Trains, keeps the epoch that is best on the validation pairs and tests it once.
 
     Args:
         steps: stop after so many (None: after `epochs`).
         pairs: use only so many of each part (None: all).
         sentence: an English sentence to translate at the end.
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_loss (nats for a word), test_exact (share of translations that are a reference), valid_loss, epoch.
     """
@@ -191,6 +202,17 @@ def main(steps=None, epochs=12, batch_size=64, hidden=128, learning_rate=3e-3, s
     total = min(steps or sys.maxsize, epochs * len(train))
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
 
+    def learn(batch):
+        loss = loss_of(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     best = {"loss": float("inf"), "epoch": 0, "weights": None}
     started = time.perf_counter()
     bar = tqdm(total=total, unit="step", file=sys.stdout, mininterval=0.5)
@@ -198,11 +220,7 @@ def main(steps=None, epochs=12, batch_size=64, hidden=128, learning_rate=3e-3, s
     while bar.n < total:
         epoch += 1
         for batch in train:
-            loss = loss_of(model, batch)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            loss = learn(batch)
             scheduler.step()
             bar.set_postfix_str(f"epoch {epoch}, loss {loss.item():.3f}", refresh=False)
             bar.update()
@@ -242,6 +260,7 @@ def parse(arguments=None):
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
     )
     parser.add_argument("--sentence", help="an English sentence to translate at the end")
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

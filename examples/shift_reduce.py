@@ -188,6 +188,7 @@ def main(
     seed=0,
     plain=False,
     sentences=None,
+    compile=False,
 ):
     """Trains, keeps the epoch that is best on the development set and tests it once.
 
@@ -195,6 +196,7 @@ def main(
         steps: stop after so many (None: after `epochs`).
         plain: without autobatch and batched, one sentence after the other.
         sentences: use only so many of each set (None: all).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_accuracy (share of words with the right head, UAS), test_projective (in sentences without crossing arcs),
         dev_accuracy, epoch (the best one).
@@ -216,6 +218,17 @@ def main(
     total = min(steps or sys.maxsize, epochs * per_epoch)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
 
+    def learn(part):
+        loss = loss_of(model, part, plain)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     best = {"accuracy": -1.0, "epoch": 0, "weights": None}
     started, done, epoch = time.perf_counter(), 0, 0
     while done < total:
@@ -224,11 +237,7 @@ def main(
         parts = [examples[start : start + batch_size] for start in range(0, len(examples), batch_size)][: total - done]
         with tqdm(total=sum(map(len, parts)), desc=f"epoch {epoch}", unit="sentences", file=sys.stdout) as bar:
             for part in parts:
-                loss = loss_of(model, part, plain)
-                optimizer.zero_grad()
-                loss.backward()
-                nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-                optimizer.step()
+                loss = learn(part)
                 scheduler.step()
                 bar.set_postfix_str(f"loss {loss.item():.3f}", refresh=False)
                 bar.update(len(part))
@@ -270,6 +279,7 @@ def parse(arguments=None):
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
     )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one sentence after the other")
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

@@ -74,11 +74,12 @@ def accuracy_of(model, batches):
     return right / count
 
 
-def main(steps=None, epochs=6, batch_size=64, learning_rate=1e-3, seed=0, sentences=None):
+def main(steps=None, epochs=6, batch_size=64, learning_rate=1e-3, seed=0, sentences=None, compile=False):
     """Trains for some epochs, or steps, and tests.
 
     Args:
         sentences: use only about so many of each split (None: all).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of accuracy and tokens_per_second.
     """
@@ -97,6 +98,17 @@ def main(steps=None, epochs=6, batch_size=64, learning_rate=1e-3, seed=0, senten
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     print(f"{len(splits['train'])} sentences; {len(numbers)} words; up to {longest} in a sentence", flush=True)
 
+    def learn(words, labels):
+        loss = F.binary_cross_entropy_with_logits(model(words), labels.float())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     step = tokens = 0
     accuracy = 0.0
     began = time.perf_counter()
@@ -104,11 +116,7 @@ def main(steps=None, epochs=6, batch_size=64, learning_rate=1e-3, seed=0, senten
         model.train()
         bar = tqdm(loaders["train"], desc=f"epoch {epoch}", unit="batch", file=sys.stdout, mininterval=0.5)
         for words, labels in bar:
-            loss = F.binary_cross_entropy_with_logits(model(words), labels.float())
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            loss = learn(words, labels)
             step += 1
             tokens += words.numel()
             bar.set_postfix_str(f"loss {loss.item():.3f}", refresh=False)
@@ -131,6 +139,7 @@ def parse(arguments=None):
     )
     parser.add_argument("--learning-rate", type=programs.number(above=0), default=1e-3, help="of AdamW (%(default)s)")
     parser.add_argument("--seed", type=programs.seed, default=0, help="(%(default)s)")
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

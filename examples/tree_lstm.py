@@ -112,8 +112,21 @@ def loss_of(model, trees, plain):
         return F.cross_entropy(scores, labels, reduction="sum") / len(trees)
 
 
-def train_epoch(model, optimizer, trees, batch, plain, title, compared=0):
-    """Trees a second. Of the first batches `compared` are run without autobatch, to show how many trees a second that makes."""
+def step_of(model, optimizer):
+    """A training step, of (trees, plain)."""
+
+    def learn(trees, plain):
+        loss = loss_of(model, trees, plain)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return learn
+
+
+def train_epoch(model, learn, trees, batch, plain, title, compared=0):
+    """Trees a second, each batch by `learn`. Of the first batches `compared` are run without autobatch, to show how many trees a second that makes."""
     model.train()
     rank, size = programs.ranks()
     order = random.sample(trees, len(trees))
@@ -125,9 +138,7 @@ def train_epoch(model, optimizer, trees, batch, plain, title, compared=0):
             part = order[start : start + max(1, batch // size)]
             alone = plain or 1 <= number <= compared
             begun = time.perf_counter()
-            optimizer.zero_grad()
-            loss_of(model, part, alone).backward()
-            optimizer.step()
+            learn(part, alone)
             counts[alone] += len(part) * size
             seconds[alone] += time.perf_counter() - begun
             speeds = {key: counts[key] / seconds[key] for key in counts if counts[key]}
@@ -178,6 +189,7 @@ def main(arguments=None):
         help="so many batches of the first epoch run without autobatch, to compare",
     )
     parser.add_argument("--plain", action="store_true", help="without autobatch, one tree after the other")
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     options = parser.parse_args(arguments)
     random.seed(options.seed)
     torch.manual_seed(options.seed)
@@ -190,11 +202,14 @@ def main(arguments=None):
         torch.nn.parallel.DistributedDataParallel(model)  # from here on gradients are those of all processes
         random.seed(options.seed + rank)  # each drops other words
     optimizer = torch.optim.Adagrad(model.parameters(), lr=options.lr, weight_decay=options.decay)
+    learn = step_of(model, optimizer)
+    if options.compile:
+        learn = torch.compile(learn)
     best, kept, speeds = -1.0, None, {}
     for epoch in range(options.epochs):
         compared = 0 if options.plain or epoch else options.compared
         speeds |= train_epoch(
-            model, optimizer, train, options.batch, options.plain, f"epoch {epoch + 1}", compared=compared
+            model, learn, train, options.batch, options.plain, f"epoch {epoch + 1}", compared=compared
         )
         fine, binary = accuracy(model, valid)
         say = print if rank == 0 else str

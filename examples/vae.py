@@ -81,6 +81,7 @@ def main(
     device=None,
     picture=PICTURE,
     images=None,
+    compile=False,
 ):
     """Trains on 9,000 digits, keeps the epoch that is best on 1,000 others, tests it on the official 10,000 and draws.
 
@@ -88,6 +89,7 @@ def main(
         steps: stop after so many (None: after `epochs`).
         device: where to train (None: on a GPU where there is one).
         images: use only so many of each set (None: all).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of test_bound, valid_bound (nats for a picture) and epoch (the best one).
     """
@@ -100,6 +102,16 @@ def main(
     model = VAE(hidden, latent).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
 
+    def learn(pictures):
+        loss = bound(*model(pictures), pictures)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compile:
+        learn = torch.compile(learn)
+
     best = {"bound": float("inf"), "epoch": 0, "weights": None}
     total = min(steps or sys.maxsize, epochs * len(batches))
     started = time.perf_counter()
@@ -108,11 +120,7 @@ def main(
     while bar.n < total:
         epoch += 1
         for (pictures,) in batches:
-            pictures = pictures.to(device)
-            loss = bound(*model(pictures), pictures)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            loss = learn(pictures.to(device))
             bar.set_postfix_str(f"epoch {epoch}, {loss.item():.1f} nats", refresh=False)
             bar.update()
             if bar.n == total:
@@ -151,6 +159,7 @@ def parse(arguments=None):
     parser.add_argument(
         "--picture", type=programs.file_to_write, default=PICTURE, help="file of drawn digits (%(default)s)"
     )
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

@@ -103,12 +103,14 @@ def main(
     device=None,
     picture=PICTURE,
     images=None,
+    compile=False,
 ):
     """Trains `steps` steps of the generator, `critic_steps` of the critic before each.
 
     Args:
         device: where to train (None: on a GPU where there is one).
         images: use only so many of each set (None: all).
+        compile: training steps go through `torch.compile`.
     Returns:
         dict of distance (estimated, to the test digits), first_distance (the same early on), slope.
     """
@@ -120,27 +122,37 @@ def main(
     artist_optimizer = torch.optim.Adam(artist.parameters(), lr=learning_rate, betas=(0.0, 0.9))
     critic_optimizer = torch.optim.Adam(critic.parameters(), lr=learning_rate, betas=(0.0, 0.9))
 
+    def criticize(real):
+        with torch.no_grad():
+            drawn = artist(torch.randn(len(real), latent, device=device))
+        lead = critic(real).mean() - critic(drawn).mean()
+        critic_loss = penalty * (slopes(critic, real, drawn, create_graph=True) - 1).square().mean() - lead
+        critic_optimizer.zero_grad()
+        critic_loss.backward()
+        critic_optimizer.step()
+        return lead
+
+    def draw():
+        artist_loss = -critic(artist(torch.randn(batch_size, latent, device=device))).mean()
+        artist_optimizer.zero_grad()
+        artist_loss.backward()
+        artist_optimizer.step()
+        return artist_loss
+
+    if compile:
+        criticize, draw = torch.compile(criticize), torch.compile(draw)
+
     started = time.perf_counter()
     bar = tqdm(total=steps, unit="step", file=sys.stdout, mininterval=0.5)
     first_distance, updates = None, 0
     while bar.n < steps:
         for (real,) in batches:
-            real = real.to(device)
-            with torch.no_grad():
-                drawn = artist(torch.randn(len(real), latent, device=device))
-            lead = critic(real).mean() - critic(drawn).mean()
-            critic_loss = penalty * (slopes(critic, real, drawn, create_graph=True) - 1).square().mean() - lead
-            critic_optimizer.zero_grad()
-            critic_loss.backward()
-            critic_optimizer.step()
+            lead = criticize(real.to(device))
             updates += 1
             if updates % critic_steps:
                 continue
 
-            artist_loss = -critic(artist(torch.randn(batch_size, latent, device=device))).mean()
-            artist_optimizer.zero_grad()
-            artist_loss.backward()
-            artist_optimizer.step()
+            draw()
             bar.set_postfix_str(f"lead {lead.item():.2f}", refresh=False)
             bar.update()
             if first_distance is None and bar.n >= steps / 20:
@@ -184,6 +196,7 @@ def parse(arguments=None):
     parser.add_argument(
         "--picture", type=programs.file_to_write, default=PICTURE, help="file of drawn digits (%(default)s)"
     )
+    parser.add_argument("--compile", action="store_true", help="training steps through torch.compile")
     return parser.parse_args(arguments)
 
 

@@ -137,14 +137,14 @@ def _searched(call: Call) -> Lowered | None:
     rows = values.size // count
     if table.size not in (size, rows * size):
         return None
-    arguments = (
+    operands = (
         table.reshape(-1, size),
         values.reshape(rows, count),
         bool(arguments["right"]),
         target.reshape(rows, count),
     )
     blocks, work = rows * -(-count // LANES), (max(size.bit_length(), 1) + 2) * values.size
-    return Lowered([*before, Launch(search, arguments, blocks, layouts.parts_of(work, blocks)), *behind])
+    return Lowered([*before, Launch(search, operands, blocks, layouts.parts_of(work, blocks)), *behind])
 
 
 @form("op", "whole_places")

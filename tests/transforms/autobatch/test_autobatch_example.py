@@ -21,7 +21,7 @@ def test_with_and_without_autobatch():
         words = sorted({word for tree in trees for word in tree_lstm.words_of(tree)})
         model = tree_lstm.Classifier(words, 12, 0.3)
         optimizer = dynograd.optim.SGD(model.parameters(), lr=0.1)
-        tree_lstm.train_epoch(model, optimizer, trees, 20, plain, "")
+        tree_lstm.train_epoch(model, tree_lstm.step_of(model, optimizer), trees, 20, plain, "")
         return [one.detach().numpy() for one in model.parameters()]
 
     for one, other in zip(weights(False), weights(True)):
