@@ -219,7 +219,7 @@ def _spread(call: Call) -> Lowered | None:
     before: list[Launch] = []
     g = layouts.row_major(g, before)
     shape = None if g is None else _kept_shape(g, once)
-    if shape is None:
+    if g is None or shape is None:
         return None
     launches = loops.launches_of("mean_backward", [_COUNT], [once], {"x": g.reshape(shape)}, {"count": float(count)})
     return None if launches is None else Lowered([*before, *launches])
