@@ -19,8 +19,8 @@ from dynograd.plans.groups import Group
 from dynograd.plans.lowering import Lowered, layouts
 from dynograd.plans.lowering.bound import arrays_of
 from dynograd.plans.lowering.elementwise import pointwise
+from dynograd.plans.lowering.families.products import finished, is_product
 from dynograd.plans.lowering.fusion import Reads
-from dynograd.plans.lowering.products import finished, is_product
 from dynograd.plans.memory import Memory, bounds
 
 __all__ = ["Finish", "finishes_of"]

@@ -18,7 +18,7 @@ from dynograd.plans.finishes import finishes_of
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import layouts, lower
 from dynograd.plans.lowering.bound import arrays_of, computes_apart, moved
-from dynograd.plans.lowering.draws import drawing_of
+from dynograd.plans.lowering.families.draws import drawing_of
 from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.recording import Recording

@@ -13,7 +13,7 @@ from dynograd.kernels.matmul import matmuls_numba as ends
 from dynograd.nn import functional as F
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.lowering.bound import run_launches
-from dynograd.plans.lowering.products import finished, product
+from dynograd.plans.lowering.families.products import finished, product
 
 SPECIAL = (numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0)
 

@@ -9,32 +9,7 @@ neighbouring elementwise ones.
 from __future__ import annotations
 
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import (
-    along,
-    attentions,
-    batch_norms,
-    convolutions,
-    deviations,
-    draws,
-    extremes,
-    group_norms,
-    layouts,
-    lookups,
-    losses,
-    movements,
-    paddings,
-    patches,
-    products,
-    rearrangements,
-    recurrences,
-    reductions,
-    resampling,
-    rows,
-    scans,
-    segments,
-    sorting,
-    sparse,
-)
+from dynograd.plans.lowering import families, layouts
 from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described

@@ -14,7 +14,8 @@ from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, loops, reductions
+from dynograd.plans.lowering import layouts, loops
+from dynograd.plans.lowering.families import reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of
 
 __all__ = ["Pointwise", "Result", "lower_elementwise", "numbers_of", "pointwise"]

@@ -13,10 +13,11 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.conv import convolutions_cpu as by_kernels
 from dynograd.kernels.conv.convolutions_columns import places_read
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, products, reductions
+from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.bound import assistance
+from dynograd.plans.lowering.families import products, reductions
+from dynograd.plans.lowering.families.rearrangements import added
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
-from dynograd.plans.lowering.rearrangements import added
 
 __all__: list[str] = []
 

@@ -44,7 +44,7 @@ class _Rows:
             self.x = layouts.flat(rows)
             self.operands = (self.x, self.x.view(signed), keys)
 
-    def place(self, target: Any, keepdim: bool = True) -> Any:
+    def place(self, target: Any, keepdim: bool = True) -> numpy.ndarray | None:
         """Where rows of results are written, as a vector; they are moved to the target behind; None where no kernel does it."""
         whole = layouts.to_be_written(numpy.moveaxis(target, self.dim, -1) if keepdim else target, self.behind)
         self.fits = self.fits and whole is not None
@@ -91,8 +91,8 @@ def _top(call: Call) -> Lowered | None:
             rows.behind += put
         return rows.lowered(rows.order(largest, *[layouts.flat(ordered) for ordered in whole]))
     results = [rows.place(output) for output in call.outputs]
-    given = (*rows.operands, rows.size, NONE, NONE, k, rows.highest, rows.infinity, largest, *results)
-    return rows.lowered(Launch(top_of_rows, given, rows.count, layouts.parts_of(rows.work, rows.count)))
+    operands = (*rows.operands, rows.size, NONE, NONE, k, rows.highest, rows.infinity, largest, *results)
+    return rows.lowered(Launch(top_of_rows, operands, rows.count, layouts.parts_of(rows.work, rows.count)))
 
 
 @form("op", "kthvalue", "median", "median_of_all")
@@ -112,8 +112,8 @@ def _kth(call: Call) -> Lowered | None:
         return None
     k, rule = (arguments["k"] - 1, 0) if call.name == "kthvalue" else (0, 2 if arguments["ignore_nan"] else 1)
     results = [rows.place(output, keepdim) for output in outputs]
-    given = (*rows.operands, rows.size, NONE, NONE, k, rule, rows.highest, rows.infinity, *results)
-    return rows.lowered(Launch(kth_of_rows, given, rows.count, layouts.parts_of(4 * rows.work, rows.count)))
+    operands = (*rows.operands, rows.size, NONE, NONE, k, rule, rows.highest, rows.infinity, *results)
+    return rows.lowered(Launch(kth_of_rows, operands, rows.count, layouts.parts_of(4 * rows.work, rows.count)))
 
 
 @form("op", "searchsorted")

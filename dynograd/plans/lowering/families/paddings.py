@@ -9,10 +9,11 @@ import numpy
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.layout import paddings_cpu
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, reductions
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.families import reductions
+from dynograd.plans.lowering.families.rearrangements import added
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 from dynograd.plans.lowering.parts import rules_in_parts
-from dynograd.plans.lowering.rearrangements import added
 
 __all__: list[str] = []
 

@@ -10,7 +10,8 @@ import numpy
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.matmul import matmuls_cpu, matmuls_numba
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, lookups, reductions
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.families import lookups, reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
 __all__ = ["finished", "is_product", "product", "summed"]

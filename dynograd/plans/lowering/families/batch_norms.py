@@ -9,8 +9,9 @@ import numpy
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, loops, reductions
+from dynograd.plans.lowering import layouts, loops
 from dynograd.plans.lowering.bound import assistance
+from dynograd.plans.lowering.families import reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
 __all__: list[str] = []

@@ -8,9 +8,9 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.conv.patches_cpu import counts_of, windows_of
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.families.rearrangements import added
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 from dynograd.plans.lowering.parts import rules_in_parts
-from dynograd.plans.lowering.rearrangements import added
 
 __all__: list[str] = []
 

@@ -8,7 +8,8 @@ import numpy
 
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, reductions
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.families import reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form, gradients_of
 
 __all__: list[str] = []

@@ -17,7 +17,8 @@ from dynograd.ops.elementwise.exponentials import exp, log, sqrt
 from dynograd.ops.op import registry
 from dynograd.ops.reduce.deviations import count_of
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, loops, reductions
+from dynograd.plans.lowering import layouts, loops
+from dynograd.plans.lowering.families import reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 from dynograd.plans.lowering.parts import lower_in_parts, op_in_parts, rules_in_parts
 

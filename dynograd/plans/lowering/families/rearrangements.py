@@ -11,7 +11,8 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.layout.views_cpu import unfold_forward
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, loops, reductions
+from dynograd.plans.lowering import layouts, loops
+from dynograd.plans.lowering.families import reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 from dynograd.plans.lowering.parts import rules_in_parts
 

@@ -12,7 +12,8 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.reduce.reductions import kept
 from dynograd.ops.reduce.scans import behind_one, cumprod, reversed_along
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, reductions
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.families import reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 from dynograd.plans.lowering.parts import rule_in_parts, rules_in_parts
 

@@ -12,7 +12,8 @@ from dynograd.kernels.build import compiled_kernels
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, FUNCTION_WORK, ROW, VECTOR, RowProgram
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, reductions
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.families import reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
 __all__ = ["program_launches", "rows_exactly"]

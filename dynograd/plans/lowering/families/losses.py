@@ -14,7 +14,8 @@ from dynograd.kernels.rows.row_formulas import LOSSES
 from dynograd.ops.elementwise.arithmetic import maximum
 from dynograd.ops.elementwise.exponentials import log, log1p
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, loops, reductions, rows
+from dynograd.plans.lowering import layouts, loops
+from dynograd.plans.lowering.families import reductions, rows
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 from dynograd.plans.lowering.parts import op_in_parts, rules_in_parts
 
@@ -153,7 +154,7 @@ def _likelihood_rule(call: Call) -> Lowered | None:
 
 
 @op_in_parts("binary_cross_entropy")
-def _yes_or_no(input: Any, target: Any) -> Any:
+def _binary_losses(input: Any, target: Any) -> object:
     return (target - 1) * maximum(log1p(-input), -100.0) - target * maximum(log(input), -100.0)
 
 

@@ -11,9 +11,9 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.joined_indices import Joined, joined
 from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.families.reductions import sum_to
 from dynograd.plans.lowering.forms import IndexCheck, Lowered, arguments_of, form
 from dynograd.plans.lowering.parts import rules_in_parts
-from dynograd.plans.lowering.reductions import sum_to
 
 __all__ = ["collected"]
 
