@@ -166,7 +166,7 @@ def repeats_of(row, rounds):
     """Starts and imports every round; what takes long or varies little, less often."""
     if row.kind == "slope":
         return 1
-    return rounds if row.kind in ("first", "import") else min(rounds, 3)
+    return rounds if row.kind in ("first", "import", "answer") else min(rounds, 3)
 
 
 def set_ratios(result, sides, turns):

@@ -4,6 +4,7 @@
 
 A first step is timed from before the process starts to the end of the step; the import of the benchmark's own rows is taken off. It is cold where
 the cache of compiled kernels is empty, else a cold process has filled it. One more process, which is not timed, says what of dynograd's time went where.
+An answer is that of a saved program (`benchmarks/answers.py`), timed from before the process starts, the import of the library included.
 A first plan is what `compile` adds to the first three steps, behind a step of the same row as it is written: the wait of a program that turns it on.
 """
 
@@ -19,7 +20,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from benchmarks.sides import ROOT, RowFailed, environment
+from benchmarks import answers
+from benchmarks.sides import ROOT, environment, output_of
 
 __all__ = ["FRESH", "FreshRow", "costly_imports", "measure", "parts_of"]
 
@@ -58,6 +60,7 @@ FRESH = {
         FreshRow("import", "import", "s"),
         *[FreshRow(f"first.{name}.cold", "first", "s", row, cold=True, group="cold") for name, row in _STARTS.items()],
         *[FreshRow(f"first.{name}", "first", "s", row, group="warm") for name, row in _STARTS.items()],
+        *[FreshRow(f"answer.{name}", "answer", "s", name) for name in answers.MODELS],
         *[FreshRow(f"plan.{row}.cold", "plan", "s", row, cold=True, group="plans") for row in _PLANS],
         *[FreshRow(f"plan.{row}", "plan", "s", row, group="plans") for row in _PLANS],
         FreshRow("memory.mlp", "peak", "MiB", "mlp"),
@@ -76,6 +79,8 @@ def measure(row: FreshRow, library: str, threads: int, steps: int) -> dict[str, 
     """One measurement in a new process: `value` in the row's unit, and what else was read."""
     if row.kind == "import":
         return {"value": float(output_of(["-c", IMPORT.format(library)], threads))}
+    if row.kind == "answer":
+        return {"value": answers.seconds(row.row, library, threads)}
     if row.kind == "plan":
         return plan_of(row, library, threads, steps)
     if row.kind != "first":
@@ -149,15 +154,6 @@ def costly_imports(library: str, threads: int, count: int = 15) -> list[str]:
         line.removeprefix("import time:") for line in result.stderr.splitlines() if line.startswith("import time:")
     ]
     return lines[:1] + sorted(lines[1:], key=lambda line: -int(line.split("|")[1]))[:count]
-
-
-def output_of(arguments, threads, **more):
-    result = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, cwd=ROOT, env=environment(threads, **more)
-    )
-    if result.returncode:
-        raise RowFailed(result.stderr or f"the process ended with status {result.returncode}")
-    return result.stdout
 
 
 # ---------------------------------------------------------------- inside the new process

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.machine import thread_settings
 
-__all__ = ["ROOT", "RowFailed", "Side", "environment"]
+__all__ = ["ROOT", "RowFailed", "Side", "environment", "output_of"]
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,6 +26,16 @@ def environment(threads: int, **more: str) -> dict[str, str]:
     """The environment of every process that is measured; the project's folder is importable in it."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return os.environ | thread_settings(threads) | {"PYTHONPATH": path} | more
+
+
+def output_of(arguments: list[str], threads: int, **more: str) -> str:
+    """What a new Python prints; raises RowFailed with what it said when it could not."""
+    result = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=ROOT, env=environment(threads, **more)
+    )
+    if result.returncode:
+        raise RowFailed(result.stderr or f"the process ended with status {result.returncode}")
+    return result.stdout
 
 
 class Side:

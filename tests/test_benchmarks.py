@@ -10,7 +10,7 @@ import pytest
 
 import dynograd
 from benchmarks import __main__ as program
-from benchmarks import compare, fresh, machine, report, timing, workload
+from benchmarks import answers, compare, fresh, machine, report, timing, workload
 from benchmarks.kernel import Kernel, draw, forward, with_backward
 from benchmarks.limits import MIB, Limits, best_time, copy_rate, measure_limits, sgemm_rate
 from benchmarks.rows import ROWS
@@ -151,6 +151,13 @@ def test_a_plan_is_timed_apart_from_its_steps(monkeypatch):
     assert fresh.time_of_plan(lambda: None) == pytest.approx(0.5 + 0.1 + 2.1 - 0.3)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("model", answers.MODELS)
+def test_a_saved_program_answers_in_a_new_process(model, monkeypatch):
+    monkeypatch.setattr(answers, "_saved", {})
+    assert fresh.measure(fresh.FRESH[f"answer.{model}"], "dynograd", threads=1, steps=1)["value"] > 0
+
+
 def test_import_time_is_measured():
     assert fresh.measure(fresh.FRESH["import"], "dynograd", threads=1, steps=1)["value"] > 0
 
@@ -174,6 +181,8 @@ def test_program_prints_a_table_and_writes_json(tmp_path, capsys):
             ["fresh"],
             [
                 "import",
+                "answer.words",
+                "answer.words.ragged",
                 "memory.mlp",
                 "memory.sentiment",
                 "memory.lenet",

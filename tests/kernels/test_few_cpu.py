@@ -42,7 +42,8 @@ def test_sums_have_the_bits_of_numpy(kind, shape):
     for dim, keepdim in itertools.product((None, 0, 1), (False, True)):
         same_bits(few_cpu.sum(x, dim, keepdim), numpy.add.reduce(x, dim, None, None, keepdim))
     for dim in (0, 1):
-        same_bits(few_cpu.cumsum(x, dim), numpy.add.accumulate(x, dim))
+        exact = numpy.float64 if kind is numpy.float32 else None  # running sums of float32 numbers are rounded once
+        same_bits(few_cpu.cumsum(x, dim), numpy.add.accumulate(x, dim, exact).astype(kind))
     same_bits(few_cpu.sum(x.reshape(-1), 0, False), numpy.add.reduce(x.reshape(-1)))
 
 
