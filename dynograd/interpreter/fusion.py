@@ -24,6 +24,7 @@ from dynograd.kernels.elementwise import loops_cpu, ufuncs
 from dynograd.kernels.elementwise.loops_cpu import Loop
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Definition, Tree
+from dynograd.kernels.formula.formulas_numpy import plain_function
 from dynograd.ops.op import Op, registry
 
 # Long formulas lie in files of their own, which are read when they are first needed: `bessel_i0e` is `i0e` in `bessel_formulas`.
@@ -104,6 +105,9 @@ def large_of(op: Op, fast: Any) -> Callable[..., Any]:
         return _kept(fast)
     count = len(op.array_names)
     plain = _kept(fast) if isinstance(fast, numpy.ufunc) else fast
+    # NumPy's function of float64 where the op's kernel has code of its own for float32 alone.
+    whole = plain_function(loop.trees[0], op.array_names) if not loop.supports(F64) and not op.static_names else None
+    of_float64 = plain if whole is None else _kept(getattr(numpy, whole))
     native = isinstance(fast, numpy.ufunc) and loop is not None and loop.cost > 3 and not loops_cpu.uses_libm(loop)
     quotients = loop is not None and loop.checked
     flat = op.name in ufuncs.FLAT
@@ -126,7 +130,7 @@ def large_of(op: Op, fast: Any) -> Callable[..., Any]:
                 result = None
             if result is not None:
                 return result[0]
-        return plain(*arguments)
+        return of_float64(*arguments) if kind is F64 else plain(*arguments)
 
     return large
 

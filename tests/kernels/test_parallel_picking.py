@@ -401,7 +401,7 @@ def test_joins_rearrangements_triangles_and_resampling(monkeypatch):
 @pytest.mark.parametrize("low, high", [(5, 5), (-3, 900), (-(2**31), 2**31 - 1), (-(2**62), 2**63 - 1)])
 @pytest.mark.parametrize("kind", "lid")
 def test_long_rows_go_digit_by_digit(kind, low, high, descending, monkeypatch):
-    monkeypatch.setattr(sorting_cpu, "_LONGER", 1 << 10)
+    monkeypatch.setattr(sorting_cpu, "LONGER", 1 << 10)
     rng = np.random.default_rng(3)
     x = rng.integers(low, high, (3, 5003), endpoint=True).astype(np.int64)
     x = (x >> 32).astype(kind) if kind == "i" and high > 2**31 else x.astype(kind)

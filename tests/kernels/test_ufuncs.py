@@ -195,7 +195,7 @@ def test_large_results_of_numpy_functions_lie_in_kept_memory(name, kind):
         function = {"tan": numpy.tan, "atan2": numpy.arctan2, "bitwise_and": numpy.bitwise_and, "eq": numpy.equal,
                     "logical_not": numpy.logical_not, "sinh": numpy.sinh, "add": numpy.add}[name]  # fmt: skip
         numpy.testing.assert_allclose(found.numpy(), function(*([base] if one else [base, base])), rtol=1e-6)
-    if kind == "float64" and name in ("tan", "atan2", "add"):
+    if kind == "float64" and name in ("sinh", "atan2", "add"):
         big = dynograd.tensor(array)
         assert buffers.is_leased(getattr(dynograd, name)(*([big] if one else [big, big])).array)
 

@@ -256,7 +256,7 @@ def softplus(input: Any, beta: float, threshold: float) -> Any:
     """As its formula has it, with a pass less where the choice is none: beyond 20 the bend is below float32's resolution."""
     scaled = input if beta == 1 else input * beta
     if input.dtype.char == "f":
-        bent = -compiled("logsigmoid", "f")(-scaled)
+        bent = number(0, "f") - compiled("logsigmoid", "f")(-scaled)
         if threshold >= 20:
             return bent if beta == 1 else bent / beta
     else:
