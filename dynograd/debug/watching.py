@@ -107,12 +107,12 @@ class Watcher:
             register_optimizer_step_pre_hook(lambda *_: _told(me, "_before_update")),
             register_optimizer_step_post_hook(lambda *_: _told(me, "_after_update")),
         ]
+        weakref.finalize(self, _remove, [self._root, *self._optimizer_hooks])  # nobody closes those that are forgotten
 
     def close(self) -> None:
         """Watches no more; what was learnt stays."""
         self._finish()
-        for handle in [self._root, *self._optimizer_hooks, *self._handles]:
-            handle.remove()
+        _remove([self._root, *self._optimizer_hooks, *self._handles])
         self._handles = []
 
     def __enter__(self) -> Watcher:
@@ -344,6 +344,11 @@ def _told(watcher: weakref.ref[Watcher], method: str) -> None:
     alive = watcher()
     if alive is not None:
         getattr(alive, method)()
+
+
+def _remove(handles: list[Any]) -> None:
+    for handle in handles:
+        handle.remove()
 
 
 def _gradient_behind(rows: list[LayerStatistics], position: int) -> float | None:

@@ -9,6 +9,7 @@ import pytest
 
 import dynograd as dg
 from dynograd import debug, nn
+from dynograd.optim import hooks
 
 
 class Net(nn.Module):
@@ -234,7 +235,8 @@ def test_who_lets_the_watcher_go_is_no_longer_watched():
     net = Net()
     debug.watch(net, alarm=None)
     net(dg.ones(2, 4)).sum().backward()
-    assert not any(module._forward_hooks for module in net.children())
+    assert not any(module._forward_hooks for module in net.children()) and not net._forward_pre_hooks
+    assert not hooks.are_there(dg.optim.SGD(net.parameters()))
 
 
 @pytest.mark.parametrize(
