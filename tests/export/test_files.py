@@ -62,7 +62,7 @@ def test_a_program_runs_in_a_process_without_the_models_source(tmp_path):
         program = torch.export.load_program("model.dg")
         expected = torch.load("expected.safetensors")
         result = program(torch.arange(40).reshape(4, 10) % 20)
-        assert all([torch.equal(result[name], expected[name]) for name in expected])
+        assert all([(result[name].numpy() == expected[name].numpy()).all() for name in expected])
         print([name for name in ("dynograd.nn", "dynograd.plans", "dynograd.ragged", "dynograd.overrides") if name in sys.modules])
         print(torch.kernel_cache_statistics()["compiled"])
     """

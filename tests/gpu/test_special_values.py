@@ -9,7 +9,7 @@ from dynograd.ops.op import registry
 from tests.support.special_values import STATICS, differences, operands_of, told
 
 # What is 0 by underflow, or the larger of 0 and -0, has either sign.
-EITHER_ZERO = ("fmax", "fmin", "maximum", "minimum", "gelu", "gelu_backward")
+EITHER_ZERO = ("fmax", "fmin", "maximum", "minimum", "gelu", "gelu_backward", "logsigmoid")
 # A card adds a product without rounding it before (as PyTorch's kernels do): what is infinite in between on the CPU need not be.
 CONTRACTED = ("addcmul", "lerp")
 OF_ROUNDING = ("NaN there", "infinity here", "infinity there", "sign of zero")

@@ -132,6 +132,14 @@ def several(x):
     return {"values": values, "places": [places, 3]}, x, "text"
 
 
+def test_a_function_of_no_module():
+    def shifted(x):
+        return OUTSIDE + x
+
+    shifted.__module__ = None  # as of functions that `exec` makes
+    assert "OUTSIDE" in str(recorded(shifted, torch.ones(3)).graph())
+
+
 def test_results_in_structures():
     compiled = recorded(several, torch.randn(4, 5))
     graph = compiled.graph()

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import weakref
 from collections.abc import Iterator
+from time import perf_counter
 from typing import Any
 
 import numpy
@@ -98,6 +99,23 @@ def test_programs_of_users(name: str) -> None:
     report = "\n".join([str(compiled.report()) for compiled in made])
     assert any([compiled.report().replayed for compiled in made]) == (name not in LEFT), report
     assert LEFT.get(name, "") in report, report
+
+
+def test_what_the_collector_calls_is_nothing_of_the_programs() -> None:
+    def note(phase: str, info: dict[str, int]) -> None:
+        perf_counter()
+
+    model = nn.Linear(4, 4)
+    step, thresholds = replayed(lambda x: model([x][0]).exp().sum()), gc.get_threshold()
+    gc.callbacks.append(note)
+    try:
+        gc.set_threshold(1)
+        for n in range(10):
+            step(batch(n, 3, 4))
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(note)
+    assert step.report().replayed, step.report()
 
 
 @pytest.mark.parametrize("name", SIZED)

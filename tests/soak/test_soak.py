@@ -39,8 +39,8 @@ def test_what_grows_is_seen(monkeypatch):
     monkeypatch.setitem(MODELS, "growing", growing)
     monkeypatch.setattr(training, "COMPARED", 2)
     row = training.train("growing", 10 * ROUND)
-    assert row.resident > 1 and row.objects > 1
-    assert row.faults()[0].startswith("resident memory grew by")
+    assert row.objects > 1  # pages that the process had before may take them all
+    assert any([fault.startswith("objects grew by") for fault in row.faults()])
 
 
 @pytest.mark.slow

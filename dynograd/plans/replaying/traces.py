@@ -21,6 +21,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
+from dynograd.base.garbage import uncollected
 from dynograd.autograd.nodes import line_text, place_of
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.nn.module import Module
@@ -165,9 +166,11 @@ class Trace:
         form_of((args, kwargs), self.arguments, [])
         self.places.note(function, getattr(function, "__name__", "the function"))
         states = random.getstate(), numpy.random.get_state(legacy=False)
-        sys.setprofile(self._event)
         try:
-            box = [function(*args, **kwargs)]
+            with uncollected():  # what the collector calls is nothing of the program's
+                sys.setprofile(self._event)
+                box = [function(*args, **kwargs)]
+                sys.setprofile(None)
         finally:
             sys.setprofile(None)
             self._open, self._aside, self._last_frame = [], None, None

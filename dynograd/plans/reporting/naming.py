@@ -83,7 +83,7 @@ def _reached_by(function: Any, seen: set[int], depth: int = 0) -> Iterator[tuple
     if owner is not None and not isinstance(owner, (Module, types.ModuleType)):
         yield from getattr(owner, "__dict__", {}).items()
     function = getattr(function, "__func__", function)
-    if not isinstance(function, types.FunctionType) or function.__module__.startswith("dynograd."):
+    if not isinstance(function, types.FunctionType) or (function.__module__ or "").startswith("dynograd."):
         return
     values = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     reached = {name: cell.cell_contents for name, cell in values.items() if is_filled(cell)}
