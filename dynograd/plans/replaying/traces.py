@@ -21,8 +21,8 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
-from dynograd.base.garbage import uncollected
 from dynograd.autograd.nodes import line_text, place_of
+from dynograd.base.garbage import uncollected
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.nn.module import Module
 from dynograd.nn.utils import clip_grad
