@@ -113,7 +113,9 @@ class Compiled:
         functools.update_wrapper(self, function, updated=())
         self.name = name or getattr(function, "__qualname__", type(function).__name__)
         _all.add(self)
-        self.turns: dict[str, object] = {}  # the call that goes on; another thread's runs the function as it is written
+        # The call that goes on; another thread's runs the function as it is written. No lock: that would not say whose it is, if an interrupt comes
+        # right behind the call that takes it.
+        self.turns: dict[str, object] = {}
         self.guard = inplace.guard()
         self.reset()
 
@@ -139,9 +141,8 @@ class Compiled:
         self.arguments: tuple = ()
         self.pauses = Pauses()
         self.stopped = self.learns_as_written = self.on_gpu = False
-        self.left_alone: dict[
-            int, Watch
-        ] = {}  # grad modes in which calls that differentiate nothing run as they are written
+        # By the grad modes in which calls that differentiate nothing run as they are written: that parameters stay frozen.
+        self.left_alone: dict[int, Watch] = {}
         self.stream: Any = None
         if not can_watch():
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
@@ -201,7 +202,11 @@ class Compiled:
             finally:
                 self.pauses.learn(self.walked > walked, is_first, self.families)
         finally:
-            if _NOW in self.turns and self.turns[_NOW] is turn:
+            try:  # nothing is called here, behind which an interrupt could come; another thread may end its turn meanwhile
+                has_turn = self.turns[_NOW] is turn
+            except KeyError:
+                has_turn = False
+            if has_turn:
                 self.arguments = ()
                 try:
                     if self.guard in inplace.guards:
@@ -433,7 +438,7 @@ class Compiled:
         gain = gain_without_gradients(program, bool(others))
         if gain < 0:
             self.note_left(f"without gradients it would be slower by some {-gain:.0f} us a call")
-            self.left_alone[MODES.grad] = watch = Watch()  # that parameters stay frozen
+            self.left_alone[MODES.grad] = watch = Watch()
             for outside in recording.outside:
                 if not outside.fresh:
                     watch.field(outside.tensor, "_requires_grad", outside.grad)

@@ -99,18 +99,16 @@ class Path:
         self.read: Any = None  # the bounds of the memory from outside that calls read where it is: see `waiting`
         self.used = recording.consumed()
         self.spoilable = recording.spoilable()
-        self.owners: dict[
-            int, list[int]
-        ] = {}  # places of tensors from outside that stay, by the id of the memory's owner, which these keep
+        # Places of tensors from outside that stay, by the id of the memory's owner, which these keep.
+        self.owners: dict[int, list[int]] = {}
         for outside in self.staying:
             self.owners.setdefault(id(base_of(outside.array)), []).append(outside.number)
         self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
         self.needed: Any = lambda: None  # gives what a backward pass from outside still needs the steps for
         self.forward = len(recording.calls)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
-        self.receivers: tuple[
-            int, ...
-        ] = ()  # the places of leaves among those of the history to which its gradients go, one by one
+        # The places of leaves among those of the history to which its gradients go, one by one.
+        self.receivers: tuple[int, ...] = ()
         self.result = recording.result
         self.idle: Sequence[int] = ()  # places among the sizes of the arguments of those that no op gets
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together

@@ -76,9 +76,8 @@ class Tree:
         if not (entries <= self.reader.seen and aside <= self.reader.sets_aside):
             self.reader.see_these(entries, aside)
         for number in range(len(self.handed)):
-            if (
-                type(self.handed[number]) is not Handed
-            ):  # a leaf has it as its gradient since the program left the record
+            # A leaf has it as its gradient since the program left the record.
+            if type(self.handed[number]) is not Handed:
                 self.put_in_place(number, new_handed(self.values[number]))
             self.counts[number] = getrefcount(self.handed[number])
         self._watch_all()

@@ -463,3 +463,18 @@ def test_whatever_changes_between_steps_of_an_optimizer_counts(change):
     for expected, actual in zip(*results):
         numpy.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
     assert step.walked >= 3
+
+
+def test_another_threads_turn_may_end_at_any_time():
+    class Ended(dict):
+        """The turn of another thread, which ends right behind the look at it."""
+
+        def setdefault(self, key, value):
+            return object()
+
+        def __contains__(self, key):
+            return True
+
+    compiled = Compiled(double)
+    compiled.turns = Ended()
+    assert compiled(torch.ones(2)).tolist() == double(torch.ones(2)).tolist()
