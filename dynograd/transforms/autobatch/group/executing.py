@@ -60,8 +60,7 @@ def fill_ports(
         errors: of rows that failed.
     """
     arenas: Any = recorder.arenas.get(form)
-    counts = [bucket.count() for bucket in buckets]
-    size = sum(counts)
+    size = sum([bucket.count() for bucket in buckets])
     if arenas is not None:
         results = [(output if several else _rows(output, size), True) for output, several in results]
     nodes = [slab_of(output) if several else None for output, several in results]
@@ -73,9 +72,9 @@ def fill_ports(
     start = 0
     sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
     alike = size > 1 and not all([several for _, several in results])  # calls share a row
-    fills = [*zip(results, nodes, arenas, bases, strict=True)]
-    for bucket, count in zip(buckets, counts, strict=True):
-        for port, ((output, several), node, arena, base) in zip(bucket.ports, fills, strict=True):
+    for bucket in buckets:
+        count = bucket.count()
+        for port, (output, several), node, arena, base in zip(bucket.ports, results, nodes, arenas, bases, strict=True):
             port.slab, port.one, port.offset, port.slab_node = output, not several, start, node
             port.arena, port.base_row = arena, base
         if errors:
@@ -124,20 +123,17 @@ class Flush(dict):
         self._reach(recorder)
         place = port.base >> 32
         if 0 <= place < len(self.first_rows) and recorder.ports[place] is port:
-            self._note_place(place, port)
-
-    def _note_place(self, place: int, port: Any) -> None:
-        whole = port.whole
-        if whole.arena is not None:
-            if whole.arena not in self.arenas:
-                self.arenas.append(whole.arena)
-            self.first_rows[place] = whole.base_row + whole.offset
-            self.arena_numbers[place] = self.arenas.index(whole.arena)
-        elif whole.slab is None or whole.one or whole.span:
-            self.arena_numbers[place] = _NOWHERE
-        else:
-            number, _ = self._slabs.setdefault(id(whole.slab), (_NOWHERE - 1 - len(self._slabs), whole.slab))
-            self.first_rows[place], self.arena_numbers[place] = whole.offset, number
+            whole = port.whole
+            if whole.arena is not None:
+                if whole.arena not in self.arenas:
+                    self.arenas.append(whole.arena)
+                self.first_rows[place] = whole.base_row + whole.offset
+                self.arena_numbers[place] = self.arenas.index(whole.arena)
+            elif whole.slab is None or whole.one or whole.span:
+                self.arena_numbers[place] = _NOWHERE
+            else:
+                number, _ = self._slabs.setdefault(id(whole.slab), (_NOWHERE - 1 - len(self._slabs), whole.slab))
+                self.first_rows[place], self.arena_numbers[place] = whole.offset, number
 
     _marks: Any
 
@@ -163,16 +159,14 @@ class Flush(dict):
         rows, ports = numpy.empty((2, len(codes)), numpy.int64)
         places = self.arena_numbers, self.first_rows, rows, self._marks, ports
         result, count, run = self._rows_of_codes(listed, *places)
-        met = ports[:count].tolist()
         if result == _UNKNOWN:
-            for place in met:
-                self._note_place(place, recorder.ports[place])
+            for place in ports[:count].tolist():
+                self.note_port(recorder, recorder.ports[place])
             result, count, run = self._rows_of_codes(listed, *places)
-            met = ports[:count].tolist()
         if result in (_UNKNOWN, _NOWHERE):
             return None
         arena = self.arenas[result] if result >= 0 else None
-        return arena, rows, [recorder.ports[place] for place in met], run
+        return arena, rows, [recorder.ports[place] for place in ports[:count].tolist()], run
 
 
 _UNKNOWN, _NOWHERE = -1, -2

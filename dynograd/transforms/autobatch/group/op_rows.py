@@ -12,7 +12,6 @@ from dynograd.autograd.modes import MODES
 from dynograd.transforms.autobatch.group.executing import Group, attempted, fill_ports, run_group
 from dynograd.transforms.autobatch.group.gathering import operand, single
 from dynograd.transforms.autobatch.group.op_buckets import buckets_of_ops, operands_of
-from dynograd.transforms.autobatch.group.ready import ReadyCalls
 from dynograd.transforms.autobatch.record.buckets import Port, Shared
 from dynograd.transforms.autobatch.record.forms import Form, kind_of
 from dynograd.transforms.autobatch.record.sequence_steps import AGAIN, FIXED, INPUT, INSIDE, STATIC
@@ -23,7 +22,7 @@ __all__ = ["OpsForm"]
 class OpsForm(Form):
     """The form of a sequence's calls that give the results `numbers`."""
 
-    __slots__ = ("calls", "constants", "known_calls", "numbers", "operands", "sequence", "shared")
+    __slots__ = ("calls", "constants", "numbers", "operands", "sequence", "shared")
 
     def __init__(self, sequence: Any, numbers: tuple[int, ...]) -> None:
         super().__init__(sequence.steps[0].op, {}, sequence.form.grad)
@@ -34,7 +33,6 @@ class OpsForm(Form):
         self.operands: list[list[tuple[bool, int]]] = []
         self.shared: list[tuple[Any, ...]] = []
         self.constants: list[Any] = []  # the operand of each op that is a number
-        self.known_calls = [_known_call(step) for step in sequence.steps]
         inputs = 0
         for step in sequence.steps:
             rows: list[tuple[bool, int]] = []
@@ -73,28 +71,6 @@ class OpsForm(Form):
             run_group(recorder, [bucket_of_op])
 
 
-def _known_call(step: Any) -> tuple[ReadyCalls, dict[str, Any], list[str]] | None:
-    """(how the op is called, the arguments that all its calls share, the names of its operands that are rows); None where it may be another way."""
-    form = step.form
-    if form.ready is None or form.number is not None or step.op.list_name is not None:
-        return None
-    known, names = dict(form.statics), []
-    wants = iter(operands_of(step))
-    for name, listed in form.places:
-        what, content = next(wants)
-        if what == STATIC:
-            if listed is None:
-                return None
-            known[name] = listed[0]
-        elif listed is not None:
-            return None
-        elif what == FIXED:
-            known[name] = content
-        else:
-            names.append(name)
-    return form.ready, known, names
-
-
 class _Rows:
     """Calls of a sequence that run together."""
 
@@ -112,28 +88,10 @@ class _Rows:
         """The results that are needed: (tensor, whether it has a row for each call)."""
         form = self.form
         wants_gradients = any([kind.grad for kind in form.kinds])
-        steps = zip(form.sequence.steps, form.known_calls, form.operands, form.shared, form.constants, strict=True)
-        for step, known, *operands in steps:
+        for step, *operands in zip(form.sequence.steps, form.operands, form.shared, form.constants, strict=True):
             MODES.grad = 2 * step.form.grad if wants_gradients else 0  # 2: nodes are shown to the recorder's watcher
-            if known is None or not self._called(step.form, *known, operands[0]):
-                self._call(step.form, *operands)
+            self._call(step.form, *operands)
         return [self.results[number] for number in form.numbers]
-
-    def _called(
-        self, form: Form, ready: ReadyCalls, known: dict[str, Any], names: list[str], operands: list[tuple[bool, int]]
-    ) -> bool:
-        """Whether it is known how the op is called on all rows; then it has been."""
-        values = [self._operand(*operand) for operand in operands]
-        call = ready.known.get(tuple([stacked for _, stacked in values]))
-        if call is None or (call[0] and call[0] != self.size) or not any([stacked for _, stacked in values]):
-            return False
-        arguments = known | call[1]
-        for name, (value, _) in zip(names, values, strict=True):
-            arguments[name] = value
-        result = form.op.function(**arguments)
-        rows = self.size > 1
-        self.results += [(result, rows)] if form.single else [(part, rows) for part in result]
-        return True
 
     def _call(self, form: Form, operands: list[tuple[bool, int]], shared: tuple, constant: Any) -> None:
         size = self.size

@@ -19,9 +19,6 @@ def schedule(waiting: list[Any], families: dict[Any, Any]) -> Iterator[list[Any]
     and losses at the ends of sequences of different lengths for each other. Where every kind has more to come, it is the one that
     most groups follow one after the other, and the largest of those.
     """
-    if len(waiting) <= _FEW and not families and len({bucket.form for bucket in waiting}) == len(waiting):
-        yield from _each_alone(waiting)
-        return
     left: dict[Any, int] = {}
     rows: dict[Any, int] = {}
     missing: dict[Any, int] = {}
@@ -90,19 +87,6 @@ def schedule(waiting: list[Any], families: dict[Any, Any]) -> Iterator[list[Any]
                     ready.setdefault(kinds[user], []).append(user)
                     if generations is not None:
                         generations.arrive(kinds[user], user)
-
-
-_FEW = 16  # buckets: between two decisions there are hardly more
-
-
-def _each_alone(waiting: list[Any]) -> Iterator[list[Any]]:
-    """Buckets of which no two could run together, each after those that it needs."""
-    left = dict.fromkeys(waiting)
-    while left:
-        for bucket in list(left):
-            if left.keys().isdisjoint(bucket.sources):
-                del left[bucket]
-                yield [bucket]
 
 
 class _Generations:
