@@ -138,7 +138,7 @@ class Outcome:
         told = re.sub(
             r"backward of [^:]+: Trying.*", "backward a second time", told
         )  # of what a compiled function gave
-        return re.sub(r"backward of \S+ (.* modified by an inplace operation).*", r"\1", told)
+        return re.sub(r"backward of [^:]+: (.* modified by an inplace operation).*", r"\1", told)
 
 
 def outcome_of(function: Callable[[], Any]) -> Outcome:
