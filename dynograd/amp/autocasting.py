@@ -20,6 +20,7 @@ from dynograd.base import dtypes
 from dynograd.base.devices import ELSEWHERE
 from dynograd.base.dtypes import dtype
 from dynograd.base.hints import DtypeLike
+from dynograd.base.interrupts import InterruptSafe
 from dynograd.cuda import driver
 from dynograd.errors import user_level
 from dynograd.ops.readers import Entry, Reader
@@ -63,7 +64,7 @@ class _State(threading.local):
 STATE = _State()
 
 
-class autocast:
+class autocast(InterruptSafe["autocast"]):
     """Ops inside run in a half type where that is safe, and in float32 where digits matter; parameters stay as they are.
 
     A context manager and a decorator. Matrix products, convolutions, attention and recurrent layers take half operands; losses, sums
@@ -112,29 +113,17 @@ class autocast:
         self._cache_enabled = cache_enabled
         self._previous: list[Any] = []
 
-    def __enter__(self) -> autocast:
+    def _enter(self) -> autocast:
         state = STATE
         self._previous.append((state.enabled[self.device], state.dtypes[self.device], state.caches, state.depth))
-        try:
-            state.depth += 1
-            state.dtypes[self.device] = self.fast_dtype
-            if self._cache_enabled is not None:
-                state.caches = self._cache_enabled
-            set_autocast_enabled(self.device, self._enabled)
-        except BaseException:
-            self._leave()
-            raise
+        state.depth += 1
+        state.dtypes[self.device] = self.fast_dtype
+        if self._cache_enabled is not None:
+            state.caches = self._cache_enabled
+        set_autocast_enabled(self.device, self._enabled)
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        try:
-            self._leave()
-        except BaseException:  # an interrupt
-            self._leave()
-            raise
-
     def _leave(self) -> None:
-        """May begin anew wherever it was interrupted."""
         if self._previous:
             state = STATE
             enabled, state.dtypes[self.device], state.caches, state.depth = self._previous[-1]

@@ -19,6 +19,7 @@ from dynograd.autograd.nodes import FREED, AccumulateGrad, Node, Partial, inspec
 from dynograd.autograd.packing import Packed, pack_node
 from dynograd.autograd.replacements import check_replacement
 from dynograd.autograd.writes import stamp, version
+from dynograd.base.interrupts import InterruptSafe
 from dynograd.errors import GradientError
 from dynograd.interpreter.history import GraphSaved
 from dynograd.interpreter.tensor_parts import Hooks, RemovableHandle, node_hooks
@@ -51,7 +52,7 @@ class _State(threading.local):
 _state = _State()
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(InterruptSafe[None]):
     """Inside, each tensor that an op saves for backward goes through `pack_hook`, and comes back through `unpack_hook`.
 
     Of nested ones only the innermost is asked. Hooks see tensors without history; the history stays with the graph, so results of
@@ -71,31 +72,22 @@ class saved_tensors_hooks:
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+        self._depths: list[int] = []  # of the stack, as it was entered
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         if _state.disabled is not None:
             raise RuntimeError(_state.disabled)
-        self._depth = len(_state.stack)
-        try:
-            if not _state.stack:
-                watch(_pack)
-            _state.stack.append(self)
-        except BaseException:  # an interrupt
-            self._leave()
-            raise
-
-    def __exit__(self, *error: Any) -> None:
-        try:
-            self._leave()
-        except BaseException:
-            self._leave()
-            raise
+        self._depths.append(len(_state.stack))
+        if not _state.stack:
+            watch(_pack)
+        _state.stack.append(self)
 
     def _leave(self) -> None:
-        """May begin anew wherever it was interrupted."""
-        del _state.stack[self._depth :]
-        if not _state.stack:
-            unwatch(_pack)
+        if self._depths:
+            del _state.stack[self._depths[-1] :]
+            if not _state.stack:
+                unwatch(_pack)
+            del self._depths[-1]
 
     def packed(self, array: Any) -> Packed:
         """What stands in the place of the saved `array`.

@@ -14,6 +14,7 @@ from typing import Any
 
 from dynograd import arrays, interpreter
 from dynograd.autograd.nodes import Node, OutputNode, next_seq
+from dynograd.base.interrupts import InterruptSafe
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.tensor_parts import base_of, full_meta, link_view, set_record, steps_of, view_of
 from dynograd.interpreter.view_history import edge_of, follow_base, replay
@@ -25,7 +26,7 @@ from dynograd.transforms.batching.batched import Batched, all_lowered, all_raise
 __all__ = ["Dual", "Level"]
 
 
-class Level:
+class Level(InterruptSafe["Level"]):
     """One running call of `jvp`: the Duals that backward passes inside it must see again, and what it turned into Duals."""
 
     def __init__(self) -> None:
@@ -36,24 +37,12 @@ class Level:
         ] = []  # the same of results of compiled steps, whose nodes are still to come
         self.promoted: list[Any] = []
 
-    def __enter__(self) -> Level:
-        try:
-            _active.levels.append(self)
-            self.number = len(_active.levels)
-        except BaseException:  # an interrupt
-            self._leave()
-            raise
+    def _enter(self) -> Level:
+        _active.levels.append(self)
+        self.number = len(_active.levels)
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        try:
-            self._leave()
-        except BaseException:
-            self._leave()
-            raise
-
     def _leave(self) -> None:
-        """May begin anew wherever it was interrupted."""
         if self in _active.levels:
             _active.levels.remove(self)
         self.number = 0

@@ -119,6 +119,19 @@ class Held:
         self.tensor = tensor
 
 
+def test_hooks_may_be_entered_twice():
+    packed = []
+    hooks = saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t)
+    x = leaf(2.0)
+    with hooks:
+        with hooks:
+            x.exp()
+        x.exp()
+        assert len(packed) == 2
+    x.exp()
+    assert len(packed) == 2
+
+
 def test_what_hooks_must_not_do():
     x = leaf(1.0)
     with (

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy
 
+from dynograd.base.interrupts import InterruptSafe
+
 __all__ = ["Launch", "data_address", "noting"]
 
 
@@ -58,7 +60,7 @@ def data_address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-class noting:
+class noting(InterruptSafe["list[Launch]"]):
     """Notes the launches of this thread in a list, in order; loads Numba.
 
     Within one another, each list has what ran while it was open. Entering the outermost one takes some 100 us, an inner one 1.
@@ -70,24 +72,12 @@ class noting:
         self._launches: list[Launch] = []
         self.holds = False
 
-    def __enter__(self) -> list[Launch]:
-        try:
-            _hook.put_in(self)
-            _thread.lists.append(self._launches)
-        except BaseException:  # an interrupt
-            self._leave()
-            raise
+    def _enter(self) -> list[Launch]:
+        _hook.put_in(self)
+        _thread.lists.append(self._launches)
         return self._launches
 
-    def __exit__(self, *failure: Any) -> None:
-        try:
-            self._leave()
-        except BaseException:
-            self._leave()
-            raise
-
     def _leave(self) -> None:
-        """May begin anew wherever it was interrupted."""
         lists = _thread.lists
         for position in reversed(range(len(lists))):
             if lists[position] is self._launches:

@@ -21,6 +21,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import CudaArray, MetaArray
 from dynograd.base import random_streams
+from dynograd.base.interrupts import InterruptSafe
 from dynograd.base.shapes import Size
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.view_history import edge_of
@@ -33,34 +34,22 @@ class BatchError(RuntimeError):
     """A value was asked for that differs from example to example."""
 
 
-class Level:
+class Level(InterruptSafe["Level"]):
     """One running call of `vmap`: how many examples, and what random ops do."""
 
     draw: Any = None  # what runs random functions; `draws.py` puts it here
 
     def __init__(self, size: int, draws: str) -> None:
         self.size, self.randomness, self.number = size, draws, 0
-
-    def __enter__(self) -> Level:
         self._taker = functools.partial(Level.draw)
-        try:
-            random_streams.takers.append(self._taker)
-            _active.levels.append(self)
-            self.number = len(_active.levels)
-        except BaseException:  # an interrupt
-            self._leave()
-            raise
+
+    def _enter(self) -> Level:
+        random_streams.takers.append(self._taker)
+        _active.levels.append(self)
+        self.number = len(_active.levels)
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        try:
-            self._leave()
-        except BaseException:
-            self._leave()
-            raise
-
     def _leave(self) -> None:
-        """May begin anew wherever it was interrupted."""
         if self in _active.levels:
             _active.levels.remove(self)
         if self._taker in random_streams.takers:
