@@ -6,15 +6,12 @@ import contextlib
 import gc
 import sys
 from collections.abc import Iterator
-from time import thread_time
-from typing import Any
 
 __all__ = ["short_pauses"]
 
 # Seconds after which the event loop and the models' threads let each other run. A batch hands over some twenty times, behind each compiled kernel:
 # with Python's 5 ms it waits for the event loop each time. Half load, 2 shared cores: p99 480 ms with 5 ms, 40 to 130 ms with this.
 _SWITCH = 5e-4
-_LONG = 0.01  # seconds of a collection that must not come again
 _YOUNG = 10_000  # objects more than before, after which the collector looks at the new ones
 
 
@@ -23,25 +20,16 @@ def short_pauses() -> Iterator[None]:
     """Keeps the garbage collector from what lives as long as the process, and lets threads hand over sooner.
 
     A full collection looks at every object: with a model and its compiled kernels loaded that takes more than 0.1 s, again and again. What lives
-    when the block begins is set aside, and so is what has survived a collection that took long. At the end all is as it was.
+    when the block begins is set aside. At the end all is as it was; objects that the program has frozen stay frozen, and with them those of the block.
     """
-    interval, thresholds, begun = sys.getswitchinterval(), gc.get_threshold(), 0.0
-
-    def collecting(phase: str, about: dict[str, Any]) -> None:
-        nonlocal begun
-        if phase == "start":
-            begun = thread_time()
-        elif about["generation"] == 2 and thread_time() - begun > _LONG:
-            gc.freeze()
-
+    interval, thresholds, some_are_frozen = sys.getswitchinterval(), gc.get_threshold(), gc.get_freeze_count() > 0
     sys.setswitchinterval(_SWITCH)
     gc.set_threshold(_YOUNG, *thresholds[1:])
     gc.freeze()
-    gc.callbacks.append(collecting)
     try:
         yield
     finally:
-        gc.callbacks.remove(collecting)
-        gc.unfreeze()
+        if not some_are_frozen:
+            gc.unfreeze()
         gc.set_threshold(*thresholds)
         sys.setswitchinterval(interval)

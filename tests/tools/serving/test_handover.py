@@ -1,0 +1,53 @@
+"""Answers on their way to the event loop: woken once for those that come together, in time, cancelled with who waits."""
+
+import asyncio
+from concurrent.futures import Future
+
+import pytest
+
+from dynograd.tools.web.handover import Handover
+
+
+def test_answers_that_come_together_wake_the_loop_once(monkeypatch):
+    async def main():
+        loop, woken = asyncio.get_running_loop(), []
+        threadsafe = loop.call_soon_threadsafe
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda function: woken.append(1) or threadsafe(function))
+        handover, futures = Handover(loop), [Future() for _ in range(10)]
+        waiting = [asyncio.ensure_future(handover.soon(future, 60.0)) for future in futures]
+        await asyncio.sleep(0)
+        for future in futures:  # while the loop does something else
+            future.set_result(None)
+        assert await asyncio.gather(*waiting) == [True] * 10
+        return len(woken)
+
+    assert asyncio.run(main()) == 1
+
+
+def test_the_time_is_over_before_the_answer():
+    async def main():
+        return await Handover(asyncio.get_running_loop()).soon(Future(), 0.0)
+
+    assert asyncio.run(main()) is False
+
+
+def test_an_answer_that_is_there_already():
+    async def main():
+        future = Future()
+        future.set_result(3)
+        return await Handover(asyncio.get_running_loop()).soon(future, 60.0)
+
+    assert asyncio.run(main()) is True
+
+
+def test_who_waits_no_longer_cancels_the_request():
+    async def main():
+        future = Future()
+        waiting = asyncio.ensure_future(Handover(asyncio.get_running_loop()).soon(future, 60.0))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        return future.cancelled()
+
+    assert asyncio.run(main())
