@@ -20,7 +20,17 @@ _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
 
 
 def _fresh() -> dict[str, Any]:
-    return {"stage": _READY, "found_inf_per_device": {}}
+    return {
+        "stage": _READY,
+        "found_inf_per_device": {},
+        "gradients": None,
+    }  # those of a step that failed, as it left them
+
+
+def _gradients_of(optimizer: Any) -> list[tuple[Tensor, int]]:
+    """The gradients of an optimizer's parameters, and how often each was written."""
+    gradients = [p._grad for group in optimizer.param_groups for p in group["params"] if p._grad is not None]
+    return [(gradient, gradient._version) for gradient in gradients]
 
 
 class GradScaler:
@@ -120,8 +130,7 @@ class GradScaler:
         if not self._enabled:
             return
         self._check_scale("unscale_")
-        state = self._per_optimizer_states[id(optimizer)]
-        state["optimizer"] = optimizer  # held until update(), or another one could come to its place in memory
+        state = self._state_of(optimizer)
         if state["stage"] == _UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] == _STEPPED:
@@ -164,19 +173,30 @@ class GradScaler:
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_scale("step")
-        state = self._per_optimizer_states[id(optimizer)]
-        state["optimizer"] = optimizer  # held until update(), or another one could come to its place in memory
+        state = self._state_of(optimizer)
         if state["stage"] == _STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if state["stage"] == _READY:
-            try:
-                self.unscale_(optimizer)
-                return self._step_unscaled(optimizer, state, args, kwargs)
-            except BaseException:  # gradients are scaled when the step is tried again, from the beginning
-                if state["stage"] != _STEPPED:
-                    state.update(_fresh())
-                raise
-        return self._step_unscaled(optimizer, state, args, kwargs)
+            self.unscale_(optimizer)
+        try:
+            return self._step_unscaled(optimizer, state, args, kwargs)
+        except BaseException:
+            if state["stage"] == _UNSCALED:
+                state["gradients"] = _gradients_of(optimizer)
+            raise
+
+    def _state_of(self, optimizer: Any) -> dict[str, Any]:
+        """What is known of an optimizer since the last update. After a step that failed, gradients of another backward pass are scaled ones again."""
+        state = self._per_optimizer_states[id(optimizer)]
+        state["optimizer"] = optimizer  # held until update(), or another one could come to its place in memory
+        failed = state["gradients"]
+        if failed is not None:
+            now = _gradients_of(optimizer)
+            if len(now) != len(failed) or any(
+                [its is not other or times != others for (its, times), (other, others) in zip(now, failed)]
+            ):
+                state.update(_fresh())
+        return state
 
     def _step_unscaled(self, optimizer: Any, state: dict[str, Any], args: tuple, kwargs: dict[str, Any]) -> object:
         found_infs = [*state["found_inf_per_device"].values()]

@@ -240,26 +240,24 @@ def test_a_memory_error_stays_one(call):
     assert raised and all(raised)
 
 
-def test_a_scaled_step_that_failed_begins_anew():
-    """Gradients were taken for unscaled ones the next time."""
+@pytest.mark.parametrize("again", ["the step alone", "the backward pass, too", "into the same gradients"])
+def test_a_scaled_step_that_failed(again):
+    """New gradients were taken for unscaled ones; those that are there are unscaled once."""
     w = torch.nn.Parameter(torch.tensor([1.0]))
     optimizer, scaler = torch.optim.SGD([w], lr=0.5), torch.amp.GradScaler("cpu", init_scale=8.0)
-    failing = [True]
 
     def fail(optimizer, args, kwargs):
-        if failing.pop():
-            raise MemoryError
+        raise MemoryError
 
     handle = optimizer.register_step_pre_hook(fail)
-    for _ in range(2):
-        optimizer.zero_grad()
+    scaler.scale(w * 1.0).sum().backward()
+    with pytest.raises(MemoryError):
+        scaler.step(optimizer)
+    handle.remove()
+    if again != "the step alone":
+        optimizer.zero_grad(set_to_none=again != "into the same gradients")
         scaler.scale(w * 1.0).sum().backward()
-        if failing:
-            with pytest.raises(MemoryError):
-                scaler.step(optimizer)
-            handle.remove()
-        else:
-            scaler.step(optimizer)
+    scaler.step(optimizer)
     scaler.update()
     assert w.item() == 0.5
 
