@@ -203,11 +203,15 @@ class Crew:
         self.tasks, self._tasks_error = tasks, None
         self.ended.clear()
         self._queue.clear()
-        for worker in self.workers:
-            worker.start_epoch(seed, epoch)
-        for _ in range(self.depth):
+        try:
             for worker in self.workers:
-                self._give(worker)
+                worker.start_epoch(seed, epoch)
+            for _ in range(self.depth):
+                for worker in self.workers:
+                    self._give(worker)
+        except BaseException:  # nobody knows which answers are to come
+            self.shut_down(1.0)
+            raise
 
     def next(self) -> tuple[int, Any, tuple[int, int, int]]:
         """The next batch: its number, itself, and its counts (see `fetch`).

@@ -526,3 +526,23 @@ def test_workers_do_not_run_the_programs_signal_handlers():
 
 def test_default_collate_is_used_in_workers_too():
     assert DataLoader([1], num_workers=1).collate_fn is default_collate
+
+
+@pytest.mark.parametrize("place", range(6))  # two workers are told of the epoch, then each gets two batches
+def test_an_epoch_whose_beginning_was_interrupted_is_begun_anew(place, monkeypatch):
+    """The batch that was being given was waited for, and the first one of the next epoch taken for it."""
+    loader = DataLoader(range(12), 2, num_workers=2, persistent_workers=True)
+    expected = [batch.tolist() for batch in loader]
+    send, sent = processes.Worker._send, []
+
+    def interrupted(worker, message):
+        sent.append(message)
+        if len(sent) == place + 1:
+            raise KeyboardInterrupt
+        send(worker, message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(processes.Worker, "_send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            iter(loader)
+    assert [batch.tolist() for batch in loader] == expected
