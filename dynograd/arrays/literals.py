@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Any
 
 import numpy
@@ -13,6 +14,8 @@ from dynograd.errors import NumberRangeError
 __all__ = ["array_of", "fitting"]
 
 _PLAIN = frozenset({bool, int, float, complex})
+_LISTS = {list}
+_LEVELS = 8  # of nested lists that are looked at together; a list that holds itself ends in a RecursionError
 
 
 def array_of(data: Any, dtype: dtypes.dtype | None) -> Any:
@@ -48,6 +51,11 @@ def array_of(data: Any, dtype: dtypes.dtype | None) -> Any:
 def _add_kinds(data: Any, kinds: set[Any]) -> None:
     """Adds the types of Python's numbers, NumPy's dtypes, and dtypes of tensors in nested lists."""
     own = {*map(type, data)}
+    for _ in range(_LEVELS):
+        if own != _LISTS:
+            break
+        data = [*chain.from_iterable(data)]
+        own = {*map(type, data)}
     if own <= _PLAIN:
         kinds |= own
         return
