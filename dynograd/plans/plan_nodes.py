@@ -148,6 +148,7 @@ class PlanNode(Node):
         path, owner = self.path, self.walk.owner
         mode = MODES.grad, MODES.task
         recording = owner.begin_recording()
+        recording.bound = tuple(self.bound.values())
         try:
             MODES.grad = 1
             with restored(path):
@@ -170,7 +171,8 @@ class PlanNode(Node):
             self.walk.shared.make_room(None, None)
             every = list(range(len(recording.values)))
             program = program_of(recording, self.walk.arena, every, seeds, gradients, owner.exact)
-            if forward == path.forward and program.check(recording, owner.exact):
+            alike = [outside.fresh for outside in recording.outside] == [outside.fresh for outside in path.outside]
+            if alike and forward == path.forward and program.check(recording, owner.exact):
                 path.take(program)
                 path.parts, path.receivers = numbers, receivers
             return tuple(kept)

@@ -85,3 +85,28 @@ def test_two_memories_that_take_turns_are_recorded_once_each() -> None:
     got, compiled = run(lambda step: Compiled(step, always=True, exact=True))
     assert got == expected
     assert compiled.walked >= 30, str(compiled.report())
+
+
+@pytest.mark.parametrize("order", [[0] * 5 + [1, 0, 1, 0, 0, 1, 2, 0, 1, 2, 2, 1], [0, 0, 1, 1, 2, 1, 2, 0] * 2])
+def test_models_that_take_turns_keep_their_own_weights(order: list[int]) -> None:
+    """Whose weights come in turn stand for one another on a way; the plan of their backward writes none of them."""
+
+    def run(compile: Callable[[Any], Any]) -> Any:
+        torch.manual_seed(0)
+        models = [torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)) for _ in range(3)]
+        step = compile(lambda model, x: model(x).sum())
+        seen = []
+        for number in order:
+            model = models[number]
+            model.zero_grad()
+            step(model, torch.rand(3, 4)).backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= parameter.grad * 0.1
+            seen.append([parameter.tolist() for model in models for parameter in model.parameters()])
+        return seen, step
+
+    expected, _ = run(lambda step: step)
+    got, compiled = run(lambda step: Compiled(step, always=True, exact=True))
+    assert got == expected
+    assert compiled.walked >= 5, str(compiled.report())
