@@ -232,9 +232,9 @@ class Group:
         if type(form) is RunningSum:
             return self._running_sum()
         if form.joins and (size > 1 or len(self.columns) > 3) and not self.errors:
-            joined = self.joined()
-            if joined is not None:
-                return joined
+            rows = joined(self.recorder, form, self.shared, self.columns, size)
+            if rows is not None:
+                return rows
         if size == 1:
             return self._one_by_one("")
         operands = [operand(self.recorder, column, size) for column in self.columns]
@@ -334,18 +334,6 @@ class Group:
             return stack(results, 0)
         return tuple([stack(list(parts), 0) for parts in zip(*results, strict=True)])
 
-    def joined(self) -> Any:
-        """`cat` or `stack` of operands of one kind behind one another: more rows, gathered at once. None: some are shared."""
-        count, size = len(self.columns), self.size
-        if count != len(self.shared):
-            return None
-        codes = self.columns[0] if count == 1 else [*itertools.chain.from_iterable(zip(*self.columns, strict=True))]
-        result, stacked = operand(self.recorder, codes, count * size, own=True)
-        if not stacked or type(result.array) is not numpy.ndarray:
-            return None
-        shape = self.form.kinds[0].shape
-        return reshaped(result, shape if size == 1 else (size, *shape))
-
     def _running_sum(self) -> Any:
         column = self.columns[0]
         terms, stacked = self._terms(column)
@@ -375,6 +363,19 @@ class Group:
     def _given(self, operands: Any) -> dict[str, Any]:
         """The arguments by name: `shared` has, in order, a Shared, or None for the next operand or for what is no tensor."""
         return arguments(self.form, self.shared, operands)
+
+
+def joined(recorder: Any, form: Any, shared: tuple, columns: list[Any], size: int) -> Any:
+    """`cat` or `stack` of operands of one kind behind one another: more rows, gathered at once. None: some are shared."""
+    count = len(columns)
+    if count != len(shared):
+        return None
+    codes = columns[0] if count == 1 else [*itertools.chain.from_iterable(zip(*columns, strict=True))]
+    result, stacked = operand(recorder, codes, count * size, own=True)
+    if not stacked or type(result.array) is not numpy.ndarray:
+        return None
+    shape = form.kinds[0].shape
+    return reshaped(result, shape if size == 1 else (size, *shape))
 
 
 def _lowered(value: Any, size: int) -> Any:
