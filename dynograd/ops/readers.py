@@ -162,9 +162,11 @@ class Reader:
                 function.__code__ = code
             for name in self.sets_aside:
                 _aside[name] += 1
+            if self.changes_calls:
+                CALLS.note_change()
             return
         on = tuple(sorted([*others, self], key=lambda reader: -ORDER.index(reader.name)))
-        if others or self.changes_calls:
+        if others:
             self._change(on, 1)
             return
         functions = self._functions()
@@ -199,6 +201,8 @@ class Reader:
                 function.__code__ = code
             for name in self.sets_aside:
                 _aside[name] -= 1
+            if self.changes_calls:
+                CALLS.note_change()
             return
         self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
 
