@@ -384,10 +384,11 @@ def entry_of(function: Any) -> Entry | None:
     return _entries.get(function)
 
 
-def is_read(function: Any) -> bool:
-    """Whether a reader that is on sees the function."""
+def is_read(function: Any, above: str | None = None) -> bool:
+    """Whether a reader that is on sees the function; with `above`, one that is asked before the reader of that name."""
     entry = _entries.get(function)
-    return entry is not None and any([reader.sees(entry) for reader in turned_on()])
+    last = len(ORDER) if above is None else ORDER.index(above)
+    return entry is not None and any([reader.sees(entry) for reader in turned_on() if ORDER.index(reader.name) < last])
 
 
 _aside: Counter[str] = Counter()  # op, or "" for all
