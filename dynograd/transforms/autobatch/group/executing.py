@@ -60,29 +60,31 @@ def fill_ports(
         errors: of rows that failed.
     """
     arenas: Any = recorder.arenas.get(form)
-    size = sum([bucket.count() for bucket in buckets])
+    counts = [bucket.count() for bucket in buckets]
+    size = sum(counts)
     if arenas is not None:
         results = [(output if several else _rows(output, size), True) for output, several in results]
-    nodes = [slab_of(output) if several else None for output, several in results]
-    bases = [0] * len(results)
-    if arenas is None:
-        arenas = [None] * len(results)
-    else:
-        bases = [_put(arena, output, node) for arena, (output, _), node in zip(arenas, results, nodes, strict=True)]
-    start = 0
+    outputs: list[
+        tuple[Any, Any, bool, Any, int]
+    ] = []  # (tensor, its node, whether it is one row, its arena, where it begins there)
+    alike = False  # calls share a row
+    for place, (output, several) in enumerate(results):
+        node = slab_of(output) if several else None
+        alike = alike or not several
+        arena = None if arenas is None else arenas[place]
+        outputs.append((output, node, not several, arena, 0 if arena is None else _put(arena, output, node)))
     sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
-    alike = size > 1 and not all([several for _, several in results])  # calls share a row
-    for bucket in buckets:
-        count = bucket.count()
-        for port, (output, several), node, arena, base in zip(bucket.ports, results, nodes, arenas, bases, strict=True):
-            port.slab, port.one, port.offset, port.slab_node = output, not several, start, node
+    start = 0
+    for bucket, count in zip(buckets, counts, strict=True):
+        for port, (output, node, is_one, arena, base) in zip(bucket.ports, outputs, strict=True):
+            port.slab, port.one, port.offset, port.slab_node = output, is_one, start, node
             port.arena, port.base_row = arena, base
         if errors:
             bucket.errors = {
                 row - start: error for row, error in errors.items() if start <= row < start + count
             } or None
-        bucket.done, bucket.common = True, bucket.common or alike
-        bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], {}, None, None, ()
+        bucket.common = bucket.common or (alike and size > 1)
+        bucket.close()
         start += count
     recorder.report.note_group(form, size, sources)
 
