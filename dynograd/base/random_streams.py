@@ -185,6 +185,17 @@ class _DefaultGenerator(Generator):
         else:
             _places.place = (_places.place[0], offset)
 
+    def exchange(self, state: tuple[int, int]) -> tuple[int, int]:
+        """Goes on at `state`, and returns where it was: for turns of programs on one thread, each with a place of its own."""
+        own = _places.place
+        if own is not None:
+            _places.place = state
+            return own
+        before = _seed_slot.__get__(self), _offset_slot.__get__(self)
+        _seed_slot.__set__(self, state[0])
+        _offset_slot.__set__(self, state[1])
+        return before
+
     def __reduce__(self) -> tuple[object, ...]:
         return copyreg.__newobj__, (Generator,), self.__getstate__()
 

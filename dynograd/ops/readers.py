@@ -162,9 +162,11 @@ class Reader:
                 function.__code__ = code
             for name in self.sets_aside:
                 _aside[name] += 1
+            if self.changes_calls:
+                CALLS.note_change()
             return
         on = tuple(sorted([*others, self], key=lambda reader: -ORDER.index(reader.name)))
-        if others or self.changes_calls:
+        if others:
             self._change(on, 1)
             return
         functions = self._functions()
@@ -199,6 +201,8 @@ class Reader:
                 function.__code__ = code
             for name in self.sets_aside:
                 _aside[name] -= 1
+            if self.changes_calls:
+                CALLS.note_change()
             return
         self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
 
@@ -380,10 +384,11 @@ def entry_of(function: Any) -> Entry | None:
     return _entries.get(function)
 
 
-def is_read(function: Any) -> bool:
-    """Whether a reader that is on sees the function."""
+def is_read(function: Any, above: str | None = None) -> bool:
+    """Whether a reader that is on sees the function; with `above`, one that is asked before the reader of that name."""
     entry = _entries.get(function)
-    return entry is not None and any([reader.sees(entry) for reader in turned_on()])
+    last = len(ORDER) if above is None else ORDER.index(above)
+    return entry is not None and any([reader.sees(entry) for reader in turned_on() if ORDER.index(reader.name) < last])
 
 
 _aside: Counter[str] = Counter()  # op, or "" for all

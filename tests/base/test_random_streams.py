@@ -1,5 +1,6 @@
 """A generator is a place in a stream: seeding, reserving, saving and copying it."""
 
+import contextlib
 import copy
 import pickle
 import threading
@@ -9,7 +10,7 @@ import pytest
 
 from dynograd.base import random_streams
 from dynograd.base.devices import device
-from dynograd.base.random_streams import Generator
+from dynograd.base.random_streams import Generator, apart, default_generator
 
 
 def test_new_generator_has_torchs_default_seed():
@@ -136,3 +137,15 @@ def test_default_generator():
             random_streams.manual_seed(None)
     finally:
         random_streams.default_generator.set_plain_state(before)
+
+
+@pytest.mark.parametrize("place", [None, (5, 7)], ids=["of the process", "of the thread"])
+def test_a_place_is_exchanged_for_another(place):
+    before = default_generator.state()
+    with contextlib.nullcontext() if place is None else apart(place):
+        own = default_generator.state()
+        assert default_generator.exchange((3, 4)) == own
+        assert default_generator.key(2) == (3, 4)
+        assert default_generator.exchange(own) == (3, 6)
+        assert default_generator.state() == own
+    assert default_generator.state() == before

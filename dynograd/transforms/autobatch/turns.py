@@ -114,15 +114,14 @@ class Run:
         """From now on `task` is the one that runs."""
         if self.abandoned:
             return
-        default_generator._seed, default_generator._offset = task.stream
+        default_generator.exchange(task.stream)
         self.recorder.task = task
 
     def end(self, task: Task) -> None:
         """Its turn is over."""
         if self.abandoned:
             return
-        task.stream = default_generator._seed, default_generator._offset
-        default_generator._seed, default_generator._offset = self.stream
+        task.stream = default_generator.exchange(self.stream)
         self.recorder.task = self.outer
 
     def work(self, task: Task) -> None:

@@ -9,6 +9,7 @@ import pytest
 import dynograd
 from dynograd import nn
 from dynograd.nn import functional as F
+from dynograd.ops.readers import CALLS
 
 LAYERS = {
     "linear": lambda: nn.Linear(3, 2),
@@ -139,3 +140,19 @@ def test_an_embeddings_options_count_from_when_they_are_changed(change):
         dynograd.stack(found).sum().backward()
         results.append((dynograd.stack(found).detach(), weight.grad))
     assert all([dynograd.equal(one, other) for one, other in zip(*results)])
+
+
+def test_modules_ask_anew_in_each_scope_and_behind_it():
+    layer, x = nn.Linear(3, 2), dynograd.randn(3)
+    plain = layer(x)
+    for _ in range(4):  # from the third time on, the code of functions is exchanged as it was the time before
+        before = CALLS.change
+        with dynograd.autobatch(always=True) as report:
+            inside = CALLS.change
+            rows = [layer(x * 1) for _ in range(3)]
+        assert inside is not before and CALLS.change is not inside
+        assert report.groups["linear -> float32[2]"] == [3]
+        assert all([row.allclose(plain) for row in rows])
+        with dynograd.profiler.profile() as profiler:
+            layer(x)
+        assert any(["linear" in event.key for event in profiler.key_averages()])

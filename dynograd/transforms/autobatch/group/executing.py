@@ -60,29 +60,31 @@ def fill_ports(
         errors: of rows that failed.
     """
     arenas: Any = recorder.arenas.get(form)
-    size = sum([bucket.count() for bucket in buckets])
+    counts = [bucket.count() for bucket in buckets]
+    size = sum(counts)
     if arenas is not None:
         results = [(output if several else _rows(output, size), True) for output, several in results]
-    nodes = [slab_of(output) if several else None for output, several in results]
-    bases = [0] * len(results)
-    if arenas is None:
-        arenas = [None] * len(results)
-    else:
-        bases = [_put(arena, output, node) for arena, (output, _), node in zip(arenas, results, nodes, strict=True)]
-    start = 0
+    outputs: list[
+        tuple[Any, Any, bool, Any, int]
+    ] = []  # (tensor, its node, whether it is one row, its arena, where it begins there)
+    alike = False  # calls share a row
+    for place, (output, several) in enumerate(results):
+        node = slab_of(output) if several else None
+        alike = alike or not several
+        arena = None if arenas is None else arenas[place]
+        outputs.append((output, node, not several, arena, 0 if arena is None else _put(arena, output, node)))
     sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
-    alike = size > 1 and not all([several for _, several in results])  # calls share a row
-    for bucket in buckets:
-        count = bucket.count()
-        for port, (output, several), node, arena, base in zip(bucket.ports, results, nodes, arenas, bases, strict=True):
-            port.slab, port.one, port.offset, port.slab_node = output, not several, start, node
+    start = 0
+    for bucket, count in zip(buckets, counts, strict=True):
+        for port, (output, node, is_one, arena, base) in zip(bucket.ports, outputs, strict=True):
+            port.slab, port.one, port.offset, port.slab_node = output, is_one, start, node
             port.arena, port.base_row = arena, base
         if errors:
             bucket.errors = {
                 row - start: error for row, error in errors.items() if start <= row < start + count
             } or None
-        bucket.done, bucket.common = True, bucket.common or alike
-        bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], {}, None, None, ()
+        bucket.common = bucket.common or (alike and size > 1)
+        bucket.close()
         start += count
     recorder.report.note_group(form, size, sources)
 
@@ -232,9 +234,9 @@ class Group:
         if type(form) is RunningSum:
             return self._running_sum()
         if form.joins and (size > 1 or len(self.columns) > 3) and not self.errors:
-            joined = self.joined()
-            if joined is not None:
-                return joined
+            rows = joined(self.recorder, form, self.shared, self.columns, size)
+            if rows is not None:
+                return rows
         if size == 1:
             return self._one_by_one("")
         operands = [operand(self.recorder, column, size) for column in self.columns]
@@ -334,18 +336,6 @@ class Group:
             return stack(results, 0)
         return tuple([stack(list(parts), 0) for parts in zip(*results, strict=True)])
 
-    def joined(self) -> Any:
-        """`cat` or `stack` of operands of one kind behind one another: more rows, gathered at once. None: some are shared."""
-        count, size = len(self.columns), self.size
-        if count != len(self.shared):
-            return None
-        codes = self.columns[0] if count == 1 else [*itertools.chain.from_iterable(zip(*self.columns, strict=True))]
-        result, stacked = operand(self.recorder, codes, count * size, own=True)
-        if not stacked or type(result.array) is not numpy.ndarray:
-            return None
-        shape = self.form.kinds[0].shape
-        return reshaped(result, shape if size == 1 else (size, *shape))
-
     def _running_sum(self) -> Any:
         column = self.columns[0]
         terms, stacked = self._terms(column)
@@ -375,6 +365,19 @@ class Group:
     def _given(self, operands: Any) -> dict[str, Any]:
         """The arguments by name: `shared` has, in order, a Shared, or None for the next operand or for what is no tensor."""
         return arguments(self.form, self.shared, operands)
+
+
+def joined(recorder: Any, form: Any, shared: tuple, columns: list[Any], size: int) -> Any:
+    """`cat` or `stack` of operands of one kind behind one another: more rows, gathered at once. None: some are shared."""
+    count = len(columns)
+    if count != len(shared):
+        return None
+    codes = columns[0] if count == 1 else [*itertools.chain.from_iterable(zip(*columns, strict=True))]
+    result, stacked = operand(recorder, codes, count * size, own=True)
+    if not stacked or type(result.array) is not numpy.ndarray:
+        return None
+    shape = form.kinds[0].shape
+    return reshaped(result, shape if size == 1 else (size, *shape))
 
 
 def _lowered(value: Any, size: int) -> Any:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.transforms.autobatch.group.executing import Group, attempted, fill_ports, run_group
-from dynograd.transforms.autobatch.group.gathering import operand, single
+from dynograd.transforms.autobatch.group.executing import Group, attempted, fill_ports, joined, run_group
+from dynograd.transforms.autobatch.group.gathering import arguments, operand, single
 from dynograd.transforms.autobatch.group.op_buckets import buckets_of_ops, operands_of
+from dynograd.transforms.autobatch.group.ready import ReadyCalls
 from dynograd.transforms.autobatch.record.buckets import Port, Shared
 from dynograd.transforms.autobatch.record.forms import Form, kind_of
 from dynograd.transforms.autobatch.record.sequence_steps import AGAIN, FIXED, INPUT, INSIDE, STATIC
@@ -22,34 +23,18 @@ __all__ = ["OpsForm"]
 class OpsForm(Form):
     """The form of a sequence's calls that give the results `numbers`."""
 
-    __slots__ = ("calls", "constants", "numbers", "operands", "sequence", "shared")
+    __slots__ = ("calls", "numbers", "ops", "sequence")
 
     def __init__(self, sequence: Any, numbers: tuple[int, ...]) -> None:
         super().__init__(sequence.steps[0].op, {}, sequence.form.grad)
         self.sequence, self.numbers, self.casting = sequence, numbers, None
         self.kinds = tuple([sequence.form.kinds[number] for number in numbers])
         self.single, self.label, self.calls = False, sequence.form.label, len(sequence.steps)
-        # Of each op: the operands that are rows, as (whether it is an input, its number), and those that all calls share.
-        self.operands: list[list[tuple[bool, int]]] = []
-        self.shared: list[tuple[Any, ...]] = []
-        self.constants: list[Any] = []  # the operand of each op that is a number
+        self.ops: list[_Op] = []
         inputs = 0
         for step in sequence.steps:
-            rows: list[tuple[bool, int]] = []
-            shared: list[Any] = []
-            constant = None
-            for what, content in operands_of(step):
-                shared.append(Shared(content, kind_of(content)) if what == FIXED else None)
-                if what == INPUT:
-                    rows.append((True, inputs))
-                    inputs += 1
-                elif what in (AGAIN, INSIDE):
-                    rows.append((what == AGAIN, content))
-                elif what == STATIC:
-                    constant = content[1]
-            self.operands.append(rows)
-            self.shared.append(tuple(shared))
-            self.constants.append(constant)
+            self.ops.append(_Op(step, inputs))
+            inputs += self.ops[-1].inputs
 
     def run_ops(self, recorder: Any, buckets: list[Any]) -> None:
         """Runs all calls of `buckets` and fills their ports."""
@@ -88,27 +73,32 @@ class _Rows:
         """The results that are needed: (tensor, whether it has a row for each call)."""
         form = self.form
         wants_gradients = any([kind.grad for kind in form.kinds])
-        for step, *operands in zip(form.sequence.steps, form.operands, form.shared, form.constants, strict=True):
-            MODES.grad = 2 * step.form.grad if wants_gradients else 0  # 2: nodes are shown to the recorder's watcher
-            self._call(step.form, *operands)
+        for op in form.ops:
+            MODES.grad = 2 * op.form.grad if wants_gradients else 0  # 2: nodes are shown to the recorder's watcher
+            self._call(op)
         return [self.results[number] for number in form.numbers]
 
-    def _call(self, form: Form, operands: list[tuple[bool, int]], shared: tuple, constant: Any) -> None:
-        size = self.size
-        columns: list[Any] = []
-        joins = form.joins and all([is_input for is_input, _ in operands])
-        if joins:
-            columns = [self.columns[number] for _, number in operands]
-        numbers = None if form.number is None else [constant] * size
-        group = Group(self.recorder, form, shared, columns, None, numbers, size)
-        if joins and (size > 1 or len(columns) > 3):
-            joined = group.joined()
-            if joined is not None:
-                self.results.append((joined, size > 1))
+    def _call(self, op: _Op) -> None:
+        size, form = self.size, op.form
+        if op.joins and (size > 1 or len(op.operands) > 3):
+            columns = [self.columns[number] for _, number in op.operands]
+            rows = joined(self.recorder, form, op.shared, columns, size)
+            if rows is not None:
+                self.results.append((rows, size > 1))
                 return
-        result: Any = group.computed([self._operand(*operand) for operand in operands])
-        rows = size > 1 and not group.alike
-        self.results += [(result, rows)] if form.single else [(part, rows) for part in result]
+        operands = [self._operand(*operand) for operand in op.operands]
+        stacked = tuple([has_rows for _, has_rows in operands])
+        bound = op.bound.get(stacked)
+        if bound is not None:
+            result: Any = bound.call(operands)
+            has_rows = True
+        else:
+            numbers = None if form.number is None else [op.constant] * size
+            group = Group(self.recorder, form, op.shared, [], None, numbers, size)
+            result = group.computed(operands)
+            has_rows = size > 1 and not group.alike
+            op.bind(stacked)
+        self.results += [(result, has_rows)] if form.single else [(part, has_rows) for part in result]
 
     def _operand(self, is_input: bool, number: int) -> tuple[Any, bool]:
         if not is_input:
@@ -123,3 +113,64 @@ class _Rows:
             )
             self.inputs[number] = value
         return value
+
+
+class _Op:
+    """An op of a sequence on rows."""
+
+    __slots__ = ("bound", "constant", "form", "inputs", "joins", "operands", "shared")
+
+    def __init__(self, step: Any, first: int) -> None:
+        """`first` is the number of the sequence's input that comes next."""
+        self.form, self.inputs = step.form, 0
+        self.constant = None  # the operand that is a number
+        self.operands: list[tuple[bool, int]] = []  # those that are rows: (whether it is an input, its number)
+        self.bound: dict[tuple[bool, ...], _Bound] = {}  # by which of the operands have rows
+        shared: list[Any] = []
+        for what, content in operands_of(step):
+            shared.append(Shared(content, kind_of(content)) if what == FIXED else None)
+            if what == INPUT:
+                self.operands.append((True, first + self.inputs))
+                self.inputs += 1
+            elif what in (AGAIN, INSIDE):
+                self.operands.append((what == AGAIN, content))
+            elif what == STATIC:
+                self.constant = content[1]
+        self.shared = tuple(shared)
+        self.joins = self.form.joins and all([is_input for is_input, _ in self.operands])
+
+    def bind(self, stacked: tuple[bool, ...]) -> None:
+        """Notes how the op is called on rows, where its batch rule is known to be one call of it for groups of any size."""
+        ready = self.form.ready
+        known = ready.known.get(stacked) if type(ready) is ReadyCalls and self.form.number is None else None
+        if known is not None and not known[0] and any(stacked):
+            self.bound[stacked] = _Bound(self.form, self.shared, len(stacked), known[1])
+
+
+class _Bound:
+    """A call of an op of which all arguments but the rows are there."""
+
+    __slots__ = ("arguments", "function", "lists", "singles")
+
+    def __init__(self, form: Any, shared: tuple, count: int, statics: dict[str, Any]) -> None:
+        rows = [object() for _ in range(count)]  # stand for the operands
+        places = {id(row): place for place, row in enumerate(rows)}
+        self.function = form.op.function
+        self.arguments = arguments(form, shared, iter(rows)) | statics
+        self.singles: list[tuple[str, int]] = []
+        self.lists: list[tuple[str, list[tuple[int | None, Any]]]] = []
+        for name in form.op.array_names:
+            value = self.arguments[name]
+            if name == form.op.list_name:
+                self.lists.append((name, [(places.get(id(element)), element) for element in value]))
+            elif id(value) in places:
+                self.singles.append((name, places[id(value)]))
+
+    def call(self, operands: list[tuple[Any, bool]]) -> object:
+        """What the op gives for these operands."""
+        by_name = self.arguments.copy()
+        for name, place in self.singles:
+            by_name[name] = operands[place][0]
+        for name, elements in self.lists:
+            by_name[name] = [element if place is None else operands[place][0] for place, element in elements]
+        return self.function(**by_name)

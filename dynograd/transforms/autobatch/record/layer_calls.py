@@ -27,7 +27,9 @@ def layer_of(module: Any) -> Any:
     if name is None or not all([name in parameters for name in names]):
         return None
     op, face = registry[name], space.get(name)
-    if face is None or (face is not op.function and is_read(face)) or not (op.written or records(op)):
+    if face is None or (face is not op.function and is_read(face)) or is_read(op.function, above="recorder"):
+        return None
+    if not (op.written or records(op)):
         return None
     return MAKERS[name](module) if name in MAKERS else _maker(op, names)(parameters, space, face)
 

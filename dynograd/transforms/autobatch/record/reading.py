@@ -16,8 +16,10 @@ _MOST = 1 << 16  # numbers that are taken to be read if one of them is
 
 def _values(lazy: Any) -> Any:
     """The Python number (or nested lists) of `lazy`; `lazy` itself, settled, where that is not so simple."""
-    bucket = lazy.pending.bucket  # of a step of a sequence: its call is in the record from now on
+    if lazy.pending.is_open:
+        lazy.pending.enter()
     port = lazy.pending
+    bucket = port.bucket
     if not bucket.done:
         bucket.recorder.flush(bucket)
         bucket = port.bucket  # those of a sequence are others now

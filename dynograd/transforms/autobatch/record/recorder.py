@@ -9,6 +9,7 @@ come to be in it is in `recording`, how groups are run in `executing`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from threading import get_ident
 from typing import Any
 from weakref import ref
@@ -242,7 +243,7 @@ class Recorder:
 
     # --- calls -------------------------------------------------------------------------------------------------------------------
 
-    def bucket_of(self, form: Form, shared: tuple, sources: list[Bucket], columns: int) -> Bucket:
+    def bucket_of(self, form: Form, shared: tuple, sources: Collection[Bucket], columns: int) -> Bucket:
         """The bucket of a call that needs `sources`: one of its generation, if it lies deeper than they do, so that none needs itself."""
         kind, depth, generation = (form, shared), 0, 0
         for source in sources:
@@ -281,11 +282,19 @@ class Recorder:
         """The bucket of a call with these operands."""
         if len(self.waiting) >= self.check_at:
             self.check_size()
-        shared = tuple([None if type(entry) is tuple else entry for entry in entries])
-        buckets_before = [entry[0].bucket for entry in entries if type(entry) is tuple]
-        return self.bucket_of(
-            form, shared, [bucket for bucket in buckets_before if not bucket.done], len(buckets_before)
-        )
+        shared: list[Any] = []
+        sources: dict[Bucket, None] = {}  # in order, each once
+        columns = 0
+        for entry in entries:
+            if type(entry) is not tuple:
+                shared.append(entry)
+                continue
+            shared.append(None)
+            columns += 1
+            bucket = entry[0].bucket
+            if not bucket.done:
+                sources[bucket] = None
+        return self.bucket_of(form, tuple(shared), sources, columns)
 
     def check_size(self) -> None:
         """Runs what is waiting when it has become too much for the memory."""

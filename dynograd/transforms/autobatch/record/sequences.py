@@ -8,6 +8,7 @@ a tensor. An op that is another one than expected has those before it recorded o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from sys import getrefcount
 from typing import Any
 from weakref import getweakrefcount
@@ -40,9 +41,13 @@ class StepPort:
     def __init__(self, sequence: Sequence, number: int, kind: Kind, is_view: bool) -> None:
         self.sequence, self.number, self.kind, self.is_view = sequence, number, kind, is_view
 
+    def enter(self) -> None:
+        """Has the call recorded: the tensor has a port of the record then."""
+        self.sequence.sequences.between()
+
     def __getattr__(self, name: str) -> object:
         lazy = self.sequence.lazies[self.number]
-        self.sequence.sequences.between()
+        self.enter()
         if type(lazy.pending) is not Port:
             raise RuntimeError(f"autobatch: {name} of a call that is not in the record")
         return getattr(lazy.pending, name)
@@ -244,7 +249,8 @@ class Sequences:
 
     def __init__(self) -> None:
         self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
-        self.depths: dict[Any, int] = {}  # by op: how many frames up from `_place` the program was that called it
+        # By op: how many frames up from `_of_this_place` the program was that called it, and those of `starts` by code and place in it.
+        self.by_place: dict[Any, tuple[int, dict[int, dict[int, list[Sequence]]]]] = {}
         self.codes: dict[int, Any] = {}  # keeps code, so that ids stay its own
         self.between_steps, self.learning = Step(), Step()
         self.recorder: Any = None
@@ -261,6 +267,7 @@ class Sequences:
         alike = self.starts[sequence.steps[0].of]
         if sequence in alike:
             alike.remove(sequence)
+        self.by_place.clear()
 
     def begin(self, recorder: Any) -> None:
         """A scope begins: it is seen which sequences there are, or those that are known are gone through."""
@@ -295,6 +302,7 @@ class Sequences:
                 alike = self.starts.setdefault(sequence.steps[0].of, [])
                 if sequence.described not in known and len(alike) < _MOST_AT:
                     alike.append(sequence)
+            self.by_place.clear()
             self._wait(bool(self.all))
         elif at is not None:
             self.pays = self.inside > _GAIN * self.alone
@@ -332,11 +340,9 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
             sequences.between()
     beginning = sequences.starts.get(this)
     if beginning is not None and recorder.cast is None and not active_vmaps.levels:
-        place = None if len(beginning) == 1 else _place(sequences, this, beginning)
-        for sequence in beginning:
+        for sequence in beginning if len(beginning) == 1 else _of_this_place(sequences, this, beginning):
             if (
-                (place is None or sequence.place == place)
-                and sequence.form.grad == MODES.grad
+                sequence.form.grad == MODES.grad
                 and (sequence in recorder.valid or sequence.is_valid(recorder))
                 and sequence.begin(recorder, args)
             ):
@@ -346,24 +352,29 @@ def other(recorder: Any, op: Op, this: Any, args: tuple) -> object:
     return MISS
 
 
-def _place(sequences: Sequences, this: Any, beginning: list[Sequence]) -> tuple[Any, int] | None:
-    """Where the program calls the op `this`, looked for first as many frames up as the latest time."""
-    depth = sequences.depths.get(this)
-    if depth is not None:
+def _of_this_place(sequences: Sequences, this: Any, beginning: list[Sequence]) -> Collection[Sequence]:
+    """Those that begin where the program calls the op `this`, looked for first as many frames up as the latest time."""
+    known = sequences.by_place.get(this)
+    if known is not None:
+        depth, by_code = known
         try:
             frame: Any = frame_at(depth)
         except ValueError:  # it was called from deeper then
             frame = None
-        if frame is not None and any([sequence.place[0] is frame.f_code for sequence in beginning]):
-            return frame.f_code, frame.f_lasti
+        if frame is not None and id(frame.f_code) in by_code:
+            return by_code[id(frame.f_code)].get(frame.f_lasti, ())
     place = caller(3)
     frame, depth = frame_at(1), 1
     while place is not None and frame is not None:
         if frame.f_code is place[0]:
-            sequences.depths[this] = depth
+            by_code = {}
+            for sequence in beginning:  # which keep their code, so that ids stay its own
+                code, at = sequence.place
+                by_code.setdefault(id(code), {}).setdefault(at, []).append(sequence)
+            sequences.by_place[this] = depth, by_code
             break
         frame, depth = frame.f_back, depth + 1
-    return place
+    return beginning if place is None else [sequence for sequence in beginning if sequence.place == place]
 
 
 def layer(recorder: Any, op: Op, *args: Any) -> object:
