@@ -6,9 +6,9 @@ The files of the layers are read when the first of their names is asked for: a s
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from dynograd.base.garbage import uncollected
+from dynograd.base.lazy_modules import module_below
 from dynograd.base.listing import lists
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn.module import Module
@@ -16,14 +16,14 @@ from dynograd.nn.parameter import Buffer, Parameter, UninitializedBuffer, Uninit
 
 
 def __getattr__(name: str) -> object:
-    if name != "__all__" and name.isidentifier() and find_spec(f"dynograd.nn.{name}"):
-        return import_module(f"dynograd.nn.{name}")
-    if "__all__" not in globals() and (name == "__all__" or not name.startswith("__")):
+    if name != "__all__" and name.startswith("__"):
+        raise AttributeError(f"module 'dynograd.nn' has no attribute {name!r}")
+    module = module_below(__name__, name)
+    if module is None and "__all__" not in globals():
         _take_layers()
-        if name in globals():
-            value: object = globals()[name]
-            return value
-    raise AttributeError(f"module 'dynograd.nn' has no attribute {name!r}")
+    if module is None and name not in globals():
+        raise AttributeError(f"module 'dynograd.nn' has no attribute {name!r}")
+    return module or globals()[name]
 
 
 def __dir__() -> list[str]:
