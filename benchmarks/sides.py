@@ -23,9 +23,13 @@ class RowFailed(Exception):
 
 
 def environment(threads: int, **more: str) -> dict[str, str]:
-    """The environment of every process that is measured; the project's folder is importable in it."""
+    """The environment of every process that is measured; the project's folder is importable in it.
+
+    Bytecode is kept for the next process, as installing a package does: a machine that forbids it would measure Python's parser.
+    """
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return os.environ | thread_settings(threads) | {"PYTHONPATH": path} | more
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return own | thread_settings(threads) | {"PYTHONPATH": path} | more
 
 
 def output_of(arguments: list[str], threads: int, **more: str) -> str:

@@ -62,7 +62,7 @@ INTERNALS = {
     "nn": "attributes backward_hooks checks layers moves multihead places ragged_attention state variants annotations",
     "nn.functional": "Any explained get_close_matches out_forms public_functions randomized registry variants annotations",
     "optim": "adam elementwise helpers line_searches states together",
-    "data": "buckets failures fetch generators importlib iteration memory_files options Any",
+    "data": "buckets failures fetch generators iteration memory_files module_below options",
     "autograd": "engine nodes packing writes modes",
     "cuda": "allocator driver faults pinned",
     "optim.lr_scheduler": "base cosines decays",

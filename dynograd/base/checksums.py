@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 __all__ = ["crc32", "joined", "read_all", "while_writing"]
@@ -46,6 +45,8 @@ def read_all(
 
     workers = min(most_threads, os.cpu_count() or 1, len(shares))
     if workers > 1 and sum([end - begin for _, begin, end in shares]) > _FEW:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(workers) as pool:
             sums = list(pool.map(fill, shares))
     else:
@@ -64,6 +65,8 @@ def while_writing(pieces: Sequence[Any], write: Callable[[Any], None]) -> list[i
         for piece in pieces:
             write(piece)
         return [zlib.crc32(piece) for piece in pieces]
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1) as pool:
         futures = [pool.submit(zlib.crc32, piece) for piece in pieces]
         for piece in pieces:

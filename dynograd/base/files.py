@@ -12,7 +12,6 @@ import itertools
 import mmap
 import os
 import re
-import socket
 import stat
 import zlib
 from collections.abc import Callable
@@ -164,6 +163,8 @@ def _temporary_name(name: str) -> str:
 
 
 def _machine() -> str:
+    import socket
+
     return f"{zlib.crc32(socket.gethostname().encode()):08x}"
 
 

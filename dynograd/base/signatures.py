@@ -72,17 +72,19 @@ def show_plainly(namespace: Mapping[str, Any]) -> None:
     Args:
         namespace: `globals()` of the module, when all is in it.
     """
+    owners: dict[type, None] = {}  # classes and those above them, each once: modules have most of theirs in common
     for value in list(namespace.values()):
         if type(value) is FunctionType:
             if "op" not in value.__dict__:  # those of ops are plain from the start
                 _show_plainly(value)
         elif isinstance(value, type) and value.__module__.startswith("dynograd"):
-            for owner in (*value.__mro__, type(value)):
-                if owner.__module__.startswith("dynograd"):
-                    for member in list(vars(owner).values()):
-                        function = member.__func__ if type(member) in (classmethod, staticmethod) else member
-                        if type(function) is FunctionType and "op" not in function.__dict__:
-                            _show_plainly(function)
+            owners |= dict.fromkeys((*value.__mro__, type(value)))
+    for owner in owners:
+        if owner.__module__.startswith("dynograd"):
+            for member in list(vars(owner).values()):
+                function = member.__func__ if type(member) in (classmethod, staticmethod) else member
+                if type(function) is FunctionType and "op" not in function.__dict__:
+                    _show_plainly(function)
 
 
 def _show_plainly(function: Any) -> None:

@@ -8,9 +8,7 @@ For samples of variable length: `BucketBatchSampler` puts similar lengths in a b
 (2, 2) [0, 1]
 """
 
-import importlib
-from typing import Any
-
+from dynograd.base.lazy_modules import module_below
 from dynograd.base.listing import lists
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.data.balanced import DistributedTokenBatchSampler
@@ -75,11 +73,12 @@ __all__ = [
 __dir__ = lists(__name__, (*__all__, "datasets"))
 
 
-def __getattr__(name: str) -> Any:
-    """The readers of files are imported when they are first named."""
-    if name == "datasets":
-        return importlib.import_module("dynograd.data.datasets")
-    raise AttributeError(f"module 'dynograd.data' has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    """The readers of files and the data pipes are imported when they are first named."""
+    module = module_below(__name__, name)
+    if module is None:
+        raise AttributeError(f"module 'dynograd.data' has no attribute {name!r}")
+    return module
 
 
 _show_plainly(globals())

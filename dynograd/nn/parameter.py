@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 from dynograd.base import devices, dtypes
 from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.base.shapes import Size
-from dynograd.distributed.splits import keep_splits
 from dynograd.interpreter.override_protocol import disabled_torch_function
 from dynograd.tensor.creation import empty
 from dynograd.tensor.tensor import Tensor, wrap
@@ -68,6 +67,8 @@ class Parameter(Tensor):
     def __deepcopy__(self, memo: dict) -> Parameter:
         """The values in memory of their own, without `.grad` and attributes: a copied module starts without gradients. Parts stay parts."""
         if id(self) not in memo:
+            from dynograd.distributed.splits import keep_splits
+
             parameter = memo[id(self)] = Tensor.__new__(type(self), self.detach().clone())
             parameter._requires_grad = self._requires_grad
             keep_splits(parameter, self)

@@ -268,10 +268,11 @@ class Entry:
     """A function that readers may see.
 
     `op` is its row in the table, and `key` its name there; a function that is none has only a name. `plain` is the function without
-    readers. One that is not `written` has no code of its own yet.
+    readers. One that is not `written` has no code of its own yet. The code that asks readers is written at the first call: ragged tensors have
+    some four hundred functions ask, of which a program calls few.
     """
 
-    __slots__ = ("codes", "function", "key", "op", "plain", "ways", "written")
+    __slots__ = ("_later", "codes", "function", "key", "op", "plain", "ways", "written")
 
     def __init__(self, function: types.FunctionType, key: str, op: Any, written: bool) -> None:
         self.function, self.key, self.op, self.written = function, key, op, written
@@ -279,6 +280,7 @@ class Entry:
         # By the readers that are on; None where none of them sees it.
         self.codes: dict[tuple[Reader, ...], types.CodeType | None] = {}
         self.ways: tuple[types.CodeType, types.CodeType, Collection[str]] | None = None
+        self._later: types.CodeType | None = None
 
     def show(self, also_unwritten: bool = False) -> None:
         """Gives the function the code for the readers that are on."""
@@ -286,7 +288,7 @@ class Entry:
             try:
                 code = self.codes[_on[0]]
             except KeyError:
-                code = self.codes[_on[0]] = self._code_for(_on[0])
+                code = self.codes[_on[0]] = self._code_at_first(_on[0])
             self.function.__code__ = self.plain.__code__ if code is None else code
 
     def apart(self, code: types.CodeType | None = None) -> types.FunctionType:
@@ -334,6 +336,30 @@ class Entry:
         self.plain.__code__ = code
         self.show(also_unwritten=True)
 
+    def _code_at_first(self, on: tuple[Reader, ...]) -> types.CodeType | None:
+        """Code that writes the code for these readers when it is called; None where none of them sees the function."""
+        if not any([reader.sees(self) for reader in on]):
+            return None
+        if self.function.__closure__:  # its code has to name the closure's variables
+            return self._code_for(on)
+        self.apart()
+        if self._later is None:
+            name = f"written_{_number()}"
+            self.function.__globals__[name] = self._with_written_code
+            self._later = _LATER.replace(co_names=(name,), co_name=self.function.__name__)
+        return self._later
+
+    def _with_written_code(self) -> types.FunctionType:
+        """The function, when its code for the readers that are on is written. The first of several threads writes it."""
+        with _lock:
+            on = _on[0]
+            if self.function.__code__ is self._later:
+                if self.codes.get(on, self._later) is self._later:  # of a reader that does not see it, `on` may be new
+                    _versions[0] += 1
+                    self.codes[on] = self._code_for(on)
+                self.show(also_unwritten=True)
+        return self.function
+
     def _code_for(self, on: tuple[Reader, ...]) -> types.CodeType | None:
         readers = [reader for reader in on if reader.sees(self)]
         if not readers:
@@ -364,6 +390,11 @@ class Entry:
         space = run_source("\n".join(text) + "\n", f"{reader.name} before {self.key}", {})
         asking = space["make"](*[None] * len(self.function.__code__.co_freevars)) if free else space[title]
         return asking.__code__
+
+
+_LATER = compile(
+    "def later(*args, **kwargs): return written()(*args, **kwargs)", "<dynograd first call for readers>", "exec"
+).co_consts[0]
 
 
 def join(function: types.FunctionType, key: str = "", op: Any = None, written: bool = True) -> Entry:

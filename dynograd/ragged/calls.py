@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dynograd.base.signatures import annotations_of
+from dynograd.ops.argument_kinds import UNSEEN
 from dynograd.ops.op import Op, registry
 from dynograd.ops.readers import Entry, entry_of
 from dynograd.ragged.invoking import invoke, mapped
@@ -163,4 +165,5 @@ def is_made_of_parts(entry: Entry) -> bool:
     """Whether it is the function of a composed op as users call it, which hands calls with ragged tensors on."""
     if entry.op is None or entry.op.kind != "composed" or entry.function.__closure__:  # made for another function
         return False
-    return tuple(inspect.signature(entry.function).parameters) == tuple(entry.op.signature.parameters)
+    seen = [name for name, annotation in annotations_of(entry.op.forward).items() if annotation not in UNSEEN]
+    return [*annotations_of(entry.function)] == seen

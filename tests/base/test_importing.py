@@ -145,3 +145,39 @@ print(sorted(({{*sys.modules}} - before).intersection({UNUSED.split()!r})))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# What a saved program's first answer has no use for. Numba brings SciPy and coverage where they are installed.
+UNANSWERED = """dynograd.nn.layers dynograd.nn.modules dynograd.nn.functional dynograd.nn.init dynograd.nn.utils dynograd.transforms dynograd.distributed
+    dynograd.optim dynograd.data dynograd.plans dynograd.tools dynograd.debug dynograd.runs dynograd.profiler dynograd.amp dynograd.sparse dynograd.export.tracing
+    dynograd.export.recording dynograd.onnx asyncio tqdm safetensors.numpy"""
+
+
+@pytest.mark.parametrize(
+    ("model", "call", "also"),
+    [
+        (
+            dynograd.nn.Linear,
+            "load_program(path)(x)",
+            "numba llvmlite concurrent.futures socket",
+        ),  # few rows are NumPy's
+        (dynograd.nn.Linear, "load(path).module()(x)", "numba llvmlite concurrent.futures socket"),
+        (dynograd.nn.GRU, "load_program(path)(x)[0]", "numba.cuda"),
+        (dynograd.nn.GRU, "load(path).module()(x)[0]", "numba.cuda"),
+    ],
+)
+def test_a_first_answer_loads_what_it_computes_with(tmp_path, model, call, also):
+    path = str(tmp_path / "model.dg")
+    x = dynograd.ones(4, 3)
+    expected = dynograd.export.save_program(model(3, 2), (x,), path)(x)  # its kernels are in the cache from now on
+    expected = expected[0] if isinstance(expected, tuple) else expected
+    program = f"""
+import numpy, ml_dtypes, sys
+before = {{*sys.modules}}
+import dynograd
+path, x = {path!r}, dynograd.ones(4, 3)
+answer = dynograd.export.{call}.tolist()
+print(sorted(({{*sys.modules}} - before).intersection({(UNANSWERED + " " + also).split()!r})), answer)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"[] {expected.tolist()}\n"

@@ -20,16 +20,19 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-import llvmlite
-import numba
-from numba import _dynfunc, njit
-from numba.core import compiler, dispatcher, event, registry, serialize, sigutils
+from dynograd.base.garbage import uncollected
 
-from dynograd.base.generated_sources import run_source
-from dynograd.errors import KernelCompileError, user_level
-from dynograd.kernels.build import blas, drivers_numba, kernel_cache, targets_numba, threads
-from dynograd.kernels.build.notices import notices
-from dynograd.kernels.build.processors import processor
+with uncollected():  # to collect among what Numba makes takes as long as half of importing it
+    import llvmlite
+    import numba
+    from numba import _dynfunc, njit
+    from numba.core import compiler, dispatcher, event, registry, serialize, sigutils
+
+    from dynograd.base.generated_sources import run_source
+    from dynograd.errors import KernelCompileError, user_level
+    from dynograd.kernels.build import blas, drivers_numba, kernel_cache, targets_numba, threads
+    from dynograd.kernels.build.notices import notices
+    from dynograd.kernels.build.processors import processor
 
 # What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
 # functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
@@ -44,7 +47,8 @@ PIPELINE: Any = {}
 _CHUNKED_PIPELINE: Any = {}
 PIPELINE_STAMP = ""
 try:
-    from dynograd.kernels.build import pipeline_numba
+    with uncollected():
+        from dynograd.kernels.build import pipeline_numba
 except (ImportError, AttributeError) as error:
     warnings.warn(
         f"dynograd: Numba {numba.__version__} lacks what kernels are compiled by ({error}). Compiling takes twice as long, and kernels run in one "

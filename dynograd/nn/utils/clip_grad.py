@@ -18,7 +18,6 @@ from dynograd.errors import user_level
 from dynograd.kernels import kernel
 from dynograd.nn.utils.split_norms import norm_over_processes
 from dynograd.tensor.tensor import Tensor, wrap
-from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -215,6 +214,10 @@ def _gradients(tensors: list[Tensor]) -> list[Any]:
 
 def _entries(tensor: Any) -> Array:
     array = tensor.coalesce()._values().array if tensor.is_sparse else tensor.array
+    if arrays.is_array(array):
+        return array
+    from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
+
     return array.value() if type(array) is PendingArray else array
 
 
