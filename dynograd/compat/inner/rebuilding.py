@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zipfile
 from collections.abc import Callable, Sequence
@@ -167,6 +168,9 @@ class PyTorchFileReader:
                 f"PyTorchFileReader: the record {name!r} is compressed or encrypted, which PyTorch never does: it is not read."
             )
         try:
+            source: Any = self._archive.fp
+            if max(record.file_size, record.compress_size) > source.seek(0, os.SEEK_END):
+                raise EOFError("it breaks off")
             return self._archive.read(record)
         except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
             raise RuntimeError(f"PyTorchFileReader: the record {name!r} is damaged ({error}).") from None
