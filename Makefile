@@ -11,7 +11,7 @@ WORKERS ?= 2
 ROUNDS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start fuzz soak mutants parity peers packages array-api docs site clean distclean
+.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start fuzz fuzz-files audit sbom soak mutants parity peers packages array-api docs site clean distclean
 
 help:
 	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
@@ -22,6 +22,8 @@ help:
 	@echo "make bench    time dynograd, beside torch 2.13.0 when it can be installed"
 	@echo "make bench-start time first training steps of fresh processes: empty and filled cache; ROUNDS=3"
 	@echo "make fuzz     random programs in all ways that must agree, beside torch; MINUTES=10 FIRST=0"
+	@echo "make fuzz-files changed files of every format that is read; COUNT=5000 of each, SEED=0"
+	@echo "make audit    ask osv.dev for vulnerabilities of the versions in constraints.txt;  make sbom  write build/sbom.json"
 	@echo "make mutants  small mistakes in the library, one by one, that tests must notice; COUNT=70 SEED=0"
 	@echo "make soak     train 26 models for long, in threads and processes, interrupt them, let memory run out; STEPS=100000"
 	@echo "make parity   compare results with torch 2.13.0, in an environment of its own"
@@ -84,6 +86,19 @@ peers:
 fuzz:
 	@sh tools/setup.sh $(PEERS) --extras dev --optional peers
 	$(PEERS)/bin/python -m tests.fuzz $(or $(MINUTES),10) $(or $(FIRST),0)
+
+fuzz-files:
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional $(OPTIONAL)
+	nice -n 15 $(VENV)/bin/python -m tests.fuzz.files --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
+
+audit:
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional $(OPTIONAL)
+	$(VENV)/bin/python -m tools.audit
+
+sbom:
+	@sh tools/setup.sh $(VENV) --extras dev,viz --optional $(OPTIONAL)
+	@mkdir -p build
+	$(VENV)/bin/python -m tools.sbom --output build/sbom.json
 
 mutants:
 	@sh tools/setup.sh $(VENV) --extras dev,viz --optional $(OPTIONAL)

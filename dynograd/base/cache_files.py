@@ -1,7 +1,8 @@
 """Files that a process leaves for the next one: compiled kernels, and the text of functions with its bytecode.
 
-What is read is run, so a folder must belong to the user alone, and every file carries a digest of its contents: what is damaged counts as
-not there. The folders are in `$DYNOGRAD_CACHE_DIR`, or `dynograd` in `$XDG_CACHE_HOME` or `~/.cache`; `DYNOGRAD_CACHE=0` turns them off.
+What is read is run, so a folder and the files in it must belong to the user alone (`ownership`), and every file carries a digest of its name
+and contents: what is damaged, or another entry's, counts as not there. The folders are in `$DYNOGRAD_CACHE_DIR`, or `dynograd` in
+`$XDG_CACHE_HOME` or `~/.cache`; `DYNOGRAD_CACHE=0` turns them off.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 import warnings
 from pathlib import Path
 
+from dynograd.base import ownership
 from dynograd.errors import user_level
 
 __all__ = ["digest", "folder", "is_full", "read", "replace", "why_none", "write", "write_text"]
@@ -30,7 +31,7 @@ def folder(kind: str) -> Path | None:
     place = _place_of(kind)
     if place not in _folders:
         why = _unfitness(Path(place)) if place else "is turned off"
-        _folders[place] = None if why else Path(place)
+        _folders[place] = None if why else Path(os.path.realpath(place))  # a link may lead elsewhere tomorrow
         if place and why and kind == "kernels":
             _warn(
                 f"the folder for compiled kernels, {place}, {why}. Kernels are compiled anew in each process. Name a folder of your own "
@@ -58,23 +59,29 @@ def is_full(folder: Path) -> bool:
     return str(folder) in _full
 
 
-def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
-    """(the contents of the file, whether it is there): None where there is none, or a damaged one."""
+def read(path: str | Path, magic: bytes, name: str) -> tuple[bytes | None, bool]:
+    """(the contents of the file, whether it is there): None where there is none, or one that is damaged, not the user's own, or not `name`'s."""
     try:
-        with open(path, "rb") as file:
+        with ownership.open_own(path) as file:
             data = file.read()
+    except ownership.NotOwn:
+        return None, True
     except OSError:
         return None, False
     head = len(magic) + _DIGEST
     payload = data[head:]
-    if data[: len(magic)] == magic and digest(payload) == data[len(magic) : head]:
+    if data[: len(magic)] == magic and _digest_of(name, payload) == data[len(magic) : head]:
         return payload, True
     return None, True
 
 
-def write(path: str | Path, magic: bytes, payload: bytes) -> None:
+def write(path: str | Path, magic: bytes, name: str, payload: bytes) -> None:
     """Leaves `payload`, whole or not at all. A full or read-only disk costs the file and, once, a warning, not the program."""
-    _write(path, magic + digest(payload) + payload)
+    _write(path, magic + _digest_of(name, payload) + payload)
+
+
+def _digest_of(name: str, payload: bytes) -> bytes:
+    return digest(name.encode() + b"\0" + payload)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -138,13 +145,7 @@ def _unfitness(place: Path) -> str | None:
     """Why nothing may be read or written there; None where it may. The folder is made."""
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = place.stat()
     except OSError as error:
         return f"cannot be made ({error.strerror or error})"
-    if hasattr(os, "geteuid"):
-        if status.st_uid != os.geteuid():
-            return f"belongs to user {status.st_uid}, not to you ({os.geteuid()})"
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            mode = stat.S_IMODE(status.st_mode)
-            return f"can be written by others (mode {mode:o}; chmod 700 mends it)"
-    return None if os.access(place, os.W_OK | os.X_OK) else "cannot be written"
+    why = ownership.why_not_alone(place, "chmod 700")
+    return why or (None if os.access(place, os.W_OK | os.X_OK) else "cannot be written")

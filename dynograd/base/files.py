@@ -15,13 +15,14 @@ import re
 import stat
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 from dynograd.errors import CheckpointError
 
-__all__ = ["Output", "Source", "Stream", "binary", "remove_stale", "write_atomically"]
+__all__ = ["Output", "Source", "Stream", "binary", "open_ordinary", "remove_stale", "write_atomically"]
 
 _PIECE = 1 << 26  # bytes in one write call; the kernel takes at most 2 GB
+_MOST_LINKS = 40  # after each other, as in Linux
 _LONGEST = 120  # characters of the target's name in the temporary one: a name has at most 255 bytes
 _NOT_A_FOLDER_TO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF, errno.EISDIR, errno.EPERM}
 _count = itertools.count()
@@ -32,18 +33,19 @@ def write_atomically(path: str, write: Callable[[Any], None], who: str = "save")
     """Puts a file at `path`; whatever happens on the way, what was there before stays there whole.
 
     Args:
-        path: a link is followed; a device or a pipe is written directly.
+        path: a link is followed, but not one that another user has left where all may write; a device or a pipe is written directly.
         write: writes the content to the open `Output` that it is given.
         who: begins the messages.
     Raises:
         CheckpointError: the system refused something; the message has its words and says what is at `path` now.
     """
+    _check_links(path, who)
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
         _write_to_special(path, write, who)
         return
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, _temporary_name(name))
+    temporary = _unused_name(folder, name)
     _own.add(temporary)
     try:
         try:
@@ -158,6 +160,52 @@ def remove_stale(folder: str, name: str) -> list[str]:
     return removed
 
 
+def _unused_name(folder: str, name: str) -> str:
+    """A temporary name that is not there: others may have left files under those that can be guessed. (What comes later is not overwritten.)"""
+    while os.path.lexists(temporary := os.path.join(folder, _temporary_name(name))):
+        pass
+    return temporary
+
+
+def _check_links(path: str, who: str) -> None:
+    """Refuses links that Linux refuses to follow: those of another user in a folder where all may write.
+
+    `os.path.realpath` reads links by itself, so the system is not asked.
+    """
+    for _ in range(_MOST_LINKS if hasattr(os, "geteuid") else 0):
+        if not os.path.islink(path):
+            return
+        above, owner = os.stat(os.path.dirname(path) or "."), os.lstat(path).st_uid
+        if above.st_mode & stat.S_IWOTH and owner not in (os.geteuid(), above.st_uid):
+            raise CheckpointError(
+                f"{who}: {path!r} is a link to {os.readlink(path)!r} that user {owner} has left in a folder where all may write: it is not "
+                f"followed. Remove it, or save into a folder of your own."
+            )
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+
+
+def open_ordinary(
+    path: str | os.PathLike[str], who: str = "load", error: type[Exception] = CheckpointError
+) -> BinaryIO:
+    """Opens a file for reading, and no pipe (which would be waited for) and no device (which may have no end).
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+        error: it is something else than a file.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | binary())
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return open(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
+    raise error(
+        f"{who}: {os.fspath(path)} is {kind}, expected a file. Pass it opened, if it has an end: open(path, 'rb')."
+    )
+
+
 def _temporary_name(name: str) -> str:
     return f".{name[:_LONGEST]}.{_machine()}-{os.getpid()}-{next(_count)}.tmp"
 
@@ -190,11 +238,18 @@ def _write_and_sync(temporary: str, path: str, write: Callable[[Any], None]) -> 
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | binary(), 0o666)
     try:
         with contextlib.suppress(OSError):
-            os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))  # the new file is as open to others as the old one
+            _chmod(
+                handle, temporary, stat.S_IMODE(os.stat(path).st_mode)
+            )  # the new file is as open to others as the old one
         write(Output(handle))
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _chmod(handle: int, path: str, mode: int) -> None:
+    """Of the open file, whatever has its name now; of the name on Windows before Python 3.13."""
+    os.chmod(handle if os.chmod in os.supports_fd else path, mode)
 
 
 def _write_to_special(path: str, write: Callable[[Any], None], who: str) -> None:

@@ -31,7 +31,7 @@ from dynograd.base import cache_files
 __all__ = ["file_of", "is_generated", "is_unwritten", "passing_on", "run_source", "run_written", "written_later"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
-_MAGIC = b"dynograd function 1\n"
+_MAGIC = b"dynograd function 2\n"
 _GENERATIONS = 8  # versions of the library (or states of its files, for those who change it) whose texts are kept
 
 
@@ -85,13 +85,13 @@ def run_written(
     codes = _codes.get(title)
     if codes is None:
         path = _files[title] = f"{folder}/{title}.py"
-        codes = _codes[title] = _left_by_another(path) or _written(
-            path, {part: write() for part, write in parts.items()}
+        codes = _codes[title] = _left_by_another(title, path) or _written(
+            title, path, {part: write() for part, write in parts.items()}
         )
     return _run(codes[part], names, into)
 
 
-def _written(path: str, texts: dict[str, str]) -> dict[str, types.CodeType]:
+def _written(title: str, path: str, texts: dict[str, str]) -> dict[str, types.CodeType]:
     """The code of texts that stand one after the other in a new file."""
     codes, lines = {}, 0
     for part, text in texts.items():
@@ -101,7 +101,7 @@ def _written(path: str, texts: dict[str, str]) -> dict[str, types.CodeType]:
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     cache_files.write_text(path, source)
-    cache_files.write(_bytecode_of(path), _MAGIC, marshal.dumps(codes))
+    cache_files.write(_bytecode_of(path), _MAGIC, title, marshal.dumps(codes))
     if not os.path.exists(path):  # a full disk
         linecache.cache[path] = (len(source), None, source.splitlines(True), path)
     return codes
@@ -116,8 +116,8 @@ def file_of(title: str) -> str | None:
     return _files.get(title)
 
 
-def _left_by_another(path: str) -> dict[str, types.CodeType] | None:
-    payload, _ = cache_files.read(_bytecode_of(path), _MAGIC)
+def _left_by_another(title: str, path: str) -> dict[str, types.CodeType] | None:
+    payload, _ = cache_files.read(_bytecode_of(path), _MAGIC, title)
     return marshal.loads(payload) if payload is not None and os.path.exists(path) else None
 
 

@@ -158,6 +158,9 @@ class StateMethods:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: expected state_dict to be dict-like, got {type(state_dict).__name__}.")
+        odd = [key for key in state_dict if not isinstance(key, str)]
+        if odd:
+            raise TypeError(f"load_state_dict: expected paths of tensors, got the key {odd[0]!r} in state_dict.")
         metadata = getattr(state_dict, "_metadata", None)
         whole: Any = OrderedDict(state_dict)
         whole._metadata = metadata
@@ -166,7 +169,8 @@ class StateMethods:
         errors: list[str] = []
 
         def load(module: StateMethods, part: Any, prefix: str) -> None:
-            local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
+            local = metadata.get(prefix[:-1]) if isinstance(metadata, Mapping) else None
+            local = dict(local) if isinstance(local, Mapping) else {}
             if assign:
                 local["assign_to_params_buffers"] = assign
             module._load_from_state_dict(part, prefix, local, True, missing, unexpected, errors)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from dynograd.base.files import open_ordinary
 from dynograd.errors import OnnxError
 from dynograd.onnx.reading.values import dtype_of
 
@@ -39,7 +40,8 @@ def model_of(source: Any) -> ModelProto:
         model = onnx.ModelProto()
         if not isinstance(source, bytes):
             folder = Path(source).resolve().parent
-            source = Path(source).read_bytes()
+            with open_ordinary(source, "onnx.load", OnnxError) as file:
+                source = file.read()
         from google.protobuf.message import DecodeError
 
         try:

@@ -51,6 +51,7 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
             f"load_state_dict: expected a dict with 'state' and 'param_groups', got the keys {[*loaded][:6]}. "
             f"Pass what optimizer.state_dict() returned."
         )
+    _check_form(loaded["state"], loaded["param_groups"])
     groups, saved = optimizer.param_groups, deepcopy(loaded["param_groups"])
     if len(groups) != len(saved):
         raise ValueError(
@@ -81,6 +82,32 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
         if "param_names" in group:
             other.setdefault("param_names", group["param_names"])
     return state, saved
+
+
+def _check_form(state: Any, groups: Any) -> None:
+    """Refuses what no optimizer's `state_dict()` is: another dict of a file, say."""
+    if not isinstance(state, dict):
+        raise StateDictError(f"load_state_dict: expected 'state' to be a dict of dicts, got a {type(state).__name__}.")
+    for number, entry in state.items():
+        if not isinstance(entry, dict) and not isinstance(number, str):
+            raise StateDictError(
+                f"load_state_dict: expected the state of parameter {number} to be a dict, got a {type(entry).__name__}."
+            )
+    if not isinstance(groups, (list, tuple)):
+        raise StateDictError(
+            f"load_state_dict: expected 'param_groups' to be a list of dicts, got a {type(groups).__name__}."
+        )
+    for position, group in enumerate(groups):
+        if not isinstance(group, dict) or not isinstance(group.get("params"), (list, tuple)):
+            raise StateDictError(
+                f"load_state_dict: expected group {position} to be a dict with a list 'params', got {str(group)[:80]}. Pass what "
+                f"optimizer.state_dict() returned."
+            )
+        odd = [number for number in group["params"] if not isinstance(number, (int, str))]
+        if odd:
+            raise StateDictError(
+                f"load_state_dict: expected numbers of parameters in group {position}, got a {type(odd[0]).__name__}."
+            )
 
 
 def _check_options(optimizer: Any, position: int, saved: dict[str, Any]) -> None:

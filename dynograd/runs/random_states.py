@@ -12,6 +12,7 @@ import numpy
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.errors import CheckpointError
 
+_NO_STATE = (KeyError, ValueError, TypeError, AttributeError, OverflowError, IndexError)
 __all__ = ["global_state", "is_generator", "set_global_state", "set_state", "state_of"]
 
 
@@ -25,13 +26,25 @@ def global_state() -> dict[str, Any]:
 
 
 def set_global_state(state: dict[str, Any]) -> None:
-    """Puts all three back."""
-    set_state(default_generator, state["dynograd"])
-    set_state(random, state["python"])
-    plain = _numpy_plain(state["numpy"])
-    if numpy.random.get_bit_generator().state["bit_generator"] != plain["bit_generator"]:
-        numpy.random.set_bit_generator(_bit_generator(plain["bit_generator"])())
-    numpy.random.set_state(plain)
+    """Puts all three back.
+
+    Raises:
+        CheckpointError: one of them has no such state.
+    """
+    try:
+        set_state(default_generator, state["dynograd"])
+        set_state(random, state["python"])
+        plain = _numpy_plain(state["numpy"])
+        if numpy.random.get_bit_generator().state["bit_generator"] != plain["bit_generator"]:
+            numpy.random.set_bit_generator(_bit_generator(plain["bit_generator"])())
+        numpy.random.set_state(plain)
+    except CheckpointError:
+        raise
+    except _NO_STATE as error:
+        raise CheckpointError(
+            f"load_run: expected the states of the random generators of dynograd, Python and NumPy, got others ({type(error).__name__}: "
+            f"{str(error)[:100]}). The file is damaged; use another one, or random=False."
+        ) from error
 
 
 def is_generator(value: Any) -> bool:
@@ -67,7 +80,7 @@ def set_state(generator: Any, state: dict[str, Any]) -> None:
             generator.set_state(_numpy_plain(state))
         else:
             generator.setstate((state["version"], tuple(state["words"].tolist()), state["normal"]))
-    except (KeyError, ValueError, TypeError) as error:
+    except _NO_STATE as error:
         kind = state.get("kind") if isinstance(state, dict) else type(state).__name__
         raise CheckpointError(
             f"load_run: expected the state of a {type(generator).__module__}.{type(generator).__name__}, got that of a generator of kind "

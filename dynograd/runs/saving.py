@@ -14,7 +14,7 @@ from numbers import Real
 from os import PathLike
 from typing import Any
 
-from dynograd.base.files import Source
+from dynograd.base.files import Source, open_ordinary
 from dynograd.errors import CheckpointError, user_level
 from dynograd.runs.parts import RESERVED, Parts, check_names, load_states, states_of
 from dynograd.runs.random_states import global_state, set_global_state
@@ -241,7 +241,12 @@ def read_run(path: Any, best: str | None = None, map_location: Any = None) -> tu
 def _read_file(path: str, map_location: Any) -> tuple[SavedRun, dict[str, Any]]:
     whole = serialization.load(path, map_location)
     about = whole.get("run") if isinstance(whole, dict) else None
-    if not isinstance(about, dict) or type(about.get("version")) is not int or not {"random", "extra"} <= set(whole):
+    if (
+        not isinstance(about, dict)
+        or type(about.get("version")) is not int
+        or not {"step", "score"} <= set(about)
+        or not {"random", "extra"} <= set(whole)
+    ):
         raise CheckpointError(
             f"load_run: {path} is a checkpoint, but not of save_run. Read it with dynograd.load, and load_state_dict."
         )
@@ -251,6 +256,8 @@ def _read_file(path: str, map_location: Any) -> tuple[SavedRun, dict[str, Any]]:
         )
     if "shards" in about:
         whole = read_shards(path, whole, map_location)
+        if not {"random", "extra"} <= set(whole):
+            raise CheckpointError(f"load_run: {path} is damaged: its parts lack 'random' or 'extra'. Use an older run.")
     names = tuple([name for name in whole if name not in RESERVED])
     return SavedRun(path, about["step"], about["score"], whole["extra"], names), whole
 
@@ -276,7 +283,7 @@ def _by_score(files: list[str], best: str) -> list[str]:
 def _score(path: str) -> Any:
     """The score in a file's header; None for a file without one, or that cannot be read."""
     try:
-        with open(path, "rb") as file, Source(file, path) as source:
+        with open_ordinary(path) as file, Source(file, path) as source:
             tree = checkpoint_files.metadata_of(source, path)
         if tree is None:  # too long for the header
             about = serialization.load(path, "cpu")["run"]

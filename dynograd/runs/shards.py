@@ -19,7 +19,7 @@ import zlib
 from typing import Any
 
 from dynograd import arrays
-from dynograd.base.files import Source, write_atomically
+from dynograd.base.files import Source, open_ordinary, write_atomically
 from dynograd.errors import CheckpointError
 from dynograd.runs.parts import Parts, divided, put_in, rank_state
 from dynograd.runs.ranks import Ranks
@@ -90,15 +90,27 @@ def read_shards(path: str, whole: dict[str, Any], map_location: Any) -> dict[str
     Raises:
         CheckpointError: a part is missing or damaged; or another number of processes has saved what each had of its own.
     """
+    try:
+        return _read_shards(path, whole, map_location)
+    except CheckpointError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        raise CheckpointError(
+            f"load_run: {path} is damaged: what it says of its parts cannot be read ({type(error).__name__}: {str(error)[:100]}). Use an "
+            f"older run."
+        ) from error
+
+
+def _read_shards(path: str, whole: dict[str, Any], map_location: Any) -> dict[str, Any]:
     about, folder, ranks = whole["run"], path + ".shards", Ranks()
     entries: dict[str, Any] = {}
     own: list[Any] = []
     for name in about["shards"]:
-        if not _NAME.fullmatch(name):
-            raise CheckpointError(f"load_run: {path} names the part {name[:80]!r}, which is none: it is not read.")
+        if not _NAME.fullmatch(str(name)):
+            raise CheckpointError(f"load_run: {path} names the part {str(name)[:80]!r}, which is none: it is not read.")
         part = os.path.join(folder, name)
         try:
-            with open(part, "rb") as file, Source(file, part) as source:
+            with open_ordinary(part) as file, Source(file, part) as source:
                 arrays_of_part, tree = checkpoint_files.read(source, part)
         except FileNotFoundError:
             raise CheckpointError(

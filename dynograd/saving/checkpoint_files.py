@@ -19,7 +19,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.base import checksums, dtypes
-from dynograd.base.files import Output, Source
+from dynograd.base.files import Output, Source, open_ordinary
 from dynograd.errors import CheckpointError
 
 __all__ = ["FOREIGN", "FORMAT", "TREE", "has_name", "mapped", "metadata_of", "read", "write", "write_plain"]
@@ -225,7 +225,7 @@ def mapped(path: str) -> tuple[dict[str, Any], Any]:
     Raises:
         CheckpointError: it is damaged, incomplete, or no such file.
     """
-    with open(path, "rb") as file, Source(file, path) as source:
+    with open_ordinary(path) as file, Source(file, path) as source:
         return read(source, path, source.pages(), compared=True)
 
 

@@ -13,7 +13,7 @@ import re
 from typing import Any, NamedTuple
 
 from dynograd import arrays
-from dynograd.base.files import write_atomically
+from dynograd.base.files import open_ordinary, write_atomically
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import CheckpointError
 from dynograd.saving import checkpoint_files, sharding
@@ -83,10 +83,12 @@ def _config(path: str) -> dict[str, Any] | None:
     try:
         if os.path.getsize(path) > _LONGEST_CONFIG:
             raise ValueError(f"{os.path.getsize(path)} bytes")
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
+        with open_ordinary(path, "load_folder") as file:
+            config = json.loads(file.read())
         if not isinstance(config, dict):
             raise ValueError(f"a {type(config).__name__}, expected names and values")
+    except CheckpointError:
+        raise
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"load_folder: {path} is damaged ({str(error)[:100]}). Use another copy.") from None
     return config

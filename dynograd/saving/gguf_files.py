@@ -22,7 +22,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
-from dynograd.base.files import Source
+from dynograd.base.files import Source, open_ordinary
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import CheckpointError
 from dynograd.saving.checkpoint_trees import Reader
@@ -94,7 +94,7 @@ def load_gguf(f: Any, map_location: Any = None) -> GGUF:
             contents = read(source, name)
     else:
         name = os.fspath(f)
-        with open(name, "rb") as file, Source(file, name) as source:
+        with open_ordinary(name) as file, Source(file, name) as source:
             contents = read(source, name)
     place = Reader(name, {}, map_location).place("cpu")
     tensors = {key: wrap(arrays.to_device(array, place)) for key, array in contents.tensors.items()}

@@ -13,7 +13,7 @@ import os
 from typing import Any
 
 from dynograd import arrays
-from dynograd.base.files import Source, Stream, write_atomically
+from dynograd.base.files import Source, Stream, open_ordinary, write_atomically
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.base.signatures import without_private
 from dynograd.saving import checkpoint_files, sharding
@@ -143,7 +143,7 @@ def load(
     if sharding.is_sharded(name):
         options: dict[str, Any] = {"weights_only": weights_only, "mmap": mmap}
         return sharding.Shards(name, lambda path: load(path, map_location, **options)).whole()
-    with open(name, "rb") as file:
+    with open_ordinary(name) as file:
         return _read_file(file, file.read(_START), name, name, map_location, bool(mmap))
 
 

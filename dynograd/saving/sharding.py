@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd.base.files import write_atomically
+from dynograd.base.files import open_ordinary, write_atomically
 from dynograd.errors import CheckpointError
 from dynograd.saving import checkpoint_files
 from dynograd.tensor.tensor import Tensor
@@ -81,9 +81,9 @@ class Shards:
         try:
             if os.path.getsize(path) > _LONGEST_INDEX:
                 raise self._error(f"has an index of {os.path.getsize(path)} bytes: it is not read.")
-            with open(path, encoding="utf-8") as file:
-                weight_map = json.load(file)["weight_map"]
-        except FileNotFoundError:
+            with open_ordinary(path) as file:
+                weight_map = json.loads(file.read())["weight_map"]
+        except (FileNotFoundError, CheckpointError):
             raise
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._error(
@@ -118,7 +118,7 @@ class Shards:
     def whole(self) -> Any:
         """All tensors in one dict, in the order of the index; of a single file whatever it holds."""
         if not self.names:
-            return next(iter(self))[1]
+            return next(iter(self))[1] if self.files else {}  # an index without tensors
         whole: dict[str, Any] = {}
         indexed = {name for names in self.names.values() for name in names}
         for file, tensors in self:

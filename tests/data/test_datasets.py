@@ -277,6 +277,13 @@ def test_bombs_are_stopped(tmp_path):
             reader(bomb, at_most=100_000)
     with pytest.raises(DataFileError, match="expected at most 100000 bytes"):
         datasets.CharacterText(bomb, 5, at_most=100_000)
+    bomb.write_bytes(gzip.compress(gzip.compress(b"a\tb\n" * 1_000_000)))  # one is taken off
+    with pytest.raises(DataFileError, match="expected UTF-8, got the byte 0x8b"):
+        datasets.Table(bomb)
+    bomb.write_bytes(gzip.compress(b"a\tb\n") * 1000)  # one behind the other
+    with pytest.raises(DataFileError, match="expected at most 1000 bytes"):
+        datasets.Table(bomb, at_most=1000)
+    assert len(datasets.Table(bomb)) == 1000
 
 
 def test_damaged_gzip(tmp_path):

@@ -1,9 +1,10 @@
 """Packs of compiled kernels: the format, each kind of damage, packs that are not for this process or not to be trusted."""
 
+import hashlib
+import json
 import os
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -107,6 +108,52 @@ def test_a_pack_that_goes_away_later(shipped):
     refused("cannot be read \\(No such file", name=NAMES[-1])
 
 
+def with_head(path, head):
+    """The pack with another head, and the digest and length that fit it."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[packs._START - 8 : packs._START], "little")
+    start = packs._MAGIC + hashlib.sha256(head).digest() + len(head).to_bytes(8, "little")
+    path.write_bytes(start + head + data[packs._START + length :])
+
+
+HEADS = {
+    "no JSON": b"{\n",
+    "no text": b"\xff\n",
+    "a list": b"[]\n",
+    "a cut index": json.dumps(FOR).encode() + b"\n" + bytes(60),
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_a_forged_head(shipped, head):
+    with_head(pack_in(shipped), head)
+    refused("is damaged")
+
+
+PLACES = {"behind the end": (1 << 40, 5), "beyond files": ((1 << 64) - 1, 5), "too long": (0, (1 << 32) - 1)}
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_a_forged_index(shipped, place):
+    entry = packs._ENTRY.pack(bytes.fromhex(NAMES[0]), *place, bytes(32))
+    with_head(pack_in(shipped), json.dumps(FOR).encode() + b"\n" + entry)
+    refused("has a damaged entry", name=NAMES[0])
+
+
+def test_a_length_that_is_beyond_memory(shipped):
+    data = bytearray(pack_in(shipped).read_bytes())
+    data[packs._START - 8 : packs._START] = (1 << 62).to_bytes(8, "little")
+    pack_in(shipped).write_bytes(data)
+    refused("is damaged")
+
+
+def test_entries_in_the_places_of_others(shipped):
+    data = pack_in(shipped).read_bytes()
+    start = packs.Pack.open(pack_in(shipped)).start
+    pack_in(shipped).write_bytes(data[:start] + data[start:][::-1])
+    refused("has a damaged entry", name=NAMES[0])
+
+
 @pytest.mark.parametrize(
     "purpose, reason",
     [
@@ -147,15 +194,41 @@ class TestOwners:
         shipped.chmod(0o777)
         refused("can be written by others \\(mode 777")
 
-    def test_a_pack_of_somebody_else(self, shipped, monkeypatch):
-        real = Path.stat
+    def test_a_folder_above_that_others_can_write(self, shipped):
+        shipped.parent.chmod(0o777)
+        refused(f"lies in {shipped.parent}, which can be written by others \\(mode 777")
 
-        def stat(path, **options):
-            status = list(real(path, **options))
-            status[4] = 4321 if path.suffix == ".pack" else status[4]
+    def test_a_folder_like_tmp_above(self, shipped):
+        shipped.parent.chmod(0o1777)  # where nobody renames what is another's
+        assert read() == ENTRIES[NAMES[0]]
+
+    @pytest.mark.parametrize(("mode", "reason"), [(0o755, None), (0o777, "can be written by others")])
+    def test_a_link_is_followed_to_what_is_looked_at(self, shipped, tmp_path, mode, reason):
+        (tmp_path / "elsewhere").mkdir(mode=0o755)
+        path = pack_in(shipped)
+        path.rename(tmp_path / "elsewhere" / "file")
+        path.symlink_to(tmp_path / "elsewhere" / "file")
+        (tmp_path / "elsewhere").chmod(mode)
+        if reason is None:
+            assert read() == ENTRIES[NAMES[0]]
+        else:
+            refused(reason)
+
+    def test_a_pipe(self, shipped):
+        path = pack_in(shipped)
+        path.unlink()
+        os.mkfifo(path)
+        refused("is no ordinary file")
+
+    def test_a_pack_of_somebody_else(self, shipped, monkeypatch):
+        real = os.fstat
+
+        def fstat(handle):
+            status = list(real(handle))
+            status[4] = 4321
             return os.stat_result(status)
 
-        monkeypatch.setattr(Path, "stat", stat)
+        monkeypatch.setattr(os, "fstat", fstat)
         refused("belongs to user 4321, not to you \\(\\d+\\), root or the owner of dynograd")
 
 

@@ -165,6 +165,8 @@ def test_missing_unexpected_and_misshapen_keys_are_all_named():
     found = net.load_state_dict(state, strict=False)
     assert found.unexpected_keys == ["frist.bias"] and found.missing_keys == ["scale", "first.bias"]
     assert 'did you mean "frist.bias"?' in text and 'did you mean "first.bias"?' in text
+    with pytest.raises(TypeError, match="expected paths of tensors, got the key 3 in state_dict"):
+        net.load_state_dict({3: dg.ones(1)})
     with pytest.raises(TypeError, match="dict-like"):
         net.load_state_dict([1])
 

@@ -234,3 +234,21 @@ def test_differentiable_steps_of_sgd_match_the_reference(options):
             parameter.grad = dynograd.tensor(mine[step], dtype=parameter.dtype)
         optimizer.step()
     check([parameter.detach() for parameter in parameters], values, gradients, references.sgd, dict(lr=0.1, **options))
+
+
+FORMS = [
+    ({"state": 3, "param_groups": []}, "expected 'state' to be a dict of dicts, got a int"),
+    ({"state": {0: 3}, "param_groups": []}, "expected the state of parameter 0 to be a dict, got a int"),
+    ({"state": {}, "param_groups": 3}, "expected 'param_groups' to be a list of dicts, got a int"),
+    ({"state": {}, "param_groups": [3]}, "expected group 0 to be a dict with a list 'params', got 3"),
+    ({"state": {}, "param_groups": [{"params": 3}]}, "expected group 0 to be a dict with a list 'params'"),
+    ({"state": {}, "param_groups": [{"params": [{}]}]}, "expected numbers of parameters in group 0, got a dict"),
+    ({"state": {}}, "expected a dict with 'state' and 'param_groups'"),
+]
+
+
+@pytest.mark.parametrize(("state", "words"), FORMS)
+def test_states_that_no_optimizer_has_given(state, words):
+    optimizer = dynograd.optim.SGD([dynograd.zeros(2)], lr=0.1)
+    with pytest.raises(dynograd.errors.StateDictError, match=words):
+        optimizer.load_state_dict(state)

@@ -12,8 +12,9 @@ import pytest
 import dynograd as dg
 from dynograd import nn
 from dynograd.errors import CheckpointError, StateDictError
-from dynograd.runs import StopRequests, saved_runs
+from dynograd.runs import StopRequests, saved_runs, shards
 from dynograd.runs.random_states import global_state, set_global_state
+from dynograd.runs.ranks import Ranks
 
 
 def parts_of(seed):
@@ -248,3 +249,62 @@ def test_a_child_is_ended_by_the_signal():
             os.kill(os.getpid(), signal.SIGTERM)
             os._exit(0)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
+
+
+def forged(path, change):
+    """The run as a checkpoint with another content."""
+    content = dg.load(path)
+    change(content)
+    dg.save(content, path)
+
+
+def replaced(*places, value=3):
+    def change(content):
+        for place in places[:-1]:
+            content = content[place]
+        if value is None:
+            del content[places[-1]]
+        else:
+            content[places[-1]] = value
+
+    return change
+
+
+FORGED = {
+    "no step": (replaced("run", "step", value=None), "is a checkpoint, but not of save_run"),
+    "no generators": (replaced("random"), "expected the states of the random generators"),
+    "no generator of Python": (replaced("random", "python", value=None), "expected the states of the random generators .*KeyError"),
+    "a number as a generator": (replaced("random", "python"), "expected the state of a"),
+    "a number as NumPy's": (replaced("random", "numpy"), "expected the states of the random generators"),
+    "an unknown generator of NumPy": (replaced("random", "numpy", "state", "bit_generator", value="os"), "was a 'os'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "words"), FORGED.values(), ids=FORGED)
+def test_runs_that_nobody_saved(tmp_path, change, words):
+    dg.save_run(tmp_path / "run", model=nn.Linear(2, 1), step=3)
+    forged(tmp_path / "run", change)
+    with pytest.raises(CheckpointError, match=words):
+        dg.load_run(tmp_path / "run", model=nn.Linear(2, 1))
+
+
+FORGED_PARTS = {
+    "no list of parts": (replaced("run", "shards"), "what it says of its parts cannot be read"),
+    "a number as a part": (replaced("run", "shards", 0), "names the part '3', which is none"),
+    "a part elsewhere": (replaced("run", "shards", 0, value="../000001-00000-of-00001.safetensors"), "names the part '../"),
+    "a part that is missing": (replaced("run", "shards", 0, value="000009-00000-of-00001.safetensors"), "is missing. Copy the folder"),
+    "no tree": (replaced("tree", value=None), "what it says of its parts cannot be read .KeyError"),
+    "no JSON": (replaced("tree", value="["), "what it says of its parts cannot be read .JSONDecodeError"),
+    "another tree": (replaced("tree", value='{"kind": "dict", "items": []}'), "there is no place for the state|lack 'random' or 'extra'"),
+    "a state of its own that no part has": (replaced("run", "own", "kind"), "what it says of its parts cannot be read .KeyError"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "words"), FORGED_PARTS.values(), ids=FORGED_PARTS)
+def test_runs_of_parts_that_nobody_saved(tmp_path, change, words):
+    about = {"version": 1, "step": 3, "score": None}
+    shards.write_shards(os.fspath(tmp_path / "run"), Ranks(), {"model": nn.Linear(2, 1)}, global_state(), None, about)
+    assert dg.load_run(tmp_path / "run", model=nn.Linear(2, 1)).step == 3
+    forged(tmp_path / "run", change)
+    with pytest.raises(CheckpointError, match=words):
+        dg.load_run(tmp_path / "run", model=nn.Linear(2, 1))

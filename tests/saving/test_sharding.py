@@ -106,6 +106,11 @@ DAMAGED = {
 }  # fmt: skip
 
 
+def test_an_index_without_tensors(tmp_path):
+    foreign(tmp_path, files={}, weight_map={})
+    assert dg.load(tmp_path) == {}
+
+
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_indexes_are_refused(tmp_path, name):
     options, words = DAMAGED[name]

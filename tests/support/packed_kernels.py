@@ -1,4 +1,4 @@
-"""Two kernels, one of them a part of the other, and programs that call them: what a small pack is made of."""
+"""Kernels, one of them a part of another one, and programs that call them: what a small pack is made of."""
 
 import atexit
 
@@ -18,6 +18,11 @@ def doubled_sum(x):
     for i in range(x.size):
         total += doubled(x[i])
     return total
+
+
+@compiled
+def first(x):
+    return x[0]
 
 
 def number():

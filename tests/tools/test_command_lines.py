@@ -26,6 +26,8 @@ MODULES = [
     "tools.bootstrap",
     "tools.mutants",
     "tools.fuzz_serving",
+    "tools.sbom",
+    "tools.audit",
     *WITHOUT_OPTIONS,
 ]
 MODULES += [

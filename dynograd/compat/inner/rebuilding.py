@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -125,11 +126,10 @@ class PyTorchFileReader:
     def __init__(self, file: Any) -> None:
         try:
             self._archive = zipfile.ZipFile(file)
-        except (OSError, zipfile.BadZipFile) as error:
-            raise RuntimeError(
-                f"PyTorchFileReader: {os.fspath(file)!r} is no file that PyTorch saved ({error})."
-            ) from None
-        self._root = self._archive.namelist()[0].partition("/")[0]
+        except (OSError, ValueError, NotImplementedError, OverflowError, zipfile.BadZipFile, struct.error) as error:
+            raise RuntimeError(f"PyTorchFileReader: {str(file)!r} is no file that PyTorch saved ({error}).") from None
+        names = self._archive.namelist()
+        self._root = names[0].partition("/")[0] if names else ""
 
     def get_all_records(self) -> list[str]:
         """The names of all records.
@@ -137,7 +137,8 @@ class PyTorchFileReader:
         Returns:
             A list.
         """
-        return [name.partition("/")[2] for name in self._archive.namelist()]
+        below = f"{self._root}/"
+        return [name.removeprefix(below) for name in self._archive.namelist() if name.startswith(below)]
 
     def has_record(self, name: str) -> bool:
         """Whether there is a record of that name.
@@ -161,4 +162,15 @@ class PyTorchFileReader:
             raise RuntimeError(
                 f"PyTorchFileReader: no record {name!r}; there are {', '.join(self.get_all_records()[:5])}."
             )
-        return self._archive.read(f"{self._root}/{name}")
+        record = self._archive.getinfo(f"{self._root}/{name}")
+        if record.compress_type != zipfile.ZIP_STORED or record.flag_bits & 1:
+            raise RuntimeError(
+                f"PyTorchFileReader: the record {name!r} is compressed or encrypted, which PyTorch never does: it is not read."
+            )
+        try:
+            source: Any = self._archive.fp
+            if max(record.file_size, record.compress_size) > source.seek(0, os.SEEK_END):
+                raise EOFError("it breaks off")
+            return self._archive.read(record)
+        except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+            raise RuntimeError(f"PyTorchFileReader: the record {name!r} is damaged ({error}).") from None

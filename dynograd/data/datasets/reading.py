@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from dynograd.base.files import open_ordinary
 from dynograd.errors import DataFileError
 
 __all__ = ["LARGEST", "Lines", "bad_line", "name_of", "read_bytes", "read_text"]
@@ -124,7 +125,7 @@ class _Opened:
     def __enter__(self) -> Any:
         if hasattr(self.file, "read"):
             return self.file
-        raw = open(self.file, "rb")
+        raw = open_ordinary(self.file, "dynograd.data.datasets", DataFileError)
         self.ours.append(raw)
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)

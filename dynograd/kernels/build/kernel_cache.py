@@ -20,7 +20,7 @@ from dynograd.base import cache_files
 from dynograd.kernels.build import packs
 from dynograd.kernels.build.notices import notices
 
-_MAGIC = b"dynograd kernel 2\n"
+_MAGIC = b"dynograd kernel 3\n"
 _LENGTH = 8  # bytes
 _counting = threading.Lock()  # kernels are compiled and loaded by several threads
 _counts = {"loaded": 0, "packed": 0, "damaged": 0}
@@ -80,7 +80,7 @@ def read(name: str) -> bytes | None:
     where = folder()
     if where is None:
         return None
-    payload, is_there = cache_files.read(where / f"{name}.kernel", _MAGIC)
+    payload, is_there = cache_files.read(where / f"{name}.kernel", _MAGIC, name)
     if payload is not None:
         _count("loaded")
     elif is_there:
@@ -90,7 +90,7 @@ def read(name: str) -> bytes | None:
 
 def read_from(other: Path, name: str) -> bytes | None:
     """The contents of an entry in another process's folder, or None."""
-    return cache_files.read(other / f"{name}.kernel", _MAGIC)[0]
+    return cache_files.read(other / f"{name}.kernel", _MAGIC, name)[0]
 
 
 def read_packed(name: str, level: str, numba_version: str) -> bytes | None:
@@ -132,7 +132,7 @@ def write(name: str, payload: bytes) -> None:
     where = folder()
     if where is None:
         return
-    cache_files.write(where / f"{name}.kernel", _MAGIC, payload)
+    cache_files.write(where / f"{name}.kernel", _MAGIC, name, payload)
 
 
 def note_compiled(name: str) -> None:

@@ -21,8 +21,9 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from dynograd.base import cache_files
+from dynograd.base import cache_files, ownership
 
 __all__ = ["Pack", "add_folder", "file_name", "folder_of_the_library", "read", "refuse", "reset", "write"]
 
@@ -46,22 +47,30 @@ class Pack:
     start: int
 
     @classmethod
-    def open(cls, path: str | Path) -> Pack:
+    def open(cls, path: str | Path, file: Any = None) -> Pack:
         """Reads and checks the head.
 
+        Args:
+            file: the open file, where its owner has been looked at.
         Raises:
             OSError: the file cannot be read.
             Unfit: it is no pack, or a damaged one.
         """
-        with open(path, "rb") as file:
-            start = file.read(_START)
+        with file or open(path, "rb") as file:
+            start, size = file.read(_START), os.fstat(file.fileno()).st_size
             if start[: len(_MAGIC)] != _MAGIC or len(start) < _START:
                 raise Unfit("is no pack")
-            head = file.read(_LENGTH.unpack_from(start, _START - _LENGTH.size)[0])
+            head = file.read(min(size, _LENGTH.unpack_from(start, _START - _LENGTH.size)[0]))
         if hashlib.sha256(head).digest() != start[len(_MAGIC) : -_LENGTH.size]:
             raise Unfit("is damaged")
         line, _, index = head.partition(b"\n")
-        return cls(str(path), json.loads(line), index, _START + len(head))
+        try:
+            made_for = json.loads(line)
+        except ValueError:
+            raise Unfit("is damaged") from None
+        if not isinstance(made_for, dict) or len(index) % _ENTRY.size:
+            raise Unfit("is damaged")
+        return cls(str(path), made_for, index, _START + len(head))
 
     def names(self) -> list[str]:
         """Those of all entries."""
@@ -80,11 +89,15 @@ class Pack:
             key, place, size, digest = _ENTRY.unpack_from(self.index, middle * _ENTRY.size)
             if key == sought:
                 with open(self.path, "rb") as file:
-                    file.seek(self.start + place)
-                    data = file.read(size)
-                if hashlib.sha256(data).digest() != digest:
+                    end = os.fstat(file.fileno()).st_size
+                    file.seek(min(self.start + place, end))
+                    data = file.read(min(size, end))
+                if hashlib.sha256(data).digest() != digest:  # the head's, whose file was looked at
                     raise Unfit(f"has a damaged entry ({name[:8]})")
-                return zlib.decompress(data)
+                try:
+                    return zlib.decompress(data)
+                except zlib.error:
+                    raise Unfit(f"has a damaged entry ({name[:8]})") from None
             low, high = (middle + 1, high) if key < sought else (low, middle)
         return None
 
@@ -183,15 +196,12 @@ def _open_all(level: str, numba_version: str) -> list[Pack]:
         return []
     packs = []
     shipped = folder_of_the_library()
-    own = cache_files.folder("packs")
-    for folder in (shipped, *_others, own):
+    for folder in (shipped, *_others, cache_files.folder("packs")):
         path = None if folder is None else folder / file_name(level, numba_version)
         if path is None or not path.exists():
             continue
         try:
-            if folder != own:
-                _check_owner(path)
-            pack = Pack.open(path)
+            pack = _opened_own(path)
             _check_purpose(pack, level, numba_version)
         except (OSError, Unfit) as error:
             _warn(str(path), _reason(error))
@@ -209,18 +219,26 @@ def _check_purpose(pack: Pack, level: str, numba_version: str) -> None:
             raise Unfit(f"was made for {key} {pack.made_for.get(key)}, and this is {value}")
 
 
-def _check_owner(path: Path) -> None:
-    """Nobody may be able to write the pack or its folder who cannot write the library's own files beside it."""
-    if not hasattr(os, "geteuid"):
-        return
+def _opened_own(path: Path) -> Pack:
+    """The pack, when nobody can write it or its folder who cannot write the library's own files beside it. Links are followed first.
+
+    Raises:
+        OSError: the file cannot be read.
+        Unfit: others could have written it; or it is no pack, or a damaged one.
+    """
     code = Path(__file__).stat()
-    for place in (path, path.parent):
-        status = place.stat()
-        if status.st_uid not in (os.geteuid(), 0, code.st_uid):
-            raise Unfit(f"belongs to user {status.st_uid}, not to you ({os.geteuid()}), root or the owner of dynograd")
-        group_too = status.st_mode & stat.S_IWGRP and not (code.st_mode & stat.S_IWGRP and code.st_gid == status.st_gid)
-        if status.st_mode & stat.S_IWOTH or group_too:
-            raise Unfit(f"can be written by others (mode {stat.S_IMODE(status.st_mode):o}; chmod go-w mends it)")
+    owners = (0, code.st_uid)
+    group = code.st_gid if code.st_mode & stat.S_IWGRP else None
+    real = os.path.realpath(path)
+    try:
+        file = ownership.open_own(real, owners, group)
+    except ownership.NotOwn as error:
+        raise Unfit(str(error)) from None
+    with file:
+        why = ownership.why_not_alone(os.path.dirname(real), "chmod go-w", owners, group)
+        if why is not None:
+            raise Unfit(why)
+        return Pack.open(real, file)
 
 
 def _tell_of_others(folder: Path, level: str, numba_version: str) -> None:

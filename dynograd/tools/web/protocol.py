@@ -98,7 +98,7 @@ def _read(tensor: dict[str, Any], binary: bytes | None) -> object:
     name, shape, datatype = tensor.get("name"), tensor.get("shape"), tensor.get("datatype")
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError(f"input {name!r}: expected a shape such as [2, 3], got {shape!r}.")
-    if datatype != "BYTES" and datatype not in _DTYPES:
+    if not isinstance(datatype, str) or (datatype != "BYTES" and datatype not in _DTYPES):
         raise ValueError(f"input {name!r}: expected a datatype of {', '.join((*_DTYPES, 'BYTES'))}, got {datatype!r}.")
     if binary is None and "data" not in tensor:
         raise ValueError(f"input {name!r} has neither data nor binary_data_size.")

@@ -286,6 +286,7 @@ def test_tensors_of_each_datatype(client, data, datatype, answer):
     ("inputs", "words"),
     [
         ([tensor([1.0], "FP128")], "expected a datatype of BOOL, .* got 'FP128'"),
+        ([tensor([1.0], ["FP32"])], r"expected a datatype of BOOL, .* got \['FP32'\]"),
         ([tensor([1.0], shape=[2])], r"shape \[2\] has 2 elements, data 1"),
         ([tensor([1.0], shape=[-1])], "expected a shape such as"),
         ([tensor(["a"], "INT64")], "data is not of INT64"),
