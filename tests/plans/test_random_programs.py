@@ -70,7 +70,7 @@ def failure(text: str, *options: Any) -> str:
 
 
 def main(count: int, first: int = 0, way: str = "python") -> int:
-    """`way` is "python" (all calls in their Python form), "exact" (the mode), or "bound" (compared up to rounding), "replay" (the mode, with exact kernels); behind it "-writes": in place."""
+    """`way` is "python" (all calls in their Python form), "exact" (the mode), or "bound" (compared up to rounding), "replay" (the mode, with exact kernels); behind it "-writes": in place, "-creates": into new tensors, too."""
     walked = calls = never = failed = replayed = 0
     way, _, writes = way.partition("-")
     options: tuple[Any, ...] = {
@@ -81,7 +81,7 @@ def main(count: int, first: int = 0, way: str = "python") -> int:
     }[way]
     with in_python_form() if way == "python" else contextlib.nullcontext():
         for seed in range(first, first + count):
-            program = program_of(seed, bool(writes))
+            program = program_of(seed, bool(writes), writes == "creates")
             try:
                 result = compare(program.text(), *options)
                 walked, calls, never = walked + result.walked, calls + result.calls, never + (not result.walked)
