@@ -48,6 +48,16 @@ def test_programs_that_write_in_place_give_the_same_bits(exact: bool) -> None:
     assert walked > 100
 
 
+def test_programs_that_write_into_new_tensors_give_the_same_bits() -> None:
+    walked = 0
+    for seed in range(40000, 40020):
+        program = program_of(seed, True, True)
+        result = compare(program.text(), 0.0, True)
+        assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{program.text()}"
+        walked += result.walked
+    assert walked > 40
+
+
 SIZES = [5, 5, 12, 8, 9, 7, 6, 11, 10, 9, 6, 8, 7, 10, 11, 12, 5, 8, 9, 6, 7, 13, 11, 10]
 
 
