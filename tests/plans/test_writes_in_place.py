@@ -279,3 +279,27 @@ def test_created_tensors_are_replayed(text: str, replayed: int) -> None:
         results.append([seen([use(rows(n)), [weight.grad for weight in model.parameters()]]) for n in range(STEPS)])
     assert not difference(*results, 1e-4)
     assert use.report().replayed == replayed, use.report()
+
+
+def test_created_tensors_stay_the_same_objects() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    @torch.compile
+    def f(x: Any) -> Any:
+        result = torch.zeros(3)
+        before = result
+        if x[0] > 2:
+            result[2] = 5.0
+        result[0] = 1.0
+        result[1] = (weight * x)[1]
+        return result, before is result, result._version
+
+    results = []
+    for n in [0, 1, 2, 3, 4, 5, 0, 4]:
+        result, same, version = f(torch.full((3,), float(n)))
+        assert same and version == (3 if n > 2 else 2)
+        assert result.requires_grad and result.grad_fn is not None
+        results.append((result.detach(), [1.0, float(n), 5.0 * (n > 2)]))
+        del result  # what is still to be differentiated is not walked over
+    assert all([result.tolist() == numbers for result, numbers in results])
+    assert f.walked >= 2, f.report()

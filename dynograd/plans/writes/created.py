@@ -83,10 +83,12 @@ class WalkedCreations:
 
     at: Any
     bound: dict[int, Any]
+    end_for: Any
     path: Any
     put_in_place: Any
     running: bool
     values: list[Any]
+    written: list[tuple[int, Any, Any]]
 
     def take_in(self: Any, target: Any, operands: Any) -> None:
         """`target` is about to be written: where the record has it created here, it is the recorded tensor from now on."""
@@ -95,6 +97,7 @@ class WalkedCreations:
         known = [*self.bound.values(), *[outside.tensor for outside in self.path.staying]]
         if any([tensor is target for tensor in known]):
             return
+        self.written = [row for row in self.written if row[1] is not target]  # no step has read it before
         if not self._copies_here():
             self.leave("a tensor that the step has created gets a history where the record has none")
             MODES.plan.take_in(target, operands)
@@ -102,7 +105,7 @@ class WalkedCreations:
         count = version(target.array)
         copy = copied(as_created(target))
         if type(copy) is Handed and copy.value.version != count:
-            self.leave("a tensor that was written another number of times", copy)
+            self.end_for("a tensor that was written another number of times before it gets a history")
         if type(copy) is Handed:
             stand_for(target, copy.value)
             self.put_in_place(copy.value.number, target)
