@@ -86,7 +86,6 @@ FORMS = [
     *[Row("logcumsumexp", of((3, 5, 4), numbers=(dim,)), f"{dim}") for dim in (0, 1, 2)],
     *[Row("cumprod", lambda r, d, dim=dim: (whole_numbers(r, d), dim), f"zeros {dim}") for dim in (0, 1)],
     *[Row("recurrence", of((3, 7, 4), (3, 7, 4), numbers=(dim,)), f"{dim}", rule=False) for dim in (0, 1, 2)],
-    Row("conj", of((3, 5))),
     *[Row("behind_one", of((3, 5, 4), numbers=(dim,)), f"{dim}") for dim in (0, 2)],
     Row("swiglu", of((4, 6), (4, 6))),
     Row("cumsum", lambda r, d: (index(r, 9, 5, 6), 1), "int64", (F,), False),
@@ -135,6 +134,9 @@ FORMS = [
     *[Row("median", lambda r, d, ignored=ignored: (equals(r, d), 0, False, ignored), f"equals {ignored}", rule=False) for ignored in (True, False)],
     *[Row("median_of_all", of(shape, numbers=(False,)), f"{shape}", rule=False) for shape in [(4, 6), (9,), (300, 300)]],
     *[Row("searchsorted", lambda r, d, a=a, b=b, right=right: (tensor(r, d, *a, grad=False).sort(-1)[0], tensor(r, d, *b, grad=False), None, right, False), f"{a}{b}{right}", rule=False) for right in (False, True) for a, b in [((9,), (4, 6)), ((9,), (300, 70)), ((5, 9), (5, 20)), ((5, 9), (5, 1))]],
+    *[Row("isin", lambda r, d, invert=invert: (whole_numbers(r, d), tensor(r, d, 6, grad=False).round(), invert), f"{invert}", rule=False) for invert in (False, True)],
+    Row("isin", lambda r, d: (index(r, 50, 30), index(r, 50, 3, 4), False), "int64", (F,), False),
+    Row("isin", lambda r, d: (dynograd.log(tensor(r, d, 4, 6)).detach(), dynograd.log(tensor(r, d, 30)).detach(), False), "nan", rule=False),
     Row("searchsorted", lambda r, d: (index(r, 50, 30).sort()[0], index(r, 50, 9, 7), None, True, False), "int64", (F,), False),
     *[Row("whole_places", lambda r, d, how=how: (dynograd.tensor((r.uniform(-3, 3, (4, 6)) * 2).round() / 2).to(getattr(dynograd, d)), how), how, rule=False) for how in ("lower", "higher", "nearest")],
     # windows, sizes, conversions

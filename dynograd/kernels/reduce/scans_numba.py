@@ -183,8 +183,9 @@ def recurrence(x, decay, n, inner, out, start, stop):
     """r[k] = x[k] + decay[k] * r[k + 1] from the end of the middle of (outer, n, inner) on; items are (outer, inner)."""
     for item in range(start, stop):
         at = (item // inner * n + n - 1) * inner + item % inner
-        total = 0.0
-        for _ in range(n):
+        total = np.float64(x[np.uint64(at)])
+        out[np.uint64(at)] = total
+        for _ in range(n - 1):
+            at -= inner
             total = x[np.uint64(at)] + decay[np.uint64(at)] * total
             out[np.uint64(at)] = total
-            at -= inner

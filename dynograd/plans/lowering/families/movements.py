@@ -41,14 +41,6 @@ def _copy(call: Call) -> Lowered | None:
     return _copied(call.inputs[0], call.outputs[0])
 
 
-@form("op", "conj")
-@form("rule", "conj")
-def _conjugated(call: Call) -> Lowered | None:
-    """Of real numbers a copy."""
-    source = call.inputs[0]
-    return None if source.dtype.kind == "c" else _copied(source, call.outputs[0])
-
-
 @form("op", "to_copy")
 @form("rule", "to_copy")
 def _converted(call: Call) -> Lowered | None:
