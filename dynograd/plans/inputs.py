@@ -5,39 +5,20 @@ Memory that both cores have just read is written slowly: 200 KB take 10 us alone
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
 
 import numpy
 
-from dynograd.arrays import buffers, ndarray
+from dynograd.arrays import ndarray
 from dynograd.plans.lowering import layouts
 from dynograd.plans.memory import bounds
 from dynograd.plans.programs import nobody
 from dynograd.plans.watches import compiled
-from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Pointer", "is_alone", "let_go", "pointers_of", "settle"]
+__all__ = ["Pointer", "let_go", "pointers_of", "settle"]
 
 _LEAST = 1 << 15  # bytes of an input; fewer are copied
 _DATA = 16  # where an array object has the address of its data
-
-
-def is_alone(array: Any) -> bool:
-    """Whether nobody but a tensor and a variable of the caller's has the array or its memory, so that NumPy cannot write there."""
-    if getrefcount(array) > _ALONE:
-        return False
-    base = array.base
-    return base is None or (type(base) is buffers.Lease and getrefcount(base) < _ALONE)
-
-
-def _references(array: Any) -> int:
-    return getrefcount(array)
-
-
-_probe = Tensor.wrap(numpy.zeros(1))
-_array = _probe.array
-_ALONE = _references(_array)
 
 
 class Pointer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -10,8 +11,9 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
 from dynograd.plans.gpu.array_kinds import PLAIN, is_writeable, may_share
+from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Arena", "Memory", "bounds", "is_part_of_any", "regions_of", "write"]
+__all__ = ["Arena", "Memory", "bounds", "is_alone", "is_part_of_any", "regions_of", "write"]
 
 _ALIGNED = 64
 
@@ -225,3 +227,24 @@ def write(place: Any, values: Any) -> None:
 def is_part_of_any(array: Any, others: Any) -> bool:
     """Whether it shares memory with one of them."""
     return any([type(other) in PLAIN and may_share(array, other) for other in others])
+
+
+def is_alone(array: Any, noted: int = 0) -> bool:
+    """Whether nobody but a tensor and a variable of the caller's has the array or its memory, so that NumPy cannot write there.
+
+    Args:
+        noted: so many references more are the caller's.
+    """
+    if getrefcount(array) > _ALONE + noted:
+        return False
+    base = array.base
+    return base is None or (type(base) is buffers.Lease and getrefcount(base) < _ALONE)
+
+
+def _references(array: Any) -> int:
+    return getrefcount(array)
+
+
+_probe = Tensor.wrap(numpy.zeros(1))
+_array = _probe.array
+_ALONE = _references(_array)

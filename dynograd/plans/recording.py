@@ -38,6 +38,7 @@ from dynograd.plans.optimizers.closures import is_usual, stepped_behind
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
+from dynograd.plans.writes.created import RecordedCreations
 from dynograd.plans.writes.flags import RecordedFlags
 from dynograd.plans.writes.spoiling import RecordedSaves
 from dynograd.plans.writes.stores import RecordedStores
@@ -112,7 +113,14 @@ def depends_on_values(op: Op, args: tuple) -> bool:
 
 
 class Recording(
-    RecordedVersions, RecordedGradients, RecordedStores, RecordedFunctions, RecordedFlags, RecordedSaves, Parts
+    RecordedVersions,
+    RecordedCreations,
+    RecordedGradients,
+    RecordedStores,
+    RecordedFunctions,
+    RecordedFlags,
+    RecordedSaves,
+    Parts,
 ):
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 

@@ -40,6 +40,7 @@ from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.plans.walking.usual import UsualCases
+from dynograd.plans.writes.created import WalkedCreations
 from dynograd.plans.writes.flags import WalkedFlags
 from dynograd.plans.writes.spoiling import WalkedSaves
 from dynograd.plans.writes.stores import WalkedStores
@@ -54,6 +55,7 @@ class Walk(
     Tree,
     UsualCases,
     WalkedVersions,
+    WalkedCreations,
     WalkedGradients,
     WalkedFunctions,
     WalkedStores,

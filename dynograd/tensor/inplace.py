@@ -55,6 +55,12 @@ def ask(tensor: Any) -> None:
         MODES.recorder.before_write(tensor)
 
 
+def renews(target: Tensor, operands: Any) -> bool:
+    """Whether a compiled step has made `target`, which stands for another value after a write of the operands."""
+    MODES.plan.take_in(target, operands)
+    return MODES.plan.may_renew(target)
+
+
 def has_no_history(*values: Any) -> bool:
     """Whether all tensors among the values are plain ones, and a write of them gives nobody a history."""
     return all(
@@ -218,7 +224,7 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         follow_base(source)
     if guards and MODES.plan is not None and MODES.plan.store(target, source):
         return target
-    if guards and MODES.plan is not None and MODES.plan.may_renew(target):
+    if guards and MODES.plan is not None and renews(target, (source,)):
         return write_result(
             target, indexing.put_basic(target, _like(_beside(source, target), target.array, who), (Ellipsis,)), who
         )
@@ -314,7 +320,7 @@ def _renew_at(target: Tensor, index: Any, value: Any) -> bool:
     """`target[index] = value` of a tensor that a compiled step has made: a copy with the value in it is its value from then on."""
     if any([isinstance(entry, ndarray) for entry in (index if type(index) is tuple else (index,))]):
         return False  # places that a record does not know
-    if not MODES.plan.may_renew(target):
+    if not renews(target, (value,)):
         return False
     if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.shape == target.shape:
         if type(value) in (int, float):

@@ -33,6 +33,7 @@ from dynograd.tensor.inplace import (
     has_no_history,
     refuse_overlap,
     refuse_repeats,
+    renews,
     set_item,
     write_result,
     zero_,
@@ -88,7 +89,7 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
             if MODES.plan is not None:
-                if MODES.plan.may_renew(self) or MODES.plan.may_store(self):
+                if renews(self, (args, tuple(kwargs.values()))) or MODES.plan.may_store(self):
                     return _renewed(self, function, args, kwargs, who)
                 settled = MODES.plan.settled(self, (*args, *kwargs.values()))
                 known, named = settled[: len(args)], dict(zip(kwargs, settled[len(args) :]))

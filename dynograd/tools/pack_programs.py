@@ -327,6 +327,50 @@ def _images() -> None:
             part(line).sum().backward()
 
 
+@_program
+def _pictures_against_a_critic() -> None:
+    artist = nn.Sequential(
+        nn.ConvTranspose2d(8, 16, 7, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.ConvTranspose2d(16, 1, 4, 2, 1), nn.Tanh()
+    )  # fmt: skip
+    critic = nn.Sequential(
+        nn.Conv2d(1, 8, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(8, 16, 4, 2, 1, bias=False), nn.BatchNorm2d(16),
+        nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(144, 1),
+    )  # fmt: skip
+
+    def loss_of(model: Any, real: Any, noise: Any, ones: Any, zeros: Any) -> Tensor:
+        drawn = model[0](noise)
+        loss = F.binary_cross_entropy_with_logits(model[1](real), ones)
+        loss = loss + F.binary_cross_entropy_with_logits(model[1](drawn.detach()), zeros)
+        return loss + F.binary_cross_entropy_with_logits(model[1](drawn), ones)
+
+    batches = [
+        (
+            dynograd.randn(size, 1, 14, 14),
+            dynograd.randn(size, 8, 1, 1),
+            dynograd.ones(size, 1),
+            dynograd.zeros(size, 1),
+        )
+        for size in (4, 64)
+    ]
+    _train(nn.ModuleList([artist, critic]), batches, loss_of, "Adam", clip=False)
+
+
+@_program
+def _pictures_from_codes() -> None:
+    model = nn.ModuleList(
+        [nn.Linear(784, 64), nn.Linear(64, 16), nn.Linear(64, 16), nn.Linear(16, 64), nn.Linear(64, 784)]
+    )
+
+    def loss_of(model: Any, x: Any) -> Tensor:
+        hidden = model[0](x).relu()
+        mean, log_variance = model[1](hidden), model[2](hidden)
+        code = mean + dynograd.randn_like(mean) * (0.5 * log_variance).exp()
+        error = F.binary_cross_entropy_with_logits(model[4](model[3](code).relu()), x, reduction="sum")
+        return (error - 0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum()) / len(x)
+
+    _train(model, [(dynograd.rand(size, 784),) for size in (4, 128)], loss_of, "Adam", clip=False)
+
+
 # --- sequences ---------------------------------------------------------------------------------------------------------------
 
 
@@ -504,6 +548,15 @@ def _sparse_products() -> None:
         adjacency = dynograd.sparse_coo_tensor(edges, dynograd.rand(5 * nodes), (nodes, nodes)).coalesce()
         x = dynograd.randn(nodes, 32, requires_grad=True)
         dynograd.sparse.mm(adjacency, x).sum().backward()
+        model = nn.ModuleList([nn.Linear(32, 16), nn.Linear(16, 7)])
+        shift = nn.Parameter(dynograd.zeros(16))
+        model.register_parameter("shift", shift)
+
+        def loss_of(model: Any, x: Any, y: Any, adjacency: Any = adjacency, shift: Any = shift) -> Tensor:
+            hidden = (dynograd.sparse.mm(adjacency, model[0](x)) + shift).relu()
+            return F.cross_entropy(dynograd.sparse.mm(adjacency, model[1](F.dropout(hidden, 0.5))), y)
+
+        _train(model, [(dynograd.randn(nodes, 32), _classes(7, nodes))], loss_of, "Adam", clip=False)
 
 
 @_program

@@ -153,6 +153,8 @@ with torch.no_grad(): {a}.add_(1) | {a}.fill_({b}.sum().detach()) | {a}.normal_(
 seen_numbers.append({a}._version) | seen_numbers.append({a}.tolist()) | seen_numbers.append({a}.sum().item()) | kept.append({a}) | kept.append({a}.detach()) | holder.tensor = {a}
 if n % 3 == 0: {a}.mul_(0.5) | if n == 5: kept.append({a}) | if {a}.detach().sum() > 0: {a}.neg_() | if n == 6: seen_numbers.append({a}.detach().numpy())
 """
+COPIED = "{a}.clone() | {a} * 1.5 | {a}.detach().clone() | {a}.clone().detach()"
+CREATED = "torch.zeros_like({a}) | {a}.new_ones({a}.shape) | torch.full({a}.shape, 0.5) | torch.zeros({a}.shape) | torch.randn({a}.shape) | {a}.clone()"
 ON_STATE = """
 buffer.mul_(0.9).add_(x.mean(0), alpha=0.1) | buffer.add_(1) | counter.add_(1) | counter += 1 | buffer.copy_({row}.detach()) | buffer[1] = float(n)
 buffer.data = buffer.data * 0.5 | buffer.numpy()[0] += 0.5 | numbers[n % 3].mul_(0.9) | w.data.mul_(0.99) | w.data = w.data.clone() | array[1] += 1
@@ -252,8 +254,9 @@ def listed(text: str) -> list[str]:
 class Maker:
     """Draws a program."""
 
-    def __init__(self, seed: int, writes: bool = False) -> None:
+    def __init__(self, seed: int, writes: bool = False, creates: bool = False) -> None:
         self.writes = writes  # in place, in many lines
+        self.news = CREATED if creates else COPIED  # what is written into
         self.rng = random.Random(seed)
         self.calm = seed % 4 != 1
         # A few of the wild things, apart from writes into what the step has made.
@@ -399,9 +402,7 @@ class Maker:
             blocks = []
             if rng.random() < 0.5 or a not in self.own:
                 name = self._new(shape)
-                blocks.append(
-                    Block(f"{name} = {a}{rng.choice(['.clone()', ' * 1.5', '.detach().clone()', '.clone().detach()'])}")
-                )
+                blocks.append(Block(f"{name} = {rng.choice(listed(self.news)).format(a=a)}"))
                 a = name
             line = rng.choice(listed(WRITES)) if self.writes else self.choice(IN_PLACE)
             head, colon, below = line.format(a=a, b=b).partition(": ")
@@ -484,8 +485,12 @@ class Maker:
         return f"return {form.format(', '.join(names))}"
 
 
-def program_of(seed: int, writes: bool = False) -> Program:
-    return Maker(seed, writes).program()
+def program_of(seed: int, writes: bool = False, creates: bool = False) -> Program:
+    """Args:
+    writes: it writes in place in many lines.
+    creates: also into tensors that creation functions make.
+    """
+    return Maker(seed, writes, creates).program()
 
 
 # --- side by side ------------------------------------------------------------------------------------------------------------

@@ -77,6 +77,8 @@ ROWS = [
     Row("convolution", _of((16, 1, 28, 28), (6, 1, 5, 5), (6,), numbers=((1, 1), (2, 2), (1, 1), 1)), "one channel", F),
     Row("convolution_input_gradient", _of((8, 4, 14, 14), (4, 1, 4, 4), (1,), numbers=((8, 1, 28, 28), (2, 2), (1, 1), (1, 1), 1)), "bias", F),
     Row("max_pool_values", _of((8, 16, 20, 20), numbers=(((2, 2), (2, 2), (0, 0), (1, 1), False),)), dtypes=F),
+    *[Row("adaptive_max_pool", _of(shape, numbers=(sizes,)), f"{sizes}", F)
+      for shape, sizes in (((8, 16, 20, 20), (6, 7)), ((8, 16, 20), (5,)), ((2, 16, 8, 9, 10), (3, 4, 5)))],
     Row("batch_norm", _norm(PLAIN), dtypes=F),
     Row("batch_norm", _norm(TURNED), "channels last", F),
     *[Row("batch_norm", _evaluated(x, bias), f"running {name} {bias}", F)

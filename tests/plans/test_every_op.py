@@ -8,16 +8,16 @@ import warnings
 from functools import partial
 from typing import Any
 
-import numpy
 import pytest
 
 import dynograd as torch
 from dynograd.plans.compiling import Compiled
-from dynograd.tensor.tensor import Tensor, wrap
-from tests.ops.arguments import Subject, as_tuple, converted, draw, floating, wants_of
+from tests.ops.arguments import Subject
 from tests.ops.tables import families, rows_of, title_of
-from tests.plans.twins import difference, in_python_form, outcome_of, seen
+from tests.plans.op_cases import Case
+from tests.plans.twins import difference, in_python_form
 from tests.support.cases import run_all
+from tools.python_forms import PAGE, is_listed, listed, table_in
 
 CALLS = 5
 # Rows of which no call goes along a record. May only shrink.
@@ -29,63 +29,6 @@ OTHER_DTYPES = "sum-dtype backward|mean-dtype backward|prod-dtype backward|cumsu
 LEFT = dict.fromkeys(UNKNOWN_SHAPES.replace("\n", "|").split("|"), "values that only a run knows")
 LEFT |= dict.fromkeys(OTHER_NUMBERS.replace("\n", "|").split("|"), "came where the record has")
 LEFT |= dict.fromkeys(OTHER_DTYPES.split("|"), "to_copy was not recorded")
-
-
-def values_of(array: Any, call: int, rng: Any) -> Any:
-    """Other values that stay in the op's domain."""
-    if not call or not array.size:
-        return array.copy(order="K")
-    if array.dtype.kind == "f":
-        return numpy.asarray(array * (1 - 0.03 * rng.random(array.shape)), array.dtype)
-    if array.dtype.kind in "iu" and array.ndim:
-        return numpy.roll(array, call, 0)
-    return array.copy(order="K")
-
-
-class Case:
-    """A row as a function of its tensors, which runs as it is written and compiled."""
-
-    def __init__(self, row: Any, backward: bool, turn: Any = None) -> None:
-        self.row, self.backward, self.subject = row, backward, Subject(row)
-        self.turn = turn  # makes of a tensor from outside one that the step has made
-        name = next((one for one in ("float32", "float64") if one in row.dtypes), row.dtypes[0])
-        self.arguments = draw(row).map(lambda array: converted(array, name))
-        self.rng = numpy.random.default_rng(3)
-
-    def leaves(self, arrays: list[Any]) -> list[Any]:
-        wants = iter(wants_of(self.row, self.arguments))
-        leaves = []
-        for array in arrays:
-            tensor = wrap(array.copy(order="K"))
-            if floating(tensor) and next(wants) and self.backward:
-                tensor._requires_grad = True
-            leaves.append(tensor)
-        return leaves
-
-    def run(self, *leaves: Any) -> Any:
-        operands = leaves if self.turn is None else [self.turn(leaf) for leaf in leaves]
-        results = as_tuple(self.subject.run(self.arguments.with_leaves(operands)))
-        if self.backward:
-            totals = [
-                result.sum()
-                for result in results
-                if isinstance(result, Tensor) and result.requires_grad and not result.is_complex()
-            ]
-            if totals:
-                sum(totals[1:], totals[0]).backward()
-        return results
-
-    def others(self, arrays: list[Any], call: int) -> list[Any]:
-        """What the call gets: other values, unless the op refuses them."""
-        others = [values_of(array, call, self.rng) for array in arrays]
-        refused = outcome_of(lambda: self.run(*self.leaves(others))).error is not None
-        return [array.copy(order="K") for array in arrays] if refused else others
-
-    def outcome(self, function: Any, arrays: list[Any], call: int) -> tuple[Any, Any]:
-        torch.manual_seed(call)
-        leaves = self.leaves(arrays)
-        outcome = outcome_of(lambda: function(*leaves))
-        return outcome, [outcome.seen(), seen(leaves), seen(torch.get_rng_state())]
 
 
 def check_row(row: Any, backward: bool, tolerance: float, turn: Any = None) -> Compiled | None:
@@ -129,10 +72,16 @@ def test_rows(family: str) -> None:
 
 @pytest.mark.parametrize("family", families())
 def test_rows_as_compiled_kernels(family: str) -> None:
+    documented = table_in(PAGE.read_text(encoding="utf-8"))
+
     def check(row: Any, backward: bool) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            check_row(row, backward, 2e-5)
+            compiled = check_row(row, backward, 2e-5)
+        for name, why in [] if compiled is None else listed(compiled):
+            assert is_listed(documented, name, why), (
+                f"{name} is in Python ({why}): python -m tools.python_forms --write"
+            )
 
     run_all(family, _cases(family, check))
 

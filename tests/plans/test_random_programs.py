@@ -48,6 +48,16 @@ def test_programs_that_write_in_place_give_the_same_bits(exact: bool) -> None:
     assert walked > 100
 
 
+def test_programs_that_write_into_new_tensors_give_the_same_bits() -> None:
+    walked = 0
+    for seed in range(40000, 40020):
+        program = program_of(seed, True, True)
+        result = compare(program.text(), 0.0, True)
+        assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{program.text()}"
+        walked += result.walked
+    assert walked > 40
+
+
 SIZES = [5, 5, 12, 8, 9, 7, 6, 11, 10, 9, 6, 8, 7, 10, 11, 12, 5, 8, 9, 6, 7, 13, 11, 10]
 
 
@@ -70,7 +80,7 @@ def failure(text: str, *options: Any) -> str:
 
 
 def main(count: int, first: int = 0, way: str = "python") -> int:
-    """`way` is "python" (all calls in their Python form), "exact" (the mode), or "bound" (compared up to rounding), "replay" (the mode, with exact kernels); behind it "-writes": in place."""
+    """`way` is "python" (all calls in their Python form), "exact" (the mode), or "bound" (compared up to rounding), "replay" (the mode, with exact kernels); behind it "-writes": in place, "-creates": into new tensors, too."""
     walked = calls = never = failed = replayed = 0
     way, _, writes = way.partition("-")
     options: tuple[Any, ...] = {
@@ -81,7 +91,7 @@ def main(count: int, first: int = 0, way: str = "python") -> int:
     }[way]
     with in_python_form() if way == "python" else contextlib.nullcontext():
         for seed in range(first, first + count):
-            program = program_of(seed, bool(writes))
+            program = program_of(seed, bool(writes), writes == "creates")
             try:
                 result = compare(program.text(), *options)
                 walked, calls, never = walked + result.walked, calls + result.calls, never + (not result.walked)

@@ -586,6 +586,35 @@ def test_looking_for_sequences_ends_among_cells(monkeypatch):
     assert [len(log.calls) for _, log in looks] == [24] * 3 and sequences.log is None
 
 
+def test_looking_pauses_where_sequences_do_not_pay(monkeypatch):
+    """Most ops follow now this one, now that one."""
+    looks = []
+
+    class Log(learning.Log):
+        def __init__(self, sequences):
+            super().__init__(sequences)
+            looks.append(sequences.scopes)
+
+    monkeypatch.setattr(Sequences, "new_log", Log)
+
+    def step(examples):
+        with torch.autobatch(always=True):
+            results = []
+            for number, x in enumerate(examples):
+                x = (x * 2).tanh().relu()
+                for _ in range(8 + number % 3):
+                    x = x.sin()
+                results.append(x)
+        return results
+
+    fast, examples = compiled(step), [torch.ones(3) * number for number in range(6)]
+    for _ in range(24):
+        assert [x.tolist() for x in fast(examples)] == [x.tolist() for x in step(examples)]
+    (sequences,) = sequences_of(fast)
+    assert sequences.all and not sequences.pays
+    assert looks == [2, 21]
+
+
 def test_looking_goes_on_among_ops(monkeypatch):
     monkeypatch.setattr(learning, "_ENOUGH", 24)
     fast, batches = compiled(trees), [batch(number) for number in range(6)]

@@ -16,8 +16,9 @@ from dynograd.tensor.tensor import Tensor
 from tests.ops.arguments import Subject, as_tuple
 from tests.ops.tables import families, rows_of, title_of
 from tests.plans import leaf_programs, transformed_programs  # noqa: F401  (enter their rows)
+from tests.plans.op_cases import Case
 from tests.plans.second_order_programs import CALLS, PROGRAMS, WALKED
-from tests.plans.test_every_op import Case, check_case
+from tests.plans.test_every_op import check_case
 from tests.plans.twins import difference, in_python_form, outcome_of, overwritten_between_steps, seen
 from tests.support.cases import run_all
 

@@ -59,8 +59,19 @@ WALKED = {
     "one element": "s = x.sum(); s += torch.ones(1); s.mul_(x[:1, 0]); h = h * s",
     "another dtype": "h += x.double(); h.mul_(torch.tensor(2))",
     "an alias in memory that was let go": "v = h.detach(); s = v * 1; del v; h += s",
+    "created": "o = torch.zeros(5, 4); o[:, 0] = h[:, 1]; o[:, 2] = x[:, 0]; o[1] = 2.0; h = o * h",
+    "created, in a loop": "o = torch.empty(3, 5, 4)\nfor i in range(3): h = m(h); o[i] = h\nh = o.sum(0) + o[-1]",
+    "created, read meanwhile": "o = torch.ones(5, 4); o[:2] = h[:2]; o.sum().item(); o[2:] = h[:3]; str(o.detach()); h = o",
+    "created and written before": "o = torch.full((5, 4), 3.0); o[0] = x[0]; o.add_(1); o[:, 1] = h[:, 0]; h = o * 2",
+    "created, functions": "o = torch.zeros(5, 4); o.index_add_(0, torch.tensor([0, 2]), h[:2]).mul_(h); p = h.new_zeros(4); p += h[0]; p.copy_(h[0] * h[1]); h = o + p",
+    "created, places": "o = torch.zeros_like(x); o[[3, 1]] = h[:2]; o.scatter_(1, torch.zeros(5, 1, dtype=torch.int64), h[:, 1:2]); o.masked_scatter_(torch.eye(5, 4) > 0, h); h = o",
+    "created, kept": "o = torch.zeros(5, 4); o[0] = h[0]; kept.append(o); o[1] = h[1]; del kept[:-2]; h = o * h",
+    "created, another dtype": "o = torch.zeros(5, 4, dtype=torch.float64); o[:, 1] = h[:, 0].double(); o[0] = x[0]; h = o.float()",
 }
 LEAVING = {
+    "created in one branch": "o = torch.zeros(5, 4); o[0] = h[0] if n % 4 != 3 else x[0]; o[1] = h[1]; h = o * h",
+    "created in some steps": "o = torch.zeros(5, 4) if n % 4 != 3 else h * 2; o[1] = h[1]; h = o * h",
+    "created and viewed in one step": "o = torch.zeros(5, 4); v = o.numpy() if n == 5 else None; o[1] = h[1]; h = o * h; h = h if v is None else h + torch.from_numpy(v)",
     "a branch": "h *= 2; h = h * 1.5 if n % 4 == 3 else h; h += x",
     "a branch behind views": "v = h[1]; v += 1; k = h + v; h = h.tanh() if n % 4 == 3 else h; v.mul_(2); h = h + k + v",
     "numpy in one step": "h = x * 2; a = h.numpy() if n == 5 else None; h += 1; h = m(h if a is None else torch.from_numpy(a.copy()))",
@@ -130,6 +141,7 @@ REFUSED = {
     "k = h * 1; k.detach().mul_(2); h = k": "no view of it",
     "with torch.no_grad(): h += 1": "a history that the write is no part of",
     "y = h.exp(); k = y.sum(); y = y.detach(); y += 1": "backward needs as it was",
+    "o = torch.zeros(5, 4); a = o.numpy(); o[0] = h[0]; h = o + float(a.sum())": "has a history",
     "h.normal_(); h = h + m(x)": "a tensor that the step has made",
 }
 
@@ -241,3 +253,53 @@ def test_residual_networks_are_walked(whole: bool) -> None:
     assert not difference(*results, 1e-4)
     report = str(run.report() if whole else network.report())
     assert "7 calls, 5 along the record" in report, report
+
+
+@pytest.mark.parametrize(
+    ("text", "replayed"),
+    [
+        ("o = torch.zeros(5, 4); o[0] = h[1]; h = o * h", STEPS - 4),
+        ("o = torch.zeros(5, 4); o[0] = x[0]; o[1] = h[1]; h = o * h", 0),
+        ("o = torch.randn(5, 4); o[0] = h[1]; h = o * h", 0),
+    ],
+)
+def test_created_tensors_are_replayed(text: str, replayed: int) -> None:
+    function, results = lines(text), []
+    for compiling in (False, True):
+        torch.manual_seed(0)
+        model = layers()
+
+        def step(x: Any) -> Any:
+            model.zero_grad()  # noqa: B023
+            loss = function(model, x, 0).square().mean()  # noqa: B023
+            loss.backward()
+            return loss
+
+        use = Compiled(step, always=True, replay=True) if compiling else step
+        results.append([seen([use(rows(n)), [weight.grad for weight in model.parameters()]]) for n in range(STEPS)])
+    assert not difference(*results, 1e-4)
+    assert use.report().replayed == replayed, use.report()
+
+
+def test_created_tensors_stay_the_same_objects() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    @torch.compile
+    def f(x: Any) -> Any:
+        result = torch.zeros(3)
+        before = result
+        if x[0] > 2:
+            result[2] = 5.0
+        result[0] = 1.0
+        result[1] = (weight * x)[1]
+        return result, before is result, result._version
+
+    results = []
+    for n in [0, 1, 2, 3, 4, 5, 0, 4]:
+        result, same, version = f(torch.full((3,), float(n)))
+        assert same and version == (3 if n > 2 else 2)
+        assert result.requires_grad and result.grad_fn is not None
+        results.append((result.detach(), [1.0, float(n), 5.0 * (n > 2)]))
+        del result  # what is still to be differentiated is not walked over
+    assert all([result.tolist() == numbers for result, numbers in results])
+    assert f.walked >= 2, f.report()

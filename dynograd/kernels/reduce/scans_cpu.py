@@ -123,8 +123,18 @@ def behind_one(input: Any, dim: int) -> Any:
 
 
 def recurrence(input: Any, decay: Any, dim: int) -> Any:
-    """r[k] = input[k] + decay[k] * r[k + 1], from the end on; each pass joins stretches of twice the length."""
-    out, factor = widened(input).copy(), widened(decay).copy()
+    """r[k] = input[k] + decay[k] * r[k + 1], from the end on; in NumPy each pass joins stretches of twice the length."""
+    wide, factor = widened(input), widened(decay)
+    if wide.size >= 256 and wide.dtype.kind == "f" and wide.dtype == factor.dtype:
+        from dynograd.kernels.reduce import scans_numba
+
+        x, factor = contiguous(wide), contiguous(factor)
+        outer, n, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
+        result = buffers.empty(x.shape, x.dtype)
+        operands = x.reshape(-1), factor.reshape(-1), n, inner, result.reshape(-1)
+        scans_numba.recurrence(*operands, count=outer * inner, work=4 * x.size)
+        return result.astype(input.dtype, copy=False)
+    out, factor = wide.copy(), factor.copy()
     if not out.ndim:
         return out.astype(input.dtype, copy=False)
     step, size = 1, out.shape[dim]

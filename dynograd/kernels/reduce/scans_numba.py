@@ -176,3 +176,16 @@ def logcumsumexp(x, n, inner, out, start, stop):
                 total = np.nan
             out[np.uint64(at)] = top + math.log(total) if total != 0 else -np.inf
             at += inner
+
+
+@chunked(noalias=True)
+def recurrence(x, decay, n, inner, out, start, stop):
+    """r[k] = x[k] + decay[k] * r[k + 1] from the end of the middle of (outer, n, inner) on; items are (outer, inner)."""
+    for item in range(start, stop):
+        at = (item // inner * n + n - 1) * inner + item % inner
+        total = np.float64(x[np.uint64(at)])
+        out[np.uint64(at)] = total
+        for _ in range(n - 1):
+            at -= inner
+            total = x[np.uint64(at)] + decay[np.uint64(at)] * total
+            out[np.uint64(at)] = total

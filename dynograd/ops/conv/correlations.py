@@ -11,9 +11,9 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
+from dynograd.ops.elementwise.arithmetic import conjugated
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.matmul.matmuls import conjugated
 from dynograd.ops.op import Gradients, op
 from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row

@@ -449,6 +449,11 @@ def conj(input: Array) -> Array:
     """The complex conjugate; real tensors are unchanged."""
 
 
+def conjugated(input: Any) -> Array:
+    """`input`, complex numbers conjugated; real ones as they are, without a copy."""
+    return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
+
+
 @elementwise(
     formula="max(input, other)",
     derivative=("g * ge_half(input, other)", "g * ge_half(other, input)"),

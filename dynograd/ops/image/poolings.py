@@ -70,7 +70,7 @@ def largest_places(input: Array, window: tuple) -> Array:
     return kernel("poolings", "max_pool_forward", input)(input, *window)[1]
 
 
-@op(name="adaptive_max_pool", outputs="values indices", extras="places", inner=True)
+@op(name="adaptive_max_pool", outputs="values indices", extras="places", inner=True, bound=True)
 def adaptive_largest(input: Array, sizes: tuple[int, ...]) -> Array:
     """The largest value of each of `sizes` windows over the last dims, and its place among them."""
     values, indices = kernel("poolings", "adaptive_max_pool_forward", input)(input, sizes)

@@ -8,7 +8,7 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError, user_level
-from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.elementwise.arithmetic import conjugated
 from dynograd.ops.layout.views import permuted, transpose, view
 from dynograd.ops.op import composed, keep, shortcut
 from dynograd.ops.row import Row
@@ -190,7 +190,7 @@ def _adjoint(input: Any) -> Array:
         raise ShapeError(
             f"H: tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor. For batches use tensor.mH."
         )
-    return _conjugated(permuted(input, (1, 0)))
+    return conjugated(permuted(input, (1, 0)))
 
 
 def _quick_matrix_adjoint(input: Any) -> tuple | None:
@@ -204,12 +204,7 @@ def _quick_matrix_adjoint(input: Any) -> tuple | None:
 def _matrix_adjoint(input: Any) -> Array:
     """The tensor with its last two dims exchanged, conjugated."""
     _check_matrix("mH", input)
-    return _conjugated(transpose(input, -2, -1))
-
-
-def _conjugated(input: Any) -> Array:
-    """The conjugate; real tensors as they are."""
-    return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
+    return conjugated(transpose(input, -2, -1))
 
 
 def _check_matrix(who: str, input: Any) -> None:

@@ -10,7 +10,7 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, check_fits
 from dynograd.errors import DtypeError, ShapeError, refusal
 from dynograd.kernels import KernelOfType, kernel
-from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.elementwise.arithmetic import conjugated
 from dynograd.ops.layout.broadcasting import convert, sum_to
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.op import Gradients, composed, op, shortcut
@@ -23,11 +23,6 @@ def _adjoint(input: Any) -> Array:
     """The last two dims exchanged (a view); complex numbers conjugated."""
     rank = len(input.shape)
     return conjugated(permuted(input, (*range(rank - 2), rank - 1, rank - 2)))
-
-
-def conjugated(input: Any) -> Array:
-    """`input`, complex numbers conjugated."""
-    return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 
 
 def _check_product(who: str, left: Any, right: Any, names: tuple[str, str] = ("input", "other")) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.elementwise.arithmetic import conjugated
 from dynograd.ops.op import Gradients, op
 from dynograd.ops.row import Row
 
@@ -57,10 +57,10 @@ def sparse_product(values: Array, crow: Array, col: Array, dense: Array) -> Arra
 def sparse_product_backward(g: Any, saved: Any) -> Gradients:
     values, crow, col, dense = saved.values, saved.crow, saved.col, saved.dense
     return (
-        sparse_sampled(g, _conjugate(dense), crow, col) if saved.needs(0) else None,
+        sparse_sampled(g, conjugated(dense), crow, col) if saved.needs(0) else None,
         None,
         None,
-        sparse_transposed_product(_conjugate(values), crow, col, g, dense.shape[0]) if saved.needs(3) else None,
+        sparse_transposed_product(conjugated(values), crow, col, g, dense.shape[0]) if saved.needs(3) else None,
     )
 
 
@@ -92,10 +92,10 @@ def sparse_transposed_product(values: Array, crow: Array, col: Array, dense: Arr
 def sparse_transposed_product_backward(g: Any, saved: Any, columns: Any) -> Gradients:
     values, crow, col, dense = saved.values, saved.crow, saved.col, saved.dense
     return (
-        sparse_sampled(_conjugate(dense), g, crow, col) if saved.needs(0) else None,
+        sparse_sampled(conjugated(dense), g, crow, col) if saved.needs(0) else None,
         None,
         None,
-        sparse_product(_conjugate(values), crow, col, g) if saved.needs(3) else None,
+        sparse_product(conjugated(values), crow, col, g) if saved.needs(3) else None,
     )
 
 
@@ -133,8 +133,8 @@ def sparse_sampled(input: Array, other: Array, crow: Array, col: Array) -> Array
 def sparse_sampled_backward(g: Any, saved: Any) -> Gradients:
     input, other, crow, col = saved.input, saved.other, saved.crow, saved.col
     return (
-        sparse_product(g, crow, col, _conjugate(other)) if saved.needs(0) else None,
-        sparse_transposed_product(g, crow, col, _conjugate(input), other.shape[0]) if saved.needs(1) else None,
+        sparse_product(g, crow, col, conjugated(other)) if saved.needs(0) else None,
+        sparse_transposed_product(g, crow, col, conjugated(input), other.shape[0]) if saved.needs(1) else None,
         None,
         None,
     )
@@ -155,7 +155,3 @@ def _either(tangents: Any, of_values: Any, of_dense: Any) -> Array:
     """The sum of what moves with the values (argument 0) and with the dense matrix (argument 3)."""
     parts = [rule(moved) for rule, moved in ((of_values, tangents[0]), (of_dense, tangents[3])) if moved is not None]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-
-def _conjugate(input: Any) -> Array:
-    return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input

@@ -10,7 +10,7 @@ from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.argument_kinds import Axis, Dim, Dtype
-from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.elementwise.arithmetic import conjugated
 from dynograd.ops.elementwise.exponentials import logaddexp
 from dynograd.ops.index.indexing import fill_basic, get_basic
 from dynograd.ops.index.indices import FULL
@@ -135,7 +135,7 @@ def cumprod_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     x = saved.input
     if not len(x.shape):
         return (g,)
-    return (conj(behind_one(saved.output, dim)) * recurrence(g, conj(_moved(x, dim, -1)), dim),)
+    return (conjugated(behind_one(saved.output, dim)) * recurrence(g, conjugated(_moved(x, dim, -1)), dim),)
 
 
 @op()
@@ -159,9 +159,9 @@ def recurrence(input: Array, decay: Array, dim: int) -> Array:
 def recurrence_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     # The transpose runs the other way: s[k] = g[k] + decay[k - 1] * s[k - 1].
     back = reversed_along(
-        recurrence(reversed_along(g, dim), conj(reversed_along(_moved(saved.decay, dim, 1), dim)), dim), dim
+        recurrence(reversed_along(g, dim), conjugated(reversed_along(_moved(saved.decay, dim, 1), dim)), dim), dim
     )
-    return back, back * conj(_moved(saved.output, dim, -1)) if saved.needs(1) else None
+    return back, back * conjugated(_moved(saved.output, dim, -1)) if saved.needs(1) else None
 
 
 @op(linear=True)

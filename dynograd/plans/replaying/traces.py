@@ -22,6 +22,7 @@ from dynograd import arrays
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import line_text, place_of
+from dynograd.autograd.writes import version
 from dynograd.base.garbage import uncollected
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.nn.module import Module
@@ -49,6 +50,7 @@ from dynograd.plans.replaying.notes import (
 )
 from dynograd.plans.replaying.places import PLAIN, Places, is_library
 from dynograd.plans.walks import Walk
+from dynograd.plans.writes.created import as_created
 from dynograd.tensor import creation, inplace, randomness
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import _ABOUT_SHAPES
@@ -138,6 +140,7 @@ class Trace:
         for function in (clip_grad.clip_grad_norm_, clip_grad.clip_grad_value_):
             handlers[function.__code__] = self._changes_gradients(function)
         handlers[inplace._as_tensor.__code__] = self._makes_of_number
+        handlers[as_created.__code__] = self._takes_in
         for function, handler in (
             (Walk.read, self._read_recorded),
             (Walk.number_of, self._read_number),
@@ -363,6 +366,13 @@ class Trace:
         value = frame.f_locals["value"]
         call = Call(inplace._as_tensor, (value,), {}, False) if isinstance(value, (bool, int, float, complex)) else None
         self._open.append((frame, call))
+
+    def _takes_in(self, frame: Any) -> None:
+        """What the step has created gets a history: the record has a tensor of the same numbers."""
+        tensor = frame.f_locals["target"]
+        _, call = self.calls.pop(id(tensor), (None, None))
+        is_plain = call is not None and not call.draws and not version(tensor.array)
+        self._open.append((frame, call if is_plain else None))
 
     def _stand_in(self, tensor: Any) -> Tensor:
         """A tensor of the same shape, dtype and layout."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.arrays import ndarray
 from dynograd.interpreter import TENSORS
-from dynograd.plans.inputs import is_alone
+from dynograd.plans.memory import is_alone
 
 __all__ = ["UsualCases", "loss_of"]
 

@@ -108,6 +108,22 @@ def _running_logarithm(call: Call) -> Lowered | None:
     return Lowered([*lines.before, launch, *lines.behind], exact=False)
 
 
+@form("op", "recurrence")
+def _recurrence(call: Call) -> Lowered | None:
+    from dynograd.kernels.reduce import scans_numba
+
+    lines = _Lines(call)
+    if not lines.fits or lines.source.dtype.name not in ("float32", "float64"):
+        return None
+    decay = layouts.row_major(arguments_of(call)["decay"], lines.before)
+    if decay is None or decay.shape != lines.source.shape or decay.dtype != lines.source.dtype:
+        return None
+    count = lines.outer * lines.inner
+    arguments = lines.x, layouts.flat(decay), lines.n, lines.inner, lines.results[0]
+    launch = Launch(scans_numba.recurrence, arguments, count, layouts.parts_of(2 * lines.x.size, count))
+    return Lowered([*lines.before, launch, *lines.behind], exact=False)
+
+
 @form("op", "behind_one")
 def _behind_one(call: Call) -> Lowered | None:
     arguments, target = arguments_of(call), call.outputs[0]
@@ -143,4 +159,4 @@ def _product_rule(call: Call) -> Lowered | None:
     return rule_in_parts(call, rule) if call.node.input.ndim else None
 
 
-rules_in_parts("behind_one", "cumsum", "sum_onwards", "cummax", "cummin", "reversed_along")
+rules_in_parts("behind_one", "cumsum", "sum_onwards", "cumprod", "logcumsumexp", "cummax", "cummin", "reversed_along")

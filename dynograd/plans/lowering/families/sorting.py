@@ -9,9 +9,13 @@ import numpy
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.sort.sorting_cpu import IMAGES, LONGER, NONE, PLACES
+from dynograd.ops.index.lookups import inserted_at
+from dynograd.ops.index.sorting import sort_along
+from dynograd.ops.layout.views import reshaped
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
+from dynograd.plans.lowering.parts import op_in_parts
 
 __all__: list[str] = []
 
@@ -145,6 +149,16 @@ def _searched(call: Call) -> Lowered | None:
     )
     blocks, work = rows * -(-count // LANES), (max(size.bit_length(), 1) + 2) * values.size
     return Lowered([*before, Launch(search, operands, blocks, layouts.parts_of(work, blocks)), *behind])
+
+
+@op_in_parts("isin")
+def _contained(elements: Any, test_elements: Any, invert: bool) -> object:
+    """Where an element is among the others, it belongs in front of one of them, and behind one."""
+    if elements.dtype != test_elements.dtype:
+        raise TypeError("isin: elements of another dtype are compared one by one")
+    ordered = sort_along(reshaped(test_elements, (-1,)), 0, False)[0]
+    first, last = [inserted_at(ordered, elements, None, right, False) for right in (False, True)]
+    return (first == last) | (elements != elements) if invert else (first != last) & (elements == elements)
 
 
 @form("op", "whole_places")

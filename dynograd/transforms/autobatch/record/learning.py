@@ -97,8 +97,8 @@ class Log:
             return record(recorder, op, args)
         values = flat(args, this)
         entries = [_entry_of(recorder, value) for value in values]
-        key = self._place(op, this, entries)
         place = caller()
+        key = self._key(op, this, entries, place)
         result = record(recorder, op, args)
         logged = Logged()
         logged.op, logged.this, logged.values, logged.entries, logged.key = op, this, values, entries, key
@@ -109,16 +109,17 @@ class Log:
         self._note(logged)
         return result
 
-    def _place(self, op: Op, this: Any, entries: list[Any]) -> tuple:
+    def _key(self, op: Op, this: Any, entries: list[Any], place: tuple[Any, int] | None) -> tuple:
         """Where the call comes from: all frames up to the user's, and which parameters and other arguments it has."""
         frame: Any = inspect.currentframe()
         frames = []
-        user = caller()
+        last = None if place is None else place[0]
         while frame is not None:
+            code = frame.f_code
             if frame.f_globals.get("__name__") != _MODULES:  # calls of modules go several ways there
-                self.sequences.codes[id(frame.f_code)] = frame.f_code
-                frames.append((id(frame.f_code), frame.f_lasti))
-            if user is not None and frame.f_code is user[0]:
+                self.sequences.codes[id(code)] = code
+                frames.append((id(code), frame.f_lasti))
+            if code is last:
                 break
             frame = frame.f_back
         own = tuple([part if type(part) is not tuple else part[0] for part in _keys(entries)])

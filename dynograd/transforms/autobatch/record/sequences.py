@@ -257,6 +257,7 @@ class Sequences:
         self.log: Any = None
         self.waits, self.pause = 1, 0  # scopes until one is learned from again
         self.pays = False  # whether most ops are in sequences
+        self.on_trial = False  # whether that is to be seen in the next scope
         self.scopes = self.inside = self.alone = 0  # scopes, and ops in them within a sequence and alone
 
     @property
@@ -304,10 +305,14 @@ class Sequences:
                     alike.append(sequence)
             self.by_place.clear()
             self._wait(bool(self.all))
+            self.on_trial = self.pays
         elif at is not None:
+            on_trial, self.on_trial = self.on_trial, False
             self.pays = self.inside > _GAIN * self.alone
             if self.pays:
                 self.waits = max(self.waits, 1)  # what it knows is enough
+            elif on_trial:
+                self._wait(False)
 
     def between(self) -> None:
         """What comes next is no step of a sequence, or has to find all calls in the record."""
