@@ -144,6 +144,9 @@ class Compiled:
         # By the grad modes in which calls that differentiate nothing run as they are written: that parameters stay frozen.
         self.left_alone: dict[int, Watch] = {}
         self.stream: Any = None
+        self.makes: frozenset[Any] = (
+            frozenset()
+        )  # of which kinds tensors that the function makes are values of its records
         if not can_watch():
             self.stop("this interpreter keeps its objects otherwise than a usual CPython")
 
@@ -346,6 +349,7 @@ class Compiled:
             self.closures,
             self.on_gpu,
             self.changing,
+            self.makes,
         )
         recording.begin()
         self.recording = recording
@@ -378,7 +382,8 @@ class Compiled:
         assert recording is not None
         recording.end()
         self.recording = None
-        self.on_gpu = recording.on_gpu
+        learns = recording.makes != self.makes  # the next record is another one
+        self.on_gpu, self.makes = recording.on_gpu, recording.makes
         met_before = bool(self.known)
         for outside in recording.outside:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
@@ -387,6 +392,8 @@ class Compiled:
             if self.walk.family is None:
                 self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
         counted_sizes = self.held.learn(recording.outside if met_before and not recording.reason else ())
+        if recording.reason and learns:
+            return
         if recording.reason:
             self.note_left(recording.reason, recording.line)
             if self.fullgraph and recording.reason != "an exception":

@@ -22,6 +22,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
 from dynograd.interpreter.view_history import follow_base
 from dynograd.kernels.build.launches import noting
+from dynograd.ops.layout.conversions import copied
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
@@ -39,6 +40,7 @@ from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
 from dynograd.plans.writes.flags import RecordedFlags
+from dynograd.plans.writes.own import gets_history, own_kind
 from dynograd.plans.writes.spoiling import RecordedSaves
 from dynograd.plans.writes.stores import RecordedStores
 from dynograd.plans.writes.versions import RecordedVersions
@@ -124,11 +126,13 @@ class Recording(
         closures: Any = None,
         on_gpu: bool = False,
         changing: Any = None,
+        makes: frozenset[Any] = frozenset(),
     ) -> None:
-        """`on_gpu`: ops of the CPU run as they are written, and only those of a GPU are recorded."""
+        """`on_gpu`: ops of the CPU run as they are written, and only those of a GPU are recorded. `makes`: see `plans.writes.own`."""
         self.owner_scopes, self.owner_closures, self.on_gpu = scopes, closures, on_gpu
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
+        self.makes = makes
         self.changing = changing  # knows of which of those others come in other steps
         self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
         self.noting = noting()  # open throughout, so that those of single calls cost little
@@ -430,7 +434,13 @@ class Recording(
 
     def settled(self, target: Any, args: tuple) -> tuple:
         """Operands of a write in place."""
+        if not self.inside and not self.reason and id(target) not in self.arguments and gets_history(target, args):
+            self.makes |= {own_kind(target)}
         return args
+
+    def as_own(self, tensor: Any) -> Tensor:
+        """What the program gets of a tensor that it has made."""
+        return copied(tensor) if own_kind(tensor) in self.makes and not self.inside and not self.reason else tensor
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""

@@ -18,6 +18,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
+from dynograd.ops.layout.conversions import copied
 from dynograd.ops.readers import Entry
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.checks import WalkedChecks
@@ -41,6 +42,7 @@ from dynograd.plans.trees import Tree
 from dynograd.plans.walked_gradients import WalkedGradients
 from dynograd.plans.walking.usual import UsualCases
 from dynograd.plans.writes.flags import WalkedFlags
+from dynograd.plans.writes.own import own_kind
 from dynograd.plans.writes.spoiling import WalkedSaves
 from dynograd.plans.writes.stores import WalkedStores
 from dynograd.plans.writes.versions import WalkedVersions
@@ -564,6 +566,10 @@ class Walk(
             return tensor
         walk = tensor.value.walk
         return Tensor.wrap(walk.number_of(tensor) if at_once and walk.running else walk.read(tensor))
+
+    def as_own(self, tensor: Any) -> Tensor:
+        """What the program gets of a tensor that it has made."""
+        return copied(tensor) if self.running and own_kind(tensor) in self.owner.makes else tensor
 
     def _may_be_written_unseen(self, tensor: Any) -> bool:
         """Whether NumPy may have written into it since it was copied."""

@@ -9,6 +9,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, dlpack, literals, ndarray
 from dynograd.arrays.buffers import of_sizes
+from dynograd.autograd.modes import MODES
 from dynograd.base import devices, dtypes
 from dynograd.base.devices import cpu, get_default_device
 from dynograd.base.dtypes import get_default_dtype
@@ -362,6 +363,14 @@ def _finish(array: Any, requires_grad: bool, out: Tensor | None = None, who: str
     return tensor
 
 
+def _made(tensor: Tensor) -> Tensor:
+    """What the program gets of a tensor that it may write into: in a compiled step, at times, a value of that."""
+    if MODES.plan is None:
+        return tensor
+    own: Tensor = MODES.plan.as_own(tensor)
+    return own
+
+
 def _kind(dtype: Any, out: Any = None) -> dtypes.dtype:
     dtype = dtype if out is None else out_dtype(dtype, out)
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
@@ -470,13 +479,14 @@ def zeros(
     if out is None:
         result = at_once(buffers.new_zeros, sizes, dtype, device, requires_grad)
         if result is not None:
-            return result
-    return _finish(
+            return _made(result)
+    result = _finish(
         arrays.zeros(_filled("zeros", sizes), _kind(dtype, out), _where("zeros", device, out)),
         requires_grad,
         out,
         "zeros",
     )
+    return result if out is not None else _made(result)
 
 
 def ones(
@@ -510,13 +520,14 @@ def ones(
     if out is None:
         result = at_once(buffers.new_empty, sizes, dtype, device, requires_grad, 1)
         if result is not None:
-            return result
-    return _finish(
+            return _made(result)
+    result = _finish(
         arrays.full(_filled("ones", sizes), 1, _kind(dtype, out), _where("ones", device, out)),
         requires_grad,
         out,
         "ones",
     )
+    return result if out is not None else _made(result)
 
 
 def empty(
@@ -551,15 +562,16 @@ def empty(
     if out is None and memory_format is None:
         result = at_once(buffers.new_empty, sizes, dtype, device, requires_grad)
         if result is not None:
-            return result
+            return _made(result)
     kind, place = _kind(dtype, out), _where("empty", device, out)
     shape = _filled("empty", sizes)
-    return _finish(
+    result = _finish(
         _in_order(lambda shape: arrays.empty(shape, kind, place), shape, None, memory_format),
         requires_grad,
         out,
         "empty",
     )
+    return result if out is not None else _made(result)
 
 
 _KIND_OF: dict[type, Any] = {bool: lambda: dtypes.bool, int: lambda: dtypes.int64, float: dtypes.get_default_dtype}
@@ -595,18 +607,19 @@ def full(
         kind = _KIND_OF[type(fill_value)]() if dtype is None else dtype
         result = at_once(buffers.new_empty, (size,), kind, device, requires_grad, fill_value)
         if result is not None:
-            return result
+            return _made(result)
     dtype = out_dtype(dtype, out)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     if type(value) is str:
         raise TypeError(f"full(): argument 'fill_value' must be a number, not str ({value!r}).")
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
-    return _finish(
+    result = _finish(
         arrays.full(_filled("full", (size,)), literals.fitting(value, kind), kind, _where("full", device, out)),
         requires_grad,
         out,
         "full",
     )
+    return result if out is not None else _made(result)
 
 
 def _like(input: Tensor, dtype: Any) -> dtypes.dtype:
@@ -660,10 +673,10 @@ def zeros_like(
     if memory_format is None:
         result = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
         if result is not None:
-            return result
+            return _made(result)
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(result, requires_grad)
+    return _made(_finish(result, requires_grad))
 
 
 def ones_like(
@@ -693,10 +706,10 @@ def ones_like(
     if memory_format is None:
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
         if result is not None:
-            return result
+            return _made(result)
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(result, requires_grad)
+    return _made(_finish(result, requires_grad))
 
 
 def empty_like(
@@ -726,10 +739,10 @@ def empty_like(
     if memory_format is None:
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
         if result is not None:
-            return result
+            return _made(result)
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.empty(sizes, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(result, requires_grad)
+    return _made(_finish(result, requires_grad))
 
 
 def full_like(
@@ -761,14 +774,14 @@ def full_like(
     if memory_format is None and type(fill_value) in _KIND_OF:
         quick = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
         if quick is not None:
-            return quick
+            return _made(quick)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind, place = _like(input, dtype), _beside(input, device)
     value = literals.fitting(value, kind)
     result = _in_order(
         lambda sizes: arrays.full(sizes, value, kind, place), input.array.shape, input.array, memory_format
     )
-    return _finish(result, requires_grad)
+    return _made(_finish(result, requires_grad))
 
 
 def arange(

@@ -23,6 +23,7 @@ from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.handed import Handed, Read, become, stand_for
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, saved_of
+from dynograd.plans.writes.own import own_kind
 from dynograd.plans.writes.view_writes import can_put, put
 from dynograd.tensor.tensor import Tensor
 
@@ -37,6 +38,7 @@ class RecordedVersions:
     outside: list[Any]
     nodes: list[Any]
     events: list[Event]
+    makes: frozenset[Any]
     lent: list[Any]  # arrays that NumPy was given
     apart: dict[int, Any]  # by the id of a node: what eager would have written elsewhere, so that it stays
     renewed: list[Any]  # arrays of new values
@@ -71,6 +73,7 @@ class RecordedVersions:
         if is_part_of_any(array, self.lent):
             return "a tensor whose memory NumPy has"
         if is_part_of_any(array, [outside.array for outside in self.outside]):
+            self.makes |= {own_kind(target)}
             return "the memory of a tensor from outside"
         mates, base = self._mates_of(target), _base_of(target)
         if base is not target and (id(base) not in self.numbers or base._meta is not None):
