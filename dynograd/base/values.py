@@ -9,7 +9,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["TENSORS", "differs_by_example", "has_own_values", "has_values", "makers", "read_values"]
+__all__ = [
+    "TENSORS",
+    "differs_by_example",
+    "exporters",
+    "has_fixed_number",
+    "has_own_values",
+    "has_values",
+    "makers",
+    "read_values",
+]
 
 TENSORS: set[type] = set()
 """Types of tensors that are what they show: an array, and its history. `Tensor`, and subclasses of it that take no ops over."""
@@ -27,6 +36,18 @@ makers: list[Callable[[Any], bool]] = []
 def has_own_values(tensor: Any) -> bool:
     """`has_values`, and no step that `compile` notes has made it: what is computed of such an array beside ops would be no part of the record."""
     return has_values(tensor) and not any([has_made(tensor) for has_made in makers])
+
+
+exporters: list[Callable[[Any], bool]] = []
+"""Say of a tensor whether it is a value of a program that is being exported, which has other numbers in other calls."""
+
+
+def has_fixed_number(tensor: Any) -> bool:
+    """Whether a tensor that is an index stands for its number, by which it gives a view: its values are there or a compiled step reads them, and no
+    program that is exported has other ones there.
+    """
+    is_known = has_values(tensor) or hasattr(type(tensor), "__dynograd_number__")
+    return is_known and not any([is_exported(tensor) for is_exported in exporters])
 
 
 def differs_by_example(tensor: Any) -> bool:

@@ -16,6 +16,7 @@ from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.bags import BAGS
 from dynograd.onnx.building import Builder, onnx_type
+from dynograd.onnx.creations import CREATIONS
 from dynograd.onnx.exported_programs import axes_of_program, example_of
 from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.noting import turned_on
@@ -119,7 +120,7 @@ def export(
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records
             axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
             axes.places[number, 0] = f"{names[number]}_rows"
-    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS):
+    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS):
         graphs, samples = recorded(program, axes)
         count = len(graphs[0].results)
         usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.base import values
 from dynograd.ops.readers import Reader
 from dynograd.plans.recording import Recording
 
@@ -53,6 +54,14 @@ def recording_of_thread() -> Recording | None:
     """The record that this thread makes for export now, unless it is inside an op."""
     plan = MODES.plan
     return plan if _of_thread.notes is not None and type(plan) is Recording and not plan.inside else None
+
+
+def _is_exported(tensor: Any) -> bool:
+    plan, notes = recording_of_thread(), notes_of_thread()
+    return plan is not None and notes is not None and notes.is_known(plan, tensor)
+
+
+values.exporters.append(_is_exported)
 
 
 @contextmanager

@@ -153,12 +153,12 @@ def record_of(function: Callable[..., Any], tensors: Sequence[Tensor], name: str
         what = (
             f"the shape of what {op} gives depends on values"
             if op
-            else f"{name} writes in place into a tensor that no op has made (a buffer, or zeros())"
+            else f"{name} writes in place into a tensor that it has not made (a buffer, or a tensor of data)"
         )
         way_out = (
             "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards."
             if op
-            else "Write into a copy (zeros(n).clone()), or make the whole with dynograd.cat, stack or where."
+            else "Write into a copy (buffer.clone()), or make the whole with dynograd.cat, stack or where."
         )
         raise refusal(what, line, way_out)
     graphs = compiled.graphs()

@@ -22,6 +22,39 @@ def written_into_a_copy(x):
     return y
 
 
+def written_into_tensors_it_makes(x):
+    """Sums, rows and places of tensors that are made to be written into; one was a view before, one is not set at all."""
+    total, rows, full = torch.zeros(x.shape[0]), torch.empty(x.shape[0], 3), x.new_full((2, 4), 0.5)
+    first = full[0]
+    total += x.sum(1)
+    total -= x.exp().mean(1)
+    for column in range(3):
+        rows[:, column] = x[:, column + 1] * total
+    first.mul_(3)
+    like = torch.zeros_like(x, dtype=torch.float32).index_add_(1, torch.tensor([0, 2]), x[:, :2])
+    return total, rows, full + x[:1], like, torch.ones_like(x).masked_fill_(x > 0, 2.0)
+
+
+def picked_by_single_numbers(x):
+    """Indices that are tensors without dims, which follow from the input."""
+    place = x.sum(1).argmax()
+    y = x * 2
+    y[place] = x[0]
+    return x[place], x[:, x[0].argmin()], x[place, 1:3], x[place, x[1].argmax()], y
+
+
+def reduced_at_indices(x):
+    index = torch.tensor([[0, 2, 2, 0], [1, 2, 2, 1], [0, 0, 3, 3]])
+    base = x * 0.5
+    results = [
+        base.scatter_reduce(1, index, x, reduce, include_self=own)
+        for reduce in ("sum", "prod", "mean", "amax", "amin")
+        for own in (True, False)
+    ]
+    whole = (x * 9).long().scatter_reduce(0, index % 3, (x * 7).long(), "amax", include_self=False)
+    return (*results, whole)
+
+
 def written_into_the_input(x):
     return x.relu_() + 1
 
@@ -90,6 +123,9 @@ BATCH = ((0, 0),)
 FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
     "writes into a copy": (written_into_a_copy, [(2, 3)], ()),
+    "writes into tensors it makes": (written_into_tensors_it_makes, [(3, 4)], BATCH),
+    "single numbers": (picked_by_single_numbers, [(3, 4)], BATCH),
+    "scatter_reduce": (reduced_at_indices, [(3, 4)], ()),
     "writes into the input": (written_into_the_input, [(2, 3)], BATCH),
     "writes at indices": (written_at_indices, [(3, 4)], BATCH),
     "index_put": (put_at_indices, [(3, 4)], BATCH),

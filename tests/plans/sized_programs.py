@@ -327,3 +327,20 @@ def repeated_and_masked(compile: Any) -> Any:
         return causal.softmax(2).square().sum() + twice.mean() + scores.diagonal(dim1=1, dim2=2).sigmoid().mean()
 
     return *trained(model, loss, compile), rows
+
+
+@program(walked=None)
+def packed_in_double_precision(compile: Any) -> Any:
+    model = nn.LSTM(WIDTH, 6, batch_first=True, bidirectional=True).double()
+
+    def loss(model: Any, x: Any, lengths: Any) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(x.double(), lengths, batch_first=True, enforce_sorted=False)
+        h, _ = nn.utils.rnn.pad_packed_sequence(model(packed)[0], batch_first=True)
+        return h.square().sum(2).mean()
+
+    def batch(numbers: Any, n: int, count: int) -> Any:
+        lengths = numbers.integers(1, n, count)
+        lengths[0] = n
+        return *rows(numbers, n, count), torch.from_numpy(lengths)
+
+    return *trained(model, loss, compile, torch.optim.SGD), batch

@@ -58,6 +58,12 @@ WALKED = {
     "a list of tensors": "h = x * 2; torch._foreach_add_([h], [x]); h = m(h)",
     "one element": "s = x.sum(); s += torch.ones(1); s.mul_(x[:1, 0]); h = h * s",
     "another dtype": "h += x.double(); h.mul_(torch.tensor(2))",
+    "a sum that it makes": "t = torch.zeros(5); t += h.sum(1); t -= (h * x).sum(1); h = h * t[:, None]",
+    "rows that it makes": "t = torch.empty(5, 4)\nfor i in range(5): t[i] = m(h[i])\nh = t",
+    "places that it makes": "i = torch.tensor([0, 2, 0, 1, 1]); t = x.new_zeros(3, 4).index_add_(0, i, h); t.scatter_add_(0, i[:, None], h); h = h + t[i]",
+    "two that it makes": "t, u = torch.zeros(5, 4), torch.ones_like(x); n = torch.zeros(2, dtype=torch.long); n[0] = 1; t.add_(h); u.copy_(h * 2); h = t + u * n[0]",
+    "rows at a number of the step": "h = h * 1; row = h[x.argmax() * 0 + 2]; row += x[0]; h[x.argmin() * 0].zero_(); h[:, x.argmax() * 0 + 1].mul_(2)",
+    "what it makes is kept": "t = torch.zeros(5, 4); t += h; kept.append(t); del kept[:-3]; h = t.relu_()",
     "an alias in memory that was let go": "v = h.detach(); s = v * 1; del v; h += s",
     "created": "o = torch.zeros(5, 4); o[:, 0] = h[:, 1]; o[:, 2] = x[:, 0]; o[1] = 2.0; h = o * h",
     "created, in a loop": "o = torch.empty(3, 5, 4)\nfor i in range(3): h = m(h); o[i] = h\nh = o.sum(0) + o[-1]",
@@ -73,6 +79,9 @@ LEAVING = {
     "created in some steps": "o = torch.zeros(5, 4) if n % 4 != 3 else h * 2; o[1] = h[1]; h = o * h",
     "created and viewed in one step": "o = torch.zeros(5, 4); v = o.numpy() if n == 5 else None; o[1] = h[1]; h = o * h; h = h if v is None else h + torch.from_numpy(v)",
     "a branch": "h *= 2; h = h * 1.5 if n % 4 == 3 else h; h += x",
+    "a branch behind what it makes": "t = torch.zeros(5, 4); t += h; t = t * 2 if n % 4 == 3 else t; t += h; h = t",
+    "what it makes is read in one step": "t = torch.zeros(5, 4); t += h; k = 1 if n != 5 else t.detach().numpy().sum().item(); t[0] = h[1] * k; h = t",
+    "what it makes is written in one step": "t = torch.zeros(5, 4); t[0] = 1.0 if n == 5 else h[0]; h = h + t",
     "a branch behind views": "v = h[1]; v += 1; k = h + v; h = h.tanh() if n % 4 == 3 else h; v.mul_(2); h = h + k + v",
     "numpy in one step": "h = x * 2; a = h.numpy() if n == 5 else None; h += 1; h = m(h if a is None else torch.from_numpy(a.copy()))",
     "numpy of an alias in one step": "h = x * 2; a = h.detach().numpy() if n == 5 else None; v = h.detach() * 1; h[0].add_(1); h = m(h if a is None else torch.from_numpy(a.copy()))",
@@ -143,6 +152,8 @@ REFUSED = {
     "y = h.exp(); k = y.sum(); y = y.detach(); y += 1": "backward needs as it was",
     "o = torch.zeros(5, 4); a = o.numpy(); o[0] = h[0]; h = o + float(a.sum())": "has a history",
     "h.normal_(); h = h + m(x)": "a tensor that the step has made",
+    "t = torch.zeros_like(x); v = t[0]; k = t + 1; t += h; v.mul_(2); h = t + k * v": "a tensor that the step has made",
+    "t = torch.ones(5, 4); t[:, :4] *= h; h = t * 2": "the memory of a tensor from outside",
 }
 
 
@@ -303,3 +314,18 @@ def test_created_tensors_stay_the_same_objects() -> None:
         del result  # what is still to be differentiated is not walked over
     assert all([result.tolist() == numbers for result, numbers in results])
     assert f.walked >= 2, f.report()
+
+
+def test_what_a_step_makes_and_writes_into_is_recorded_whole() -> None:
+    model = layers()
+
+    @torch.compile(fullgraph=True)
+    def step(x: Any) -> Any:
+        rows = torch.zeros(5, 4)
+        for place in range(5):
+            rows[place] = model(x[place])
+        return rows.sum()
+
+    for n in range(4):
+        torch.testing.assert_close(step(rows(n)), model(rows(n)).sum())
+    assert len(step.report().ways) == 1 and step.report().walked == 2

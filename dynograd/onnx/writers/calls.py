@@ -192,7 +192,7 @@ class Call:
     def refused(self, why: str) -> OnnxError:
         """The error of a call that ONNX has no words for."""
         return refusal(
-            f"{self.op_name} {why} has no form in ONNX here",
+            f"{self.op_name} {why} has no form in ONNX here" if why else f"{self.op_name} has no form in ONNX here",
             self.builder.line,
             "Write that step of ops with a form (docs/support.md, column onnx), or export the part of the model before it.",
         )

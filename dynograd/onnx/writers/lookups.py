@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
@@ -33,10 +34,41 @@ def scatter_add(call: Call) -> str:
     return _scattered(call, reduction="add")
 
 
-def _scattered(call: Call, **options: Any) -> str:
+@writer("scatter_reduce")
+def scatter_reduce(call: Call) -> str:
+    """Of `prod`, `amax` and `amin`: without `include_self` places that are named begin with what changes nothing."""
+    if call.builder.opset < 18:
+        raise call.refused("before opset 18")
+    kind, reduce = numpy.dtype(call.dtype), call.static("reduce")
+    limits = numpy.iinfo(kind) if kind.kind in "iu" else None
+    low, high = (-math.inf, math.inf) if limits is None else (limits.min, limits.max)
+    reduction, neutral = {"prod": ("mul", 1), "amax": ("max", low), "amin": ("min", high)}[reduce]
+    base = None if call.static("include_self") else _filled(call, neutral)
+    return _scattered(call, base, reduction=reduction)
+
+
+@writer("ties")
+def ties(call: Call) -> str:
+    return call.cast(call.node("Equal", [call.input("input"), call.input("other")]), call.dtype)
+
+
+@writer("ones_of")
+def ones_of(call: Call) -> str:
+    return call.node("Expand", [call.number(1), call.builder.numbers(call.result_shapes())])
+
+
+def _filled(call: Call, number: float) -> str:
+    """The input with one number at all places that are named."""
+    full = call.node("Expand", [call.number(number), call.builder.numbers(call.shapes("index"))])
+    return call.node("ScatterElements", [call.input("input"), call.input("index"), full], axis=call.axis())
+
+
+def _scattered(call: Call, base: str | None = None, **options: Any) -> str:
+    if call.arguments["src"] is None:
+        return _filled(call, 0)
     if call.shapes("index") != call.shapes("src"):
         raise call.refused("of more values than indices")
-    names = [call.input(name) for name in ("input", "index", "src")]
+    names = [base or call.input("input"), call.input("index"), call.input("src")]
     return call.node("ScatterElements", names, axis=call.axis(), **options)
 
 

@@ -14,7 +14,7 @@ from dynograd import arrays
 from dynograd.arrays import Array, IndexArrays, ndarray
 from dynograd.arrays.meta_arrays import MetaArray, no_values
 from dynograd.base import dtypes
-from dynograd.base.values import TENSORS, has_values
+from dynograd.base.values import TENSORS, has_fixed_number, has_values
 from dynograd.errors import DtypeError, ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.index.indices import FULL, check_range, parse
@@ -322,9 +322,9 @@ def _plain_number(entry: Any) -> int | None:
     if getattr(array, "ndim", 1):
         return None
     kind = array.dtype
-    if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or not has_values(entry):
+    if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or not has_fixed_number(entry):
         return None
-    return array.item() if type(array) is ndarray else entry.__index__()
+    return array.item() if type(array) is ndarray and has_values(entry) else entry.__index__()
 
 
 def _whole_slice(entry: slice) -> slice | None:

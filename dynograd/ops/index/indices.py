@@ -9,7 +9,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes
-from dynograd.base.values import has_values
+from dynograd.base.values import has_fixed_number
 from dynograd.errors import IndexRangeError, ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import convert
@@ -125,7 +125,7 @@ def _entry(who: str, entry: Any) -> Any:
             entry = convert(entry, dtypes.bool)
         return _Flag(bool(entry)) if entry.ndim == 0 else entry
     if kind.kind in "iu":
-        return entry.__index__() if entry.ndim == 0 and has_values(entry) else entry
+        return entry.__index__() if entry.ndim == 0 and has_fixed_number(entry) else entry
     if entry.shape == (0,):
         return convert(entry, dtypes.int64)
     raise IndexError(

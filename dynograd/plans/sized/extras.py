@@ -109,10 +109,10 @@ class Extras:
         for array in arrays:
             if array.dtype.kind not in "iu" or array.ndim != 1 or not array.flags.c_contiguous:
                 return None
-            step = int(array[1] - array[0]) if len(array) > 1 else 0
-            if (array != array[0] + step * numpy.arange(len(array))).any():
+            steps = _even_steps(array)
+            if steps is None:
                 return None
-            values.append([len(array), int(array[0]), step])
+            values.append([len(array), *steps])
         try:
             return [self.sizes.number(column) for column in zip(*values)]
         except NoFormula:
@@ -171,6 +171,16 @@ class Extras:
                 array[places] = known[which]
         for array, real in self.reals:
             array[...] = real.at(numbers)
+
+
+def _even_steps(array: ndarray) -> tuple[int, int] | None:
+    """First number and step of an array of whole numbers; they are the bits of other numbers at times, and far apart."""
+    first, second = array[:2].tolist() if len(array) > 1 else array.tolist() * 2
+    step = second - first
+    ends = [first, first + step * (len(array) - 1)]
+    if min(ends) < -(2**63) or max(ends) >= 2**63 or (array != first + step * numpy.arange(len(array))).any():
+        return None
+    return first, step
 
 
 def _is_uniform(arrays: Sequence[Any]) -> bool:
