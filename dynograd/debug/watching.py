@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynograd.autograd.modes import is_grad_enabled, no_grad
+from dynograd.autograd.modes import MODES, is_grad_enabled, no_grad
 from dynograd.autograd.nodes import frame_at, line_text, place_of
 from dynograd.debug.texts import number, short
 from dynograd.nn import Module
@@ -33,7 +33,7 @@ class LayerStatistics:
     """What a module did in a step.
 
     Attributes:
-        step: from 0, the number of the training call of the watched model.
+        step: from 0, the number of the training step.
         layer, kind: the module's path and the name of its class.
         mean, spread: of what it gave; the spread is the standard deviation.
         zeros: the share of elements that are zero.
@@ -99,21 +99,27 @@ class Watcher:
         self._raised: set[tuple[str, str]] = set()
         self._now: dict[Module, LayerStatistics] = {}
         self._step = -1
+        self._begun = self._moved = False
+        self._waiting: set[int] = set()  # rows whose gradient has not come yet, by their place
+        self._optimizer: weakref.ref[Any] | None = None
         self._handles: list[Any] = []
+        self._seen: list[_Seen] = []
         self._before: dict[Module, list[Tensor]] = {}
         me = weakref.ref(self)
-        self._root = model.register_forward_pre_hook(lambda *_: _told(me, "_begin"))
-        self._optimizer_hooks = [
-            register_optimizer_step_pre_hook(lambda *_: _told(me, "_before_update")),
-            register_optimizer_step_post_hook(lambda *_: _told(me, "_after_update")),
-        ]
-        weakref.finalize(self, _remove, [self._root, *self._optimizer_hooks])  # nobody closes those that are forgotten
+        self._told = lambda method: lambda *args: _told(me, method, args)
+        self._root: list[Any] = []
+        self._pre_hook: list[Any] = []
+        self._post_hook = register_optimizer_step_post_hook(self._told("_after_update"))
+        weakref.finalize(
+            self, _remove, [self._root, self._pre_hook, [self._post_hook]]
+        )  # nobody closes those that are forgotten
+        self._listen(True)
 
     def close(self) -> None:
         """Watches no more; what was learnt stays."""
         self._finish()
-        _remove([self._root, *self._optimizer_hooks, *self._handles])
-        self._handles = []
+        self._listen(False)
+        self._post_hook.remove()
 
     def __enter__(self) -> Watcher:
         return self
@@ -123,15 +129,25 @@ class Watcher:
 
     # --- a step ---------------------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """The model is called: the step before is over."""
+    def _listen(self, on: bool) -> None:
+        """Whether calls of the model are noticed: only where the step that they begin may be looked at."""
+        if on and not self._root:
+            self._root.append(self.model.register_forward_pre_hook(self._told("_begin")))
+        elif not on:
+            _remove([self._root])
+
+    def _begin(self, *_: Any) -> None:
+        """The model is called: unless the call belongs to the step before, that is over."""
         if not is_grad_enabled() or not self.model.training:
             return
+        if self._begun and (self._waiting or self._optimizer is not None):
+            return
         self._finish()
-        step, self.calls = self.calls, self.calls + 1
+        step, self.calls, self._begun = self.calls, self.calls + 1, True
         if step % self.every:
             return
         self._step = step
+        self._pre_hook.append(register_optimizer_step_pre_hook(self._told("_before_update")))
         for name, module in self.model.named_modules():
             if not next(module.children(), None):
                 self._now[module] = LayerStatistics(step, name or "the model", type(module).__name__)
@@ -147,62 +163,84 @@ class Watcher:
             return
         row.line = line_text(place_of(frame_at(2)))
         with no_grad():
-            x = (tensor.packed if isinstance(tensor, RaggedTensor) else tensor).detach()
-            zero = x == 0
-            row.mean, row.spread, row.zeros = x.mean().item(), x.std(correction=0).item(), zero.float().mean().item()
-            if row.zeros > 0:
-                units = 1 if x.ndim in (3, 4, 5) and "Conv" in row.kind else -1
-                row.dead = zero.movedim(units, 0).flatten(1).all(1).float().mean().item() if x.ndim > 1 else 0.0
-            low = _SATURATING.get(row.kind)
-            if low is not None:
-                near = (1 - low) * _NEAR
-                row.saturated = ((x < low + near) | (x > 1 - near)).float().mean().item()
-            if _is_constant(x) and not any([_is_constant(value) for value in inputs if isinstance(value, Tensor)]):
-                self._alarm("constant", row, f"gives the same for all {len(x)} examples of the batch")
+            seen = _Seen(row, tensor, [value for value in inputs if isinstance(value, Tensor)])
+        if MODES.recorder is None:
+            self._note_output(seen)
+        else:
+            self._seen.append(seen)  # a scope of autobatch computes it with the rest
+        if tensor.requires_grad:
+            self._waiting.add(id(row))
+            tensor.register_hook(lambda g: self._note_gradient(row, g))
+
+    def _note_output(self, seen: _Seen) -> None:
+        row = seen.row
+        constant = seen.read()
+        if constant:
+            self._alarm("constant", row, f"gives the same for all {seen.count} examples of the batch")
         if not math.isfinite(row.mean) or not math.isfinite(row.spread):
             self._alarm(
                 "not finite",
                 row,
                 "gives what is not a number; dynograd.debug.provenance() and explain() tell where it comes from",
             )
-        if tensor.requires_grad:
-            tensor.register_hook(lambda g: self._note_gradient(row, g))
 
     def _note_gradient(self, row: LayerStatistics, g: Tensor) -> None:
+        self._waiting.discard(id(row))
         with no_grad():
             x = g.packed if isinstance(g, RaggedTensor) else g
             row.gradient = x.detach().square().mean().sqrt().item()
 
-    def _before_update(self) -> None:
+    def _before_update(self, optimizer: Any, *_: Any) -> None:
         """Gradients are whole: their norms, and the weights as they are before the optimizer takes its step."""
+        if self._moved and self._counts(optimizer):
+            self._finish()
         if self._step < 0:
             return
         with no_grad():
             for module, row in self._now.items():
                 own = [p for p in module.parameters(recurse=False) if p.requires_grad]
-                if own:
+                if own and module not in self._before:
                     row.weights = _norm(own)
                     grads = [p.grad for p in own if p.grad is not None]
                     row.weight_gradient = _norm(grads) if grads else None
                     self._before[module] = [p.detach().clone() for p in own]
 
-    def _after_update(self) -> None:
-        if self._step < 0:
-            return
-        with no_grad():
-            for module, before in self._before.items():
-                row = self._now[module]
-                own = [p for p in module.parameters(recurse=False) if p.requires_grad]
-                change = _norm([p.detach() - old for p, old in zip(own, before)])
-                row.update = change / row.weights if row.weights else None
+    def _after_update(self, optimizer: Any, *_: Any) -> None:
+        if self._step >= 0:
+            with no_grad():
+                for module, before in self._before.items():
+                    row = self._now[module]
+                    own = [p for p in module.parameters(recurse=False) if p.requires_grad]
+                    change = _norm([p.detach() - old for p, old in zip(own, before)])
+                    row.update = change / row.weights if row.weights else None
+        if self._counts(optimizer):
+            if self._step >= 0:
+                self._moved = True
+                _remove([self._handles])
+            elif not self._begun:
+                self.calls += 1
+            self._begun = False
+            self._waiting.clear()
+            self._listen(self.calls % self.every == 0)
+
+    def _counts(self, optimizer: Any) -> bool:
+        """Whether its steps are those of the model: it is the first that has some of its parameters."""
+        known = None if self._optimizer is None else self._optimizer()
+        if known is None:
+            own = {id(parameter) for parameter in self.model.parameters()}
+            if all([id(p) not in own for group in optimizer.param_groups for p in group["params"]]):
+                return False
+            self._optimizer, known = weakref.ref(optimizer), optimizer
+        return known is optimizer
 
     def _finish(self) -> None:
         """The step that was looked at is over: its rows are kept, and looked through."""
         if self._step < 0:
             return
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        _remove([self._handles, self._pre_hook])
+        for seen in self._seen:
+            self._note_output(seen)
+        self._seen = []
         rows = list(self._now.values())
         self.rows.append(rows)
         self._judge(rows)
@@ -222,7 +260,8 @@ class Watcher:
                     value = getattr(row, name)
                     if value is not None:
                         self.writer.add_scalar(f"{name}/{row.layer}", value, row.step)
-        self._now, self._before, self._step = {}, {}, -1
+        self._now, self._before, self._step, self._moved = {}, {}, -1, False
+        self._waiting.clear()
 
     def _judge(self, rows: list[LayerStatistics]) -> None:
         took_step = any([row.update is not None for row in rows])
@@ -339,16 +378,48 @@ class Watcher:
         figure.savefig(file)
 
 
-def _told(watcher: weakref.ref[Watcher], method: str) -> None:
+class _Seen:
+    """What a layer gave, as far as it has been computed: its numbers are read later, where a scope of `autobatch` computes them."""
+
+    def __init__(self, row: LayerStatistics, output: Tensor, inputs: list[Tensor]) -> None:
+        x = (output.packed if isinstance(output, RaggedTensor) else output).detach()
+        self.row, self.count, self.x, self.inputs = row, len(x) if x.ndim else 1, x, inputs
+        zero = x == 0
+        self.numbers = {"mean": x.mean(), "spread": x.std(correction=0), "zeros": zero.float().mean()}
+        low = _SATURATING.get(row.kind)
+        if low is not None:
+            near = (1 - low) * _NEAR
+            self.numbers["saturated"] = ((x < low + near) | (x > 1 - near)).float().mean()
+        self.zero = zero
+        self.constant = _is_constant(x) if not isinstance(output, RaggedTensor) else None
+
+    def read(self) -> bool:
+        """Writes the numbers into the row; whether all examples are one, though they came from others."""
+        row = self.row
+        for name, value in self.numbers.items():
+            setattr(row, name, value.item())
+        if row.zeros > 0:
+            units = 1 if self.x.ndim in (3, 4, 5) and "Conv" in row.kind else -1
+            dead = self.zero.movedim(units, 0).flatten(1).all(1) if self.x.ndim > 1 else None
+            row.dead = 0.0 if dead is None else dead.float().mean().item()
+        if self.constant is None or not self.constant.item():
+            return False
+        before = [_is_constant(value) for value in self.inputs if not isinstance(value, RaggedTensor)]
+        return not any([flag is not None and flag.item() for flag in before])
+
+
+def _told(watcher: weakref.ref[Watcher], method: str, args: Any) -> None:
     """Hooks hold no watcher: one that the program has let go of watches no more."""
     alive = watcher()
     if alive is not None:
-        getattr(alive, method)()
+        getattr(alive, method)(*args)
 
 
-def _remove(handles: list[Any]) -> None:
-    for handle in handles:
-        handle.remove()
+def _remove(lists: list[list[Any]]) -> None:
+    for handles in lists:
+        for handle in handles:
+            handle.remove()
+        handles.clear()
 
 
 def _gradient_behind(rows: list[LayerStatistics], position: int) -> float | None:
@@ -356,9 +427,9 @@ def _gradient_behind(rows: list[LayerStatistics], position: int) -> float | None
     return next((row.gradient for row in rows[position + 1 :] if row.gradient), None)
 
 
-def _is_constant(x: Tensor) -> bool:
-    """Whether all examples of a batch are one."""
-    return not isinstance(x, RaggedTensor) and x.ndim > 1 and len(x) > 1 and (x == x[:1]).all().item()
+def _is_constant(x: Tensor) -> Tensor | None:
+    """Whether all examples of a batch are one; None where it has no two."""
+    return (x == x[:1]).all() if x.ndim > 1 and len(x) > 1 else None
 
 
 def _norm(tensors: list[Any]) -> float:
@@ -383,7 +454,9 @@ def watch(
 ) -> Watcher:
     """Looks at each layer of a model every hundred training steps: activations, gradients, weights, updates; and raises alarms.
 
-    A step is a call of the model in training, with gradients, up to the next one. The other steps run as without it.
+    A step ends when the first optimizer that has parameters of the model has taken its own: until then all calls of the model belong to it, as
+    those of the examples in a scope of `autobatch`, where what the first call gave is looked at. Without an optimizer it is a call of the model
+    in training, with its backward pass. The other steps run as without it, up to a few calls in the optimizer's step.
 
     Args:
         model: the module whose calls are counted; its innermost modules are the layers.
