@@ -14,6 +14,9 @@ from dynograd.autograd.modes import MODES, is_grad_enabled, no_grad
 from dynograd.autograd.nodes import frame_at, line_text, place_of
 from dynograd.debug.texts import number, short
 from dynograd.nn import Module
+from dynograd.ops.reduce.deviations import std_mean
+from dynograd.ops.reduce.norms import vector_norm
+from dynograd.ops.reduce.reductions import count_nonzero
 from dynograd.optim.hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
@@ -42,7 +45,7 @@ class LayerStatistics:
         gradient: root mean square of the gradient of what it gave; None if none came.
         weights, weight_gradient: norms of its own parameters and their gradients; None if it has none.
         update: norm of what the optimizer changed over the norm of the parameters; None where no optimizer took a step.
-        uses: how often it was called in the step.
+        used: whether it was called in the step.
         line: `file:line in function` that called it.
     """
 
@@ -58,7 +61,7 @@ class LayerStatistics:
     weights: float | None = None
     weight_gradient: float | None = None
     update: float | None = None
-    uses: int = 0
+    used: bool = False
     line: str | None = None
 
 
@@ -102,9 +105,9 @@ class Watcher:
         self._begun = self._moved = False
         self._waiting: set[int] = set()  # rows whose gradient has not come yet, by their place
         self._optimizer: weakref.ref[Any] | None = None
-        self._handles: list[Any] = []
+        self._handles: dict[Module, Any] = {}
         self._seen: list[_Seen] = []
-        self._before: dict[Module, list[Tensor]] = {}
+        self._before: dict[Module, list[tuple[Tensor, Tensor]]] = {}  # parameters, and as they were
         me = weakref.ref(self)
         self._told = lambda method: lambda *args: _told(me, method, args)
         self._root: list[Any] = []
@@ -133,7 +136,7 @@ class Watcher:
         """Whether calls of the model are noticed: only where the step that they begin may be looked at."""
         if on and not self._root:
             self._root.append(self.model.register_forward_pre_hook(self._told("_begin")))
-        elif not on:
+        elif self._root and not on:
             _remove([self._root])
 
     def _begin(self, *_: Any) -> None:
@@ -144,6 +147,8 @@ class Watcher:
             return
         self._finish()
         step, self.calls, self._begun = self.calls, self.calls + 1, True
+        if self._optimizer is not None:
+            self._listen(False)  # its step tells when calls matter again
         if step % self.every:
             return
         self._step = step
@@ -151,16 +156,17 @@ class Watcher:
         for name, module in self.model.named_modules():
             if not next(module.children(), None):
                 self._now[module] = LayerStatistics(step, name or "the model", type(module).__name__)
-                self._handles.append(module.register_forward_hook(self._look))
+                self._handles[module] = module.register_forward_hook(self._look)
 
     def _look(self, module: Module, inputs: Any, output: Any) -> None:
         row = self._now.get(module)
         tensor = output[0] if isinstance(output, tuple) else output
         if row is None or not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.numel():
             return
-        row.uses += 1
-        if row.uses > 1:
+        if row.used:
             return
+        row.used = True
+        self._handles.pop(module).remove()  # later calls in the step run as without it
         row.line = line_text(place_of(frame_at(2)))
         with no_grad():
             seen = _Seen(row, tensor, [value for value in inputs if isinstance(value, Tensor)])
@@ -188,7 +194,7 @@ class Watcher:
         self._waiting.discard(id(row))
         with no_grad():
             x = g.packed if isinstance(g, RaggedTensor) else g
-            row.gradient = x.detach().square().mean().sqrt().item()
+            row.gradient = _norm([x]) / math.sqrt(max(x.numel(), 1))
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:
         """Gradients are whole: their norms, and the weights as they are before the optimizer takes its step."""
@@ -198,30 +204,37 @@ class Watcher:
             return
         with no_grad():
             for module, row in self._now.items():
-                own = [p for p in module.parameters(recurse=False) if p.requires_grad]
+                own = [p for p in module._parameters.values() if p is not None and p.requires_grad]
                 if own and module not in self._before:
                     row.weights = _norm(own)
                     grads = [p.grad for p in own if p.grad is not None]
                     row.weight_gradient = _norm(grads) if grads else None
-                    self._before[module] = [p.detach().clone() for p in own]
+                    self._before[module] = [(p, p.detach().clone()) for p in own]
 
     def _after_update(self, optimizer: Any, *_: Any) -> None:
+        if self._step < 0 and not self._root and self._optimizer is not None and self._optimizer() is optimizer:
+            self.calls += 1  # a step between, of which nothing else was noticed
+            if not self.calls % self.every:
+                self._listen(True)
+            return
         if self._step >= 0:
             with no_grad():
                 for module, before in self._before.items():
                     row = self._now[module]
-                    own = [p for p in module.parameters(recurse=False) if p.requires_grad]
-                    change = _norm([p.detach() - old for p, old in zip(own, before)])
+                    change = _norm([p - old for p, old in before])
                     row.update = change / row.weights if row.weights else None
         if self._counts(optimizer):
             if self._step >= 0:
                 self._moved = True
-                _remove([self._handles])
-            elif not self._begun:
-                self.calls += 1
+                self._unhook()
             self._begun = False
             self._waiting.clear()
             self._listen(self.calls % self.every == 0)
+
+    def _unhook(self) -> None:
+        for handle in self._handles.values():
+            handle.remove()
+        self._handles = {}
 
     def _counts(self, optimizer: Any) -> bool:
         """Whether its steps are those of the model: it is the first that has some of its parameters."""
@@ -237,7 +250,8 @@ class Watcher:
         """The step that was looked at is over: its rows are kept, and looked through."""
         if self._step < 0:
             return
-        _remove([self._handles, self._pre_hook])
+        self._unhook()
+        _remove([self._pre_hook])
         for seen in self._seen:
             self._note_output(seen)
         self._seen = []
@@ -272,7 +286,7 @@ class Watcher:
             module = next(module for module, other in self._now.items() if other is row)
             own = list(module.parameters(recurse=False))
             trained = any([p.requires_grad for p in own])
-            if not row.uses:
+            if not row.used:
                 if own:
                     self._alarm("unused", row, "was not called in this step")
                 continue
@@ -384,13 +398,12 @@ class _Seen:
     def __init__(self, row: LayerStatistics, output: Tensor, inputs: list[Tensor]) -> None:
         x = (output.packed if isinstance(output, RaggedTensor) else output).detach()
         self.row, self.count, self.x, self.inputs = row, len(x) if x.ndim else 1, x, inputs
-        zero = x == 0
-        self.numbers = {"mean": x.mean(), "spread": x.std(correction=0), "zeros": zero.float().mean()}
+        spread, mean = std_mean(x, correction=0)
+        self.numbers = {"mean": mean, "spread": spread, "zeros": count_nonzero(x)}
         low = _SATURATING.get(row.kind)
         if low is not None:
             near = (1 - low) * _NEAR
             self.numbers["saturated"] = ((x < low + near) | (x > 1 - near)).float().mean()
-        self.zero = zero
         self.constant = _is_constant(x) if not isinstance(output, RaggedTensor) else None
 
     def read(self) -> bool:
@@ -398,10 +411,10 @@ class _Seen:
         row = self.row
         for name, value in self.numbers.items():
             setattr(row, name, value.item())
-        if row.zeros > 0:
+        row.zeros = 1 - row.zeros / self.x.numel()
+        if row.zeros > 0 and self.x.ndim > 1:
             units = 1 if self.x.ndim in (3, 4, 5) and "Conv" in row.kind else -1
-            dead = self.zero.movedim(units, 0).flatten(1).all(1) if self.x.ndim > 1 else None
-            row.dead = 0.0 if dead is None else dead.float().mean().item()
+            row.dead = (self.x == 0).movedim(units, 0).flatten(1).all(1).float().mean().item()
         if self.constant is None or not self.constant.item():
             return False
         before = [_is_constant(value) for value in self.inputs if not isinstance(value, RaggedTensor)]
@@ -433,7 +446,7 @@ def _is_constant(x: Tensor) -> Tensor | None:
 
 
 def _norm(tensors: list[Any]) -> float:
-    return math.sqrt(sum([tensor.detach().square().sum().item() for tensor in tensors]))
+    return math.hypot(*[vector_norm(tensor.to_dense() if tensor.is_sparse else tensor).item() for tensor in tensors])
 
 
 def _cell(value: Any) -> str:
@@ -447,12 +460,12 @@ def _warn(alarm: Alarm) -> None:
 def watch(
     model: Module,
     *,
-    every: int = 100,
+    every: int = 200,
     alarm: Callable[[Alarm], Any] | None = _warn,
     writer: Any = None,
     keep: int = 1000,
 ) -> Watcher:
-    """Looks at each layer of a model every hundred training steps: activations, gradients, weights, updates; and raises alarms.
+    """Looks at each layer of a model every 200 training steps: activations, gradients, weights, updates; and raises alarms.
 
     A step ends when the first optimizer that has parameters of the model has taken its own: until then all calls of the model belong to it, as
     those of the examples in a scope of `autobatch`, where what the first call gave is looked at. Without an optimizer it is a call of the model
@@ -460,7 +473,7 @@ def watch(
 
     Args:
         model: the module whose calls are counted; its innermost modules are the layers.
-        every: look at every so many steps.
+        every: look at every so many steps; a step that is looked at takes about three times as long.
         alarm: called with each `Alarm`, once for each kind and layer; the default warns. None: they are only kept in `alarms`.
         writer: gets `add_scalar(name, value, step)` for each number: a `SummaryWriter`.
         keep: so many of the steps that were looked at are kept.
