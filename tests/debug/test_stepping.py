@@ -7,6 +7,7 @@ import inspect
 import io
 import re
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -242,6 +243,20 @@ def test_another_debugger_stops_on_the_line(monkeypatch):
     line = small.__code__.co_firstlineno + 5
     assert [op for _, op in seen] == ["sum", "square", "linear", "relu", "linear"]
     assert {number for number, _ in seen} == {line}
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_debugpy_stops_only_where_an_editor_listens(listens, monkeypatch):
+    """Jupyter kernels load it, and its hook does nothing until somebody does."""
+    _, program = small()
+    seen = []
+    hook = types.FunctionType((lambda: seen.append(0)).__code__, {"__name__": "debugpy._hook"}, closure=(types.CellType(seen),))
+        (lambda: seen.append(0)).__code__, {"__name__": "debugpy._hook"}, closure=((lambda: seen).__closure__)
+    )
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+    monkeypatch.setitem(sys.modules, "debugpy", types.SimpleNamespace(is_client_connected=lambda: listens))
+    answers = session(program, "n\n" * 5)
+    assert len(seen) == (5 if listens else 0) and len(stops(answers)) == (0 if listens else 5)
 
 
 def test_in_autobatch_the_line_is_that_of_an_example():
