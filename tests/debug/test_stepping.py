@@ -250,9 +250,11 @@ def test_debugpy_stops_only_where_an_editor_listens(listens, monkeypatch):
     """Jupyter kernels load it, and its hook does nothing until somebody does."""
     _, program = small()
     seen = []
-    hook = types.FunctionType((lambda: seen.append(0)).__code__, {"__name__": "debugpy._hook"}, closure=(types.CellType(seen),))
-        (lambda: seen.append(0)).__code__, {"__name__": "debugpy._hook"}, closure=((lambda: seen).__closure__)
-    )
+
+    def hook():
+        seen.append(0)
+
+    hook.__module__ = "debugpy._hook"
     monkeypatch.setattr(sys, "breakpointhook", hook)
     monkeypatch.setitem(sys.modules, "debugpy", types.SimpleNamespace(is_client_connected=lambda: listens))
     answers = session(program, "n\n" * 5)
