@@ -17,6 +17,7 @@ from typing import Any
 
 import dynograd as torch
 from tests.soak.models import MODELS, ROUND, Model
+from tests.soak.states import Kept
 
 PARTS = 10
 TRACED_SHARE = 10  # of the steps, one in so many is repeated while Python's objects are counted, which makes it slow
@@ -96,23 +97,23 @@ def train(name: str, steps: int) -> Trained:
     memory: list[float] = []
     large: list[float] = []
     seen: list[dict[str, int]] = []
-    n, young = 0, None
+    n, start = 0, 0
     for part in range(PARTS):
         for _ in range(rounds):
             run_round(model, n)
             n += ROUND
+        if part == 1:
+            start, kept = n, Kept(model)
         gc.collect()
         memory.append(resident())
         large.append(torch.memory.statistics()["in_use"] / MIB)
         seen.append(counts())
         if part == 1:
-            young, calls = Forked(model, n), calls_of_round(model, n)
-            n += ROUND
-    assert young is not None
+            calls, young = calls_of_round(model, n, kept), Forked(model, n, kept)
     seconds = min([run_round(model, n + part * ROUND) for part in range(PARTS)])
     n += PARTS * ROUND
-    more_calls = calls_of_round(model, n) / calls - 1
-    slower = compared(young, Forked(model, n))
+    more_calls = calls_of_round(model, start, kept) / calls - 1
+    slower = compared(young, Forked(model, start, kept))
     return Trained(
         name,
         n,
@@ -134,8 +135,10 @@ def run_round(model: Model, n: int) -> float:
     return time.process_time() - start
 
 
-def calls_of_round(model: Model, n: int) -> int:
-    """How many functions a round calls."""
+def calls_of_round(model: Model, n: int, kept: Kept) -> int:
+    """How many functions a round calls that begins with the weights that were kept: which branches steps take may depend on them."""
+    kept.bring_back()
+    torch.manual_seed(n)
     events: Counter[str] = Counter()
     sys.setprofile(lambda frame, event, argument: events.update([event]))
     try:
@@ -149,10 +152,12 @@ class Forked:
     """A process that was forked from this one and waits, until its steps are compared with those of another.
 
     Both run on the machine as it is then, and what other programs do on it meanwhile they share. Both are forked, since a forked process has
-    none of the threads that kernels of this one use.
+    none of the threads that kernels of this one use, and begin with the weights that were kept.
     """
 
-    def __init__(self, model: Model, n: int) -> None:
+    def __init__(self, model: Model, n: int, kept: Kept) -> None:
+        kept.bring_back()
+        torch.manual_seed(n)
         before = counts()
         to_child, self._requests = os.pipe()
         self._replies, from_child = os.pipe()
