@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dynograd import arrays
 from dynograd.autograd.nodes import frame_at
-from dynograd.debug import gradients, nonfinite, shapes
-from dynograd.debug.explanations import Explanation, explanation, history
+from dynograd.debug import gradients, nonfinite, shapes, suspicions
+from dynograd.debug.explanations import SUSPECT, Explanation, explanation, history
 from dynograd.debug.names import Names
-from dynograd.debug.recording import array_of, current
+from dynograd.debug.recording import Value, array_of, current, provenance
 from dynograd.debug.texts import at, range_of, shape_of
 from dynograd.errors import ShapeError
+from dynograd.nn import Parameter
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["explain"]
@@ -44,20 +45,34 @@ def explain(x: Tensor, *, dim: int | None = None, depth: int = 6) -> Explanation
     names = Names([] if scope is None else list(scope.roots), frame_at(2))
     if dim is not None and not -x.ndim <= dim < x.ndim:
         raise ShapeError(f"explain: expected a dim of a tensor of shape {tuple(x.shape)}, got dim={dim}.")
-    leaf = x if x.is_leaf and x.requires_grad else names.leaf_with(x)
+    leaf = x if x.is_leaf and (x.requires_grad or isinstance(x, Parameter)) else names.leaf_with(x)
     value = None if scope is None else scope.value_of(x if leaf is None else leaf)
     if dim is not None:
         return shapes.explanation_of(x, value, dim % x.ndim, names)
-    if leaf is not None:
-        return gradients.explanation_of(leaf, value, () if scope is None else scope.passages, names)
+    if leaf is not None and (leaf.requires_grad or is_finite_now(leaf)):
+        return gradients.explanation_of(leaf, value, scope, names)
     if value is None:
         return Explanation("", unseen(x))
     if not value.is_finite() or not is_finite_now(x):
         return nonfinite.explanation_of(value, names, depth)
+    return _of_healthy(x, value, scope, names, depth)
+
+
+def _of_healthy(x: Tensor, value: Value, scope: provenance | None, names: Names, depth: int) -> Explanation:
+    """Of a value that is a number everywhere: what gave it, and what is suspicious about that."""
+    steps = history(value, names, depth)
+    suspicion = suspicions.of_value(value)
+    if suspicion is not None:
+        return explanation(SUSPECT, suspicion.text, suspicion.call, steps)
     title = at(value.call) if value.call is not None else names.of_value(value)
-    return explanation(
-        "", f"{title} gave {shape_of(value)} {range_of(value)}.", value.call, history(value, names, depth)
-    )
+    reason = f"{title} gave {shape_of(value)} {range_of(value)}."
+    cut = suspicions.without_gradient(value)
+    if cut is not None:
+        return explanation("", f"{reason} {cut.text}", cut.call, steps)
+    passed = scope is not None and any([passage.node is x.grad_fn for passage in scope.passages])
+    if passed and x.ndim and not x.retains_grad:
+        reason += " Backward keeps no gradient for it, since an op made it: retain_grad() makes it do so."
+    return explanation("", reason, value.call, steps)
 
 
 def unseen(x: Tensor) -> str:

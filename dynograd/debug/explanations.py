@@ -9,8 +9,10 @@ from dynograd.debug.names import Names
 from dynograd.debug.recording import Call, Value
 from dynograd.debug.texts import at, range_of, shape_of
 
-__all__ = ["Explanation", "Step", "explanation", "history", "step_of"]
+__all__ = ["SUSPECT", "Explanation", "Step", "explanation", "history", "step_of"]
 
+SUSPECT = "suspect"
+"""The problem of what gives numbers, and is likely a mistake all the same."""
 _LINE, _PAD, _LETTER = 16, 8, 6.7  # pixels
 
 
@@ -40,7 +42,8 @@ class Explanation:
     """What `explain` has learnt; printed, it is a text, and notebooks show a table.
 
     Attributes:
-        problem: "nan", "inf", "no gradient", "zero gradient", "nan gradient", "inf gradient", "dim"; "" where nothing is wrong.
+        problem: "nan", "inf", "no gradient", "zero gradient", "nan gradient", "inf gradient", "dim"; "suspect" where all
+            are numbers, and something is likely a mistake; "" where nothing is wrong.
         reason: what happened, in a sentence or two.
         op, line, module: where that happened; None where it is not known.
         steps: what led there, the explained tensor first.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +9,11 @@ import numpy
 
 from dynograd import arrays
 from dynograd.autograd.nodes import OutputNode
-from dynograd.debug.explanations import Explanation, Step, explanation
+from dynograd.debug import nonfinite, suspicions
+from dynograd.debug.explanations import SUSPECT, Explanation, Step, explanation
 from dynograd.debug.names import Names
 from dynograd.debug.nonfinite import words_of_operands
-from dynograd.debug.recording import Call, Passage, Value, array_of
+from dynograd.debug.recording import Call, Passage, Value, array_of, provenance
 from dynograd.debug.texts import as_float, at, described, number, range_of, shape_of, short
 from dynograd.tensor.tensor import Tensor
 
@@ -23,11 +23,13 @@ _CUTS = ("detach", "data")
 _SHOWN = 12  # nodes at either end of a way
 
 
-def explanation_of(leaf: Tensor, value: Value | None, passages: Iterable[Passage], names: Names) -> Explanation:
-    """Of a leaf that requires a gradient."""
+def explanation_of(leaf: Tensor, value: Value | None, scope: provenance | None, names: Names) -> Explanation:
+    """Of a leaf that requires a gradient, or a parameter that does not."""
     name = names.of(leaf) or f"the leaf of shape {tuple(leaf.shape)}"
-    way = _way_to(leaf, list(passages))
+    way = _way_to(leaf, [] if scope is None else list(scope.passages))
     grad = leaf.grad
+    if grad is None and not leaf.requires_grad:
+        return _of_frozen(name, value)
     if grad is None:
         return _of_missing(name, value, way, names)
     numbers = numpy.asarray(arrays.to_numpy(array_of(grad)))
@@ -36,6 +38,10 @@ def explanation_of(leaf: Tensor, value: Value | None, passages: Iterable[Passage
         return _of_nonfinite(name, leaf, numbers, way, names, steps)
     if not numbers.any():
         return _of_zero(name, leaf, way, names, steps)
+    suspicion = suspicions.of_leaf(leaf, value, way, scope)
+    if suspicion is not None:
+        text = f"{name} has a gradient, norm {number(float(numpy.linalg.norm(numbers)))}. {suspicion.text}"
+        return explanation(SUSPECT, text, suspicion.call, steps)
     largest = f"The gradient of {name} {described(numbers)}, norm {number(float(numpy.linalg.norm(numbers)))}."
     return explanation("", largest + _growth(way, leaf), way[-1].call if way else None, steps)
 
@@ -107,6 +113,13 @@ def _of_nonfinite(
             return explanation(problem, reason, passage.call, steps)
         bad = [part for part in _towards(way, position, leaf) if not arrays.is_finite(part)]
         if bad:
+            source = None if passage.call is None else nonfinite.bad_operand(passage.call)
+            if source is not None:
+                before = nonfinite.explanation_of(source, names, 6)
+                reason = (
+                    f"The gradient of {name} has {described(numbers)}: forward had it before backward. {before.reason}"
+                )
+                return Explanation(problem, reason, before.op, before.line, before.module, steps)
             words = _operands_at(passage, bad[0], names)
             reason = (
                 f"The gradient of {name} has {described(numbers)}: backward of {_title(passage)} gave it first{words}."
@@ -175,7 +188,7 @@ def _growth(way: list[Passage], leaf: Any) -> str:
     for position, passage in enumerate(way):
         towards = _towards(way, position, leaf)
         came = passage.came()
-        if came is None or not towards:
+        if came is None or not towards or not all([arrays.is_finite(part) for part in (came, towards[0])]):
             continue
         before, after = (
             float(numpy.sqrt(numpy.mean(numpy.square(part, dtype=numpy.float64)))) for part in (came, towards[0])
@@ -185,6 +198,13 @@ def _growth(way: list[Passage], leaf: Any) -> str:
             word = "smaller" if before > after else "larger"
             sentence = f" {_title(passage)} made it {number(worst)} times {word}, more than any other op."
     return sentence
+
+
+def _of_frozen(name: str, value: Value | None) -> Explanation:
+    reader = value.readers[0] if value is not None and value.readers else None
+    read = f"; {at(reader)} read it" if reader is not None else ""
+    reason = f"{name} has no gradient: its requires_grad is False, so backward passes it by{read}. requires_grad_() lets it learn."
+    return explanation("no gradient", reason, reader, [])
 
 
 # --- no gradient at all ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy
 from dynograd.autograd.writes import written_since
 from dynograd.debug.explanations import Explanation, Step, explanation, step_of
 from dynograd.debug.names import Names
-from dynograd.debug.recording import Call, Value, array_of
+from dynograd.debug.recording import Call, Value, array_of, current
 from dynograd.debug.texts import as_float, at, described, first_bad, index_text, number, short
 from dynograd.ops.op import registry
 
@@ -41,7 +41,7 @@ def explanation_of(value: Value, names: Names, depth: int) -> Explanation:
         user = f"; {at(readers[-1])} read it" if readers else ""
         return explanation(
             _kind(value),
-            f"{name} holds {_bad_element(last, place)}{where} itself{user}.",
+            f"{name} holds {_bad_element(last, place)}{where} itself{_writer(last)}{user}.",
             readers[-1] if readers else None,
             steps,
         )
@@ -50,6 +50,25 @@ def explanation_of(value: Value, names: Names, depth: int) -> Explanation:
     return explanation(
         _kind(value), f"{at(last.call)}{inside} first gave {_bad_element(last, place)}{where}{words}.", last.call, steps
     )
+
+
+def bad_operand(call: Call) -> Value | None:
+    """An operand that was not finite in forward, other than by a mask."""
+    return next((operand for _, operand in call.operands if not operand.is_finite() and not _is_meant(operand)), None)
+
+
+def _writer(value: Value) -> str:
+    """Who wrote what came from outside, if it was read before without that."""
+    tensor = value.tensor()
+    if value.since is None or tensor is None:
+        return ""
+    line, scope = written_since(array_of(tensor), value.since), current()
+    if line is None:
+        return ""
+    updates = [] if scope is None else [update for update in scope.updates if update.line == line]
+    rates = ", ".join(dict.fromkeys(f"lr={number(float(rate))}" for update in updates[-1:] for rate in update.rates))
+    step = f"a step of {updates[-1].kind} ({rates}) at " if updates else ""
+    return f", since {step}{short(line)} wrote it"
 
 
 def _way_back(value: Value) -> list[Value]:
@@ -114,9 +133,19 @@ def words_of_operands(call: Call, result: Value, index: tuple[int, ...] | None, 
             between = "" if there.startswith("[") or not there else " at "
             parts.append(f"{title}{between}{there} = {number(as_float(numbers)[matched])}")
         else:
+            row = _ragged_row(result, operand, index)
+            if row is not None:
+                title, numbers = f"{title} row {row}", numbers[operand.offsets[row] : operand.offsets[row + 1]]
             parts.append(f"{title} {described(numbers)}")
     parts += call.arguments
     return f", given {', '.join(parts)}" if parts else ""
+
+
+def _ragged_row(result: Value, operand: Value, index: tuple[int, ...] | None) -> int | None:
+    """The row of a ragged operand that went into an element of what has one for each row."""
+    if operand.offsets is None or result.offsets is not None or not index:
+        return None
+    return index[0] if len(operand.offsets) == result.shape[0] + 1 else None
 
 
 def _is_elementwise(call: Call) -> bool:

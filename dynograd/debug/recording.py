@@ -16,21 +16,24 @@ import numpy
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, unwatch, watch
 from dynograd.autograd.nodes import Partial, frame_at, line_text, next_seq, place_of
+from dynograd.autograd.writes import last_write, written_since
 from dynograd.debug.modules import ModuleStack, path_of
 from dynograd.ops.op import registry
 from dynograd.ops.reduce.deferred_sums import DeferredSum
+from dynograd.optim.hooks import register_optimizer_step_post_hook
 from dynograd.profiler.ranges import listen, stop_listening
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Call", "Passage", "Value", "current", "forget", "provenance", "tensors_in"]
+__all__ = ["Call", "Passage", "Update", "Value", "current", "forget", "provenance", "tensors_in"]
 
 
 class Value:
     """A tensor as an op gave it, or got it from outside.
 
     `call` made it, as result `number`; None: it came from outside. `memory` is its array, or None where too much was held; `nonfinite` says
-    whether it had NaN or infinities then, None where that is found out when it is asked for.
+    whether it had NaN or infinities then, None where that is found out when it is asked for. `since` is when one was noted that was
+    written into later, and so became this one.
     """
 
     __slots__ = (
@@ -44,6 +47,7 @@ class Value:
         "readers",
         "requires_grad",
         "shape",
+        "since",
         "tensor",
         "time",
     )
@@ -56,6 +60,7 @@ class Value:
         self.readers: list[Call] = []
         self.memory: Any = None
         self.nonfinite: bool | None = None
+        self.since: int | None = None
         self.offsets: Any = None
         """Of a ragged tensor with one ragged dim, behind the first: where each row begins."""
         if isinstance(tensor, RaggedTensor) and tensor.place == 1 and not isinstance(tensor.packed, RaggedTensor):
@@ -111,10 +116,10 @@ class Call:
 class Passage:
     """A node that ran in a backward pass: the gradient that came, and those that it gave, by edge; None where too much was held."""
 
-    __slots__ = ("call", "grad", "name", "node", "passed_on")
+    __slots__ = ("call", "grad", "name", "node", "passed_on", "time")
 
     def __init__(self, node: Any, call: Call | None) -> None:
-        self.node, self.call, self.name = node, call, node.name()
+        self.node, self.call, self.name, self.time = node, call, node.name(), next_seq()
         self.grad: Any = None
         self.passed_on: list[Any] = []
 
@@ -129,6 +134,27 @@ class Passage:
     def gave(self) -> list[numpy.ndarray | None]:
         """Those that it gave, by edge."""
         return [_numbers(part) for part in self.passed_on]
+
+
+class Update:
+    """A step of an optimizer: when, where, of which class, at which learning rates."""
+
+    __slots__ = ("kind", "optimizer", "place", "rates", "time")
+
+    def __init__(self, optimizer: Any, place: Any) -> None:
+        self.optimizer, self.kind = weakref.ref(optimizer), type(optimizer).__name__
+        self.rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
+        self.place, self.time = place, next_seq()
+
+    @property
+    def line(self) -> str:
+        return line_text(self.place)
+
+    def parameters(self) -> list[Tensor]:
+        """Those that the optimizer has now."""
+        optimizer = self.optimizer()
+        groups = [] if optimizer is None else optimizer.param_groups
+        return [parameter for group in groups for parameter in group["params"]]
 
 
 class _Later:
@@ -171,6 +197,7 @@ class provenance:
         self._known: dict[int, Value] = {}  # by the id of the tensor, which another one may get: `value_of` asks
         self.calls: deque[Call] = deque()
         self.passages: deque[Passage] = deque()
+        self.updates: deque[Update] = deque(maxlen=most)
         self.calls_of_nodes: weakref.WeakKeyDictionary[Any, Call] = weakref.WeakKeyDictionary()
         self._holders: deque[tuple[Any, int]] = deque()
         self._held = 0
@@ -189,6 +216,7 @@ class provenance:
         listen(self._listener)
         watch(self._watcher)
         self._modules.turn_on()
+        self._steps = register_optimizer_step_post_hook(self._note_update)
         _open.append(self)
         return self
 
@@ -196,6 +224,7 @@ class provenance:
         _open.remove(self)
         _latest[:] = [self]
         self._modules.turn_off()
+        self._steps.remove()
         unwatch(self._watcher)
         stop_listening(self._listener)
         self._thread = 0
@@ -255,6 +284,11 @@ class provenance:
         if value is None or value.tensor() is not tensor:
             value = self._known[id(tensor)] = Value(tensor, None, 0)
             self._look_at(value, tensor)
+        elif value.call is None and last_write[0] > value.time and _is_written(tensor, value.time):
+            later = self._known[id(tensor)] = Value(tensor, None, 0)
+            later.since, later.readers = value.time, value.readers
+            self._look_at(later, tensor)
+            return later
         return value
 
     @property
@@ -320,7 +354,11 @@ class provenance:
             if tensor.device.type != "meta" and not arrays.is_finite(array_of(tensor)):
                 call.inside = op
 
-    # --- backward -------------------------------------------------------------------------------------------------------------
+    # --- backward, and steps of optimizers --------------------------------------------------------------------------------------
+
+    def _note_update(self, optimizer: Any, *_: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self.updates.append(Update(optimizer, place_of(frame_at(2))))
 
     def _note_node(self, node: Any) -> None:
         if self._open:
@@ -367,6 +405,12 @@ def forget() -> None:
     >>> dynograd.debug.forget()
     """
     _latest.clear()
+
+
+def _is_written(tensor: Tensor, since: int) -> bool:
+    """Whether a plain tensor, whose memory is there, was written into."""
+    plain = MODES.recorder is None and tensor.device.type != "meta"
+    return plain and written_since(array_of(tensor), since) is not None
 
 
 def array_of(tensor: Tensor) -> arrays.Array:

@@ -299,7 +299,8 @@ class stepping:
         variables = stop.variables() | {"explain": functools.partial(_explain, stop)}
         debugger = self._debugger
         if _other_debugger():
-            call = "__import__('sys').breakpointhook()"
+            # Editors stop where the next line begins in the frame that has called them: the loop begins it anew.
+            call = "for __again__ in (True, False): __again__ and __import__('sys').breakpointhook()"
             variables["stop"] = stop
         else:
             debugger.message(str(stop))
@@ -345,8 +346,14 @@ def _globals_of(file: str) -> dict[str, Any]:
 
 
 def _other_debugger() -> bool:
-    """Whether `breakpoint()` means another debugger than pdb: an editor's, or one that is set."""
-    return sys.breakpointhook is not sys.__breakpointhook__ or bool(os.environ.get("PYTHONBREAKPOINT"))
+    """Whether `breakpoint()` means another debugger than pdb: one that is set, or an editor's that listens.
+
+    A Jupyter kernel loads debugpy, whose `breakpoint()` does nothing until somebody has turned on the notebook's debugger.
+    """
+    hook = sys.breakpointhook
+    if (getattr(hook, "__module__", None) or "").partition(".")[0] == "debugpy":
+        return bool(sys.modules["debugpy"].is_client_connected())
+    return hook is not sys.__breakpointhook__ or bool(os.environ.get("PYTHONBREAKPOINT"))
 
 
 def step_backward(tensor: Tensor, *arguments: Any) -> None:

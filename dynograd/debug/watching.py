@@ -10,10 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynograd.autograd.modes import is_grad_enabled, no_grad
+from dynograd.autograd.modes import MODES, is_grad_enabled, no_grad
 from dynograd.autograd.nodes import frame_at, line_text, place_of
 from dynograd.debug.texts import number, short
 from dynograd.nn import Module
+from dynograd.ops.reduce.deviations import std_mean
+from dynograd.ops.reduce.norms import vector_norm
+from dynograd.ops.reduce.reductions import count_nonzero
 from dynograd.optim.hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
@@ -33,7 +36,7 @@ class LayerStatistics:
     """What a module did in a step.
 
     Attributes:
-        step: from 0, the number of the training call of the watched model.
+        step: from 0, the number of the training step.
         layer, kind: the module's path and the name of its class.
         mean, spread: of what it gave; the spread is the standard deviation.
         zeros: the share of elements that are zero.
@@ -42,7 +45,7 @@ class LayerStatistics:
         gradient: root mean square of the gradient of what it gave; None if none came.
         weights, weight_gradient: norms of its own parameters and their gradients; None if it has none.
         update: norm of what the optimizer changed over the norm of the parameters; None where no optimizer took a step.
-        uses: how often it was called in the step.
+        used: whether it was called in the step.
         line: `file:line in function` that called it.
     """
 
@@ -58,7 +61,7 @@ class LayerStatistics:
     weights: float | None = None
     weight_gradient: float | None = None
     update: float | None = None
-    uses: int = 0
+    used: bool = False
     line: str | None = None
 
 
@@ -99,21 +102,27 @@ class Watcher:
         self._raised: set[tuple[str, str]] = set()
         self._now: dict[Module, LayerStatistics] = {}
         self._step = -1
-        self._handles: list[Any] = []
-        self._before: dict[Module, list[Tensor]] = {}
+        self._begun = self._moved = False
+        self._waiting: set[int] = set()  # rows whose gradient has not come yet, by their place
+        self._optimizer: weakref.ref[Any] | None = None
+        self._handles: dict[Module, Any] = {}
+        self._seen: list[_Seen] = []
+        self._before: dict[Module, list[tuple[Tensor, Tensor]]] = {}  # parameters, and as they were
         me = weakref.ref(self)
-        self._root = model.register_forward_pre_hook(lambda *_: _told(me, "_begin"))
-        self._optimizer_hooks = [
-            register_optimizer_step_pre_hook(lambda *_: _told(me, "_before_update")),
-            register_optimizer_step_post_hook(lambda *_: _told(me, "_after_update")),
-        ]
-        weakref.finalize(self, _remove, [self._root, *self._optimizer_hooks])  # nobody closes those that are forgotten
+        self._told = lambda method: lambda *args: _told(me, method, args)
+        self._root: list[Any] = []
+        self._pre_hook: list[Any] = []
+        self._post_hook = register_optimizer_step_post_hook(self._told("_after_update"))
+        weakref.finalize(
+            self, _remove, [self._root, self._pre_hook, [self._post_hook]]
+        )  # nobody closes those that are forgotten
+        self._listen(True)
 
     def close(self) -> None:
         """Watches no more; what was learnt stays."""
         self._finish()
-        _remove([self._root, *self._optimizer_hooks, *self._handles])
-        self._handles = []
+        self._listen(False)
+        self._post_hook.remove()
 
     def __enter__(self) -> Watcher:
         return self
@@ -123,86 +132,129 @@ class Watcher:
 
     # --- a step ---------------------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """The model is called: the step before is over."""
+    def _listen(self, on: bool) -> None:
+        """Whether calls of the model are noticed: only where the step that they begin may be looked at."""
+        if on and not self._root:
+            self._root.append(self.model.register_forward_pre_hook(self._told("_begin")))
+        elif self._root and not on:
+            _remove([self._root])
+
+    def _begin(self, *_: Any) -> None:
+        """The model is called: unless the call belongs to the step before, that is over."""
         if not is_grad_enabled() or not self.model.training:
             return
+        if self._begun and (self._waiting or self._optimizer is not None):
+            return
         self._finish()
-        step, self.calls = self.calls, self.calls + 1
+        step, self.calls, self._begun = self.calls, self.calls + 1, True
+        if self._optimizer is not None:
+            self._listen(False)  # its step tells when calls matter again
         if step % self.every:
             return
         self._step = step
+        self._pre_hook.append(register_optimizer_step_pre_hook(self._told("_before_update")))
         for name, module in self.model.named_modules():
             if not next(module.children(), None):
                 self._now[module] = LayerStatistics(step, name or "the model", type(module).__name__)
-                self._handles.append(module.register_forward_hook(self._look))
+                self._handles[module] = module.register_forward_hook(self._look)
 
     def _look(self, module: Module, inputs: Any, output: Any) -> None:
         row = self._now.get(module)
         tensor = output[0] if isinstance(output, tuple) else output
         if row is None or not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.numel():
             return
-        row.uses += 1
-        if row.uses > 1:
+        if row.used:
             return
+        row.used = True
+        self._handles.pop(module).remove()  # later calls in the step run as without it
         row.line = line_text(place_of(frame_at(2)))
         with no_grad():
-            x = (tensor.packed if isinstance(tensor, RaggedTensor) else tensor).detach()
-            zero = x == 0
-            row.mean, row.spread, row.zeros = x.mean().item(), x.std(correction=0).item(), zero.float().mean().item()
-            if row.zeros > 0:
-                units = 1 if x.ndim in (3, 4, 5) and "Conv" in row.kind else -1
-                row.dead = zero.movedim(units, 0).flatten(1).all(1).float().mean().item() if x.ndim > 1 else 0.0
-            low = _SATURATING.get(row.kind)
-            if low is not None:
-                near = (1 - low) * _NEAR
-                row.saturated = ((x < low + near) | (x > 1 - near)).float().mean().item()
-            if _is_constant(x) and not any([_is_constant(value) for value in inputs if isinstance(value, Tensor)]):
-                self._alarm("constant", row, f"gives the same for all {len(x)} examples of the batch")
+            seen = _Seen(row, tensor, [value for value in inputs if isinstance(value, Tensor)])
+        if MODES.recorder is None:
+            self._note_output(seen)
+        else:
+            self._seen.append(seen)  # a scope of autobatch computes it with the rest
+        if tensor.requires_grad:
+            self._waiting.add(id(row))
+            tensor.register_hook(lambda g: self._note_gradient(row, g))
+
+    def _note_output(self, seen: _Seen) -> None:
+        row = seen.row
+        constant = seen.read()
+        if constant:
+            self._alarm("constant", row, f"gives the same for all {seen.count} examples of the batch")
         if not math.isfinite(row.mean) or not math.isfinite(row.spread):
             self._alarm(
                 "not finite",
                 row,
                 "gives what is not a number; dynograd.debug.provenance() and explain() tell where it comes from",
             )
-        if tensor.requires_grad:
-            tensor.register_hook(lambda g: self._note_gradient(row, g))
 
     def _note_gradient(self, row: LayerStatistics, g: Tensor) -> None:
+        self._waiting.discard(id(row))
         with no_grad():
             x = g.packed if isinstance(g, RaggedTensor) else g
-            row.gradient = x.detach().square().mean().sqrt().item()
+            row.gradient = _norm([x]) / math.sqrt(max(x.numel(), 1))
 
-    def _before_update(self) -> None:
+    def _before_update(self, optimizer: Any, *_: Any) -> None:
         """Gradients are whole: their norms, and the weights as they are before the optimizer takes its step."""
+        if self._moved and self._counts(optimizer):
+            self._finish()
         if self._step < 0:
             return
         with no_grad():
             for module, row in self._now.items():
-                own = [p for p in module.parameters(recurse=False) if p.requires_grad]
-                if own:
+                own = [p for p in module._parameters.values() if p is not None and p.requires_grad]
+                if own and module not in self._before:
                     row.weights = _norm(own)
                     grads = [p.grad for p in own if p.grad is not None]
                     row.weight_gradient = _norm(grads) if grads else None
-                    self._before[module] = [p.detach().clone() for p in own]
+                    self._before[module] = [(p, p.detach().clone()) for p in own]
 
-    def _after_update(self) -> None:
-        if self._step < 0:
+    def _after_update(self, optimizer: Any, *_: Any) -> None:
+        if self._step < 0 and not self._root and self._optimizer is not None and self._optimizer() is optimizer:
+            self.calls += 1  # a step between, of which nothing else was noticed
+            if not self.calls % self.every:
+                self._listen(True)
             return
-        with no_grad():
-            for module, before in self._before.items():
-                row = self._now[module]
-                own = [p for p in module.parameters(recurse=False) if p.requires_grad]
-                change = _norm([p.detach() - old for p, old in zip(own, before)])
-                row.update = change / row.weights if row.weights else None
+        if self._step >= 0:
+            with no_grad():
+                for module, before in self._before.items():
+                    row = self._now[module]
+                    change = _norm([p - old for p, old in before])
+                    row.update = change / row.weights if row.weights else None
+        if self._counts(optimizer):
+            if self._step >= 0:
+                self._moved = True
+                self._unhook()
+            self._begun = False
+            self._waiting.clear()
+            self._listen(self.calls % self.every == 0)
+
+    def _unhook(self) -> None:
+        for handle in self._handles.values():
+            handle.remove()
+        self._handles = {}
+
+    def _counts(self, optimizer: Any) -> bool:
+        """Whether its steps are those of the model: it is the first that has some of its parameters."""
+        known = None if self._optimizer is None else self._optimizer()
+        if known is None:
+            own = {id(parameter) for parameter in self.model.parameters()}
+            if all([id(p) not in own for group in optimizer.param_groups for p in group["params"]]):
+                return False
+            self._optimizer, known = weakref.ref(optimizer), optimizer
+        return known is optimizer
 
     def _finish(self) -> None:
         """The step that was looked at is over: its rows are kept, and looked through."""
         if self._step < 0:
             return
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._unhook()
+        _remove([self._pre_hook])
+        for seen in self._seen:
+            self._note_output(seen)
+        self._seen = []
         rows = list(self._now.values())
         self.rows.append(rows)
         self._judge(rows)
@@ -222,7 +274,8 @@ class Watcher:
                     value = getattr(row, name)
                     if value is not None:
                         self.writer.add_scalar(f"{name}/{row.layer}", value, row.step)
-        self._now, self._before, self._step = {}, {}, -1
+        self._now, self._before, self._step, self._moved = {}, {}, -1, False
+        self._waiting.clear()
 
     def _judge(self, rows: list[LayerStatistics]) -> None:
         took_step = any([row.update is not None for row in rows])
@@ -233,7 +286,7 @@ class Watcher:
             module = next(module for module, other in self._now.items() if other is row)
             own = list(module.parameters(recurse=False))
             trained = any([p.requires_grad for p in own])
-            if not row.uses:
+            if not row.used:
                 if own:
                     self._alarm("unused", row, "was not called in this step")
                 continue
@@ -339,16 +392,47 @@ class Watcher:
         figure.savefig(file)
 
 
-def _told(watcher: weakref.ref[Watcher], method: str) -> None:
+class _Seen:
+    """What a layer gave, as far as it has been computed: its numbers are read later, where a scope of `autobatch` computes them."""
+
+    def __init__(self, row: LayerStatistics, output: Tensor, inputs: list[Tensor]) -> None:
+        x = (output.packed if isinstance(output, RaggedTensor) else output).detach()
+        self.row, self.count, self.x, self.inputs = row, len(x) if x.ndim else 1, x, inputs
+        spread, mean = std_mean(x, correction=0)
+        self.numbers = {"mean": mean, "spread": spread, "zeros": count_nonzero(x)}
+        low = _SATURATING.get(row.kind)
+        if low is not None:
+            near = (1 - low) * _NEAR
+            self.numbers["saturated"] = ((x < low + near) | (x > 1 - near)).float().mean()
+        self.constant = _is_constant(x) if not isinstance(output, RaggedTensor) else None
+
+    def read(self) -> bool:
+        """Writes the numbers into the row; whether all examples are one, though they came from others."""
+        row = self.row
+        for name, value in self.numbers.items():
+            setattr(row, name, value.item())
+        row.zeros = 1 - row.zeros / self.x.numel()
+        if row.zeros > 0 and self.x.ndim > 1:
+            units = 1 if self.x.ndim in (3, 4, 5) and "Conv" in row.kind else -1
+            row.dead = (self.x == 0).movedim(units, 0).flatten(1).all(1).float().mean().item()
+        if self.constant is None or not self.constant.item():
+            return False
+        before = [_is_constant(value) for value in self.inputs if not isinstance(value, RaggedTensor)]
+        return not any([flag is not None and flag.item() for flag in before])
+
+
+def _told(watcher: weakref.ref[Watcher], method: str, args: Any) -> None:
     """Hooks hold no watcher: one that the program has let go of watches no more."""
     alive = watcher()
     if alive is not None:
-        getattr(alive, method)()
+        getattr(alive, method)(*args)
 
 
-def _remove(handles: list[Any]) -> None:
-    for handle in handles:
-        handle.remove()
+def _remove(lists: list[list[Any]]) -> None:
+    for handles in lists:
+        for handle in handles:
+            handle.remove()
+        handles.clear()
 
 
 def _gradient_behind(rows: list[LayerStatistics], position: int) -> float | None:
@@ -356,13 +440,13 @@ def _gradient_behind(rows: list[LayerStatistics], position: int) -> float | None
     return next((row.gradient for row in rows[position + 1 :] if row.gradient), None)
 
 
-def _is_constant(x: Tensor) -> bool:
-    """Whether all examples of a batch are one."""
-    return not isinstance(x, RaggedTensor) and x.ndim > 1 and len(x) > 1 and (x == x[:1]).all().item()
+def _is_constant(x: Tensor) -> Tensor | None:
+    """Whether all examples of a batch are one; None where it has no two."""
+    return (x == x[:1]).all() if x.ndim > 1 and len(x) > 1 else None
 
 
 def _norm(tensors: list[Any]) -> float:
-    return math.sqrt(sum([tensor.detach().square().sum().item() for tensor in tensors]))
+    return math.hypot(*[vector_norm(tensor.to_dense() if tensor.is_sparse else tensor).item() for tensor in tensors])
 
 
 def _cell(value: Any) -> str:
@@ -376,18 +460,20 @@ def _warn(alarm: Alarm) -> None:
 def watch(
     model: Module,
     *,
-    every: int = 100,
+    every: int = 200,
     alarm: Callable[[Alarm], Any] | None = _warn,
     writer: Any = None,
     keep: int = 1000,
 ) -> Watcher:
-    """Looks at each layer of a model every hundred training steps: activations, gradients, weights, updates; and raises alarms.
+    """Looks at each layer of a model every 200 training steps: activations, gradients, weights, updates; and raises alarms.
 
-    A step is a call of the model in training, with gradients, up to the next one. The other steps run as without it.
+    A step ends when the first optimizer that has parameters of the model has taken its own: until then all calls of the model belong to it, as
+    those of the examples in a scope of `autobatch`, where what the first call gave is looked at. Without an optimizer it is a call of the model
+    in training, with its backward pass. The other steps run as without it, up to a few calls in the optimizer's step.
 
     Args:
         model: the module whose calls are counted; its innermost modules are the layers.
-        every: look at every so many steps.
+        every: look at every so many steps; a step that is looked at takes about three times as long.
         alarm: called with each `Alarm`, once for each kind and layer; the default warns. None: they are only kept in `alarms`.
         writer: gets `add_scalar(name, value, step)` for each number: a `SummaryWriter`.
         keep: so many of the steps that were looked at are kept.

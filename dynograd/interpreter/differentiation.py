@@ -348,7 +348,8 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
         if not tensor.requires_grad:
             raise GradientError(
                 f"{who}: element 0 of tensors does not require grad and does not have a grad_fn: nothing that requires grad went "
-                f"into it (shape {tuple(tensor.array.shape)}). Check for no_grad(), detach() or integer tensors on the way."
+                f"into it (shape {tuple(tensor.array.shape)}). Check for no_grad(), detach() or integer tensors on the way; "
+                f"dynograd.explain(loss) names the line, of a loss made inside `with dynograd.debug.provenance():`."
             )
         roots.append((tensor if tensor.node is None else tensor.node, _seed(who, tensor, seed, create_graph)))
     return roots

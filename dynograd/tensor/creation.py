@@ -82,6 +82,7 @@ def tensor(
 
 def _from_data(data: Any, kind: Any) -> Any:
     if isinstance(data, Tensor):
+        data = data.detach() if data.requires_grad else data
         return arrays.copy(data.array) if kind is None else arrays.copy(arrays.cast(data.array, kind))
     if is_storage(data):
         data = data._array

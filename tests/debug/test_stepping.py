@@ -7,6 +7,7 @@ import inspect
 import io
 import re
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -242,6 +243,22 @@ def test_another_debugger_stops_on_the_line(monkeypatch):
     line = small.__code__.co_firstlineno + 5
     assert [op for _, op in seen] == ["sum", "square", "linear", "relu", "linear"]
     assert {number for number, _ in seen} == {line}
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_debugpy_stops_only_where_an_editor_listens(listens, monkeypatch):
+    """Jupyter kernels load it, and its hook does nothing until somebody does."""
+    _, program = small()
+    seen = []
+
+    def hook():
+        seen.append(0)
+
+    hook.__module__ = "debugpy._hook"
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+    monkeypatch.setitem(sys.modules, "debugpy", types.SimpleNamespace(is_client_connected=lambda: listens))
+    answers = session(program, "n\n" * 5)
+    assert len(seen) == (5 if listens else 0) and len(stops(answers)) == (0 if listens else 5)
 
 
 def test_in_autobatch_the_line_is_that_of_an_example():

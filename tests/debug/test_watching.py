@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
@@ -171,16 +172,55 @@ def test_the_line_of_an_alarm_is_the_users():
 
 
 def test_only_every_so_many_steps_are_looked_at():
-    net = Net()
+    net, hooked = Net(), []
+    net.first.register_forward_pre_hook(
+        lambda *_: hooked.append(any([module._forward_hooks for module in net.children()]))
+    )
     with debug.watch(net, every=4, alarm=None) as watcher:
         for _ in range(9):
             net(dg.ones(2, 4)).sum().backward()
-            hooks = [len(module._forward_hooks) for module in net.children()]
-            assert (sum(hooks) > 0) == ((watcher.calls - 1) % 4 == 0)
+    assert hooked == [True, False, False, False] * 2 + [True]
+    net.first._forward_pre_hooks.clear()
+    with debug.watch(net, every=4, alarm=None) as watcher:
+        for _ in range(9):
+            net(dg.ones(2, 4)).sum().backward()
         with dg.no_grad():
             net(dg.ones(2, 4))  # no step of training
     assert [rows[0].step for rows in watcher.rows] == [0, 4, 8]
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
+
+
+def test_all_calls_before_a_step_of_the_optimizer_are_one_step():
+    """Of several examples, of a scope of autobatch, and where gradients of several batches are added up."""
+    net = Net()
+    optimizer = dg.optim.SGD(net.parameters(), lr=0.01)
+    with debug.watch(net, every=2, alarm=None) as watcher:
+        for _ in range(5):
+            optimizer.zero_grad()
+            with dg.autobatch():
+                loss = sum(net(dg.randn(1, 4)).square().sum() for _ in range(6))
+            loss.backward()
+            optimizer.step()
+            assert not any(module._forward_hooks for module in net.modules())
+    assert [rows[0].step for rows in watcher.rows] == [0, 2, 4]
+    for rows in watcher.rows:
+        for row in rows:
+            assert row.used and row.gradient and math.isfinite(row.mean) and row.update != 0, watcher
+            assert row.kind == "Tanh" or (row.weight_gradient and row.update)
+
+
+def test_between_two_looks_no_module_has_a_hook():
+    net = Net()
+    optimizer, other = dg.optim.SGD(net.parameters(), lr=0.01), dg.optim.SGD([dg.ones(2, requires_grad=True)])
+    seen = []
+    with debug.watch(net, every=3, alarm=None) as watcher:
+        for _ in range(7):
+            seen.append(bool(net._forward_pre_hooks))
+            net(dg.randn(2, 4)).square().sum().backward()
+            other.step()  # has nothing of the model
+            optimizer.step()
+    assert seen == [True, False, False, True, False, False, True]
+    assert watcher.calls == 7 and [rows[0].step for rows in watcher.rows] == [0, 3, 6]
 
 
 def test_gradients_and_steps_stay_the_same():

@@ -18,8 +18,6 @@ from dynograd.ops import readers
 from dynograd.tensor import inplace
 from tests.soak.models import MODELS, Model
 
-WARM = 60
-"""Steps before the first one that is interrupted: three rounds, so that what is compiled is walked."""
 AFTER = 3
 """So many steps are compared after an exception."""
 
@@ -173,7 +171,8 @@ class Disturbed:
     def __init__(self, name: str, make: Callable[[], Model] | None = None) -> None:
         torch.manual_seed(0)
         self.name, self.model = name, (make or MODELS[name])()
-        for n in range(WARM):
+        self.first = self.model.warm
+        for n in range(self.first):
             torch.manual_seed(n)
             self.model.step(n)
         self.kept = Kept(self.model)
@@ -185,13 +184,13 @@ class Disturbed:
 
     def _steps(self) -> Any:
         self.kept.bring_back()
-        return self.kept.steps(WARM, AFTER)
+        return self.kept.steps(self.first, AFTER)
 
     def problems(self, run: Callable[[Callable[[], Any]], Any]) -> list[str]:
         """What is wrong after `run(step)` has raised somewhere in the step."""
         self.kept.bring_back()
-        torch.manual_seed(WARM)
-        run(lambda: self.model.step(WARM))
+        torch.manual_seed(self.first)
+        run(lambda: self.model.step(self.first))
         after = status()
         told = [
             f"{name}: {self.before.get(name)} became {after.get(name)}"
@@ -206,6 +205,6 @@ class Disturbed:
     def count(self, places: Any) -> int:
         """How many places there are in the step: `places` counts them."""
         self.kept.bring_back()
-        torch.manual_seed(WARM)
-        places.run(lambda: self.model.step(WARM))
+        torch.manual_seed(self.first)
+        places.run(lambda: self.model.step(self.first))
         return int(places.count)

@@ -17,6 +17,7 @@ from typing import Any
 
 import dynograd as torch
 from tests.soak.models import MODELS, ROUND, Model
+from tests.soak.states import Kept
 
 PARTS = 10
 TRACED_SHARE = 10  # of the steps, one in so many is repeated while Python's objects are counted, which makes it slow
@@ -32,8 +33,8 @@ class Trained:
         resident: MiB that the process has more behind the last tenth of the steps than behind the second.
         objects: the same of Python's and NumPy's objects, counted by tracemalloc over further steps.
         large: the same of dynograd's own count of large arrays.
-        slower: how much longer steps take in this process at the end than in one that was forked from it behind the second tenth and has
-            waited since, in percent; of processor time, round by round in turn, the median.
+        slower: how much longer steps take in a process that is forked from this one at the end than in one that was forked behind the
+            second tenth and has waited since, in percent; of processor time, round by round in turn, the median.
         calls: how many more functions are called in a round at the end than behind the second tenth, in percent: that does not depend on
             what else the machine does.
         milliseconds: processor time of a step.
@@ -96,21 +97,23 @@ def train(name: str, steps: int) -> Trained:
     memory: list[float] = []
     large: list[float] = []
     seen: list[dict[str, int]] = []
-    n, young = 0, None
+    n, start = 0, 0
     for part in range(PARTS):
         for _ in range(rounds):
             run_round(model, n)
             n += ROUND
+        if part == 1:
+            start, kept = n, Kept(model)
         gc.collect()
         memory.append(resident())
         large.append(torch.memory.statistics()["in_use"] / MIB)
         seen.append(counts())
         if part == 1:
-            young, calls = Young(model, n), calls_of_round(model, n)
-            n += ROUND
-    assert young is not None
-    slower, seconds, n = young.compared(model, n)
-    more_calls = calls_of_round(model, n) / calls - 1
+            calls, young = calls_of_round(model, n, kept), Forked(model, n, kept)
+    seconds = min([run_round(model, n + part * ROUND) for part in range(PARTS)])
+    n += PARTS * ROUND
+    more_calls = calls_of_round(model, start, kept) / calls - 1
+    slower = compared(young, Forked(model, start, kept))
     return Trained(
         name,
         n,
@@ -132,8 +135,10 @@ def run_round(model: Model, n: int) -> float:
     return time.process_time() - start
 
 
-def calls_of_round(model: Model, n: int) -> int:
-    """How many functions a round calls."""
+def calls_of_round(model: Model, n: int, kept: Kept) -> int:
+    """How many functions a round calls that begins with the weights that were kept: which branches steps take may depend on them."""
+    kept.bring_back()
+    torch.manual_seed(n)
     events: Counter[str] = Counter()
     sys.setprofile(lambda frame, event, argument: events.update([event]))
     try:
@@ -143,13 +148,16 @@ def calls_of_round(model: Model, n: int) -> int:
     return events["call"] + events["c_call"]
 
 
-class Young:
-    """A process that was forked from this one and waits, to be compared with it when this one is older.
+class Forked:
+    """A process that was forked from this one and waits, until its steps are compared with those of another.
 
-    So both run on the machine as it is then; what other programs do on it meanwhile they share.
+    Both run on the machine as it is then, and what other programs do on it meanwhile they share. Both are forked, since a forked process has
+    none of the threads that kernels of this one use, and begin with the weights that were kept.
     """
 
-    def __init__(self, model: Model, n: int) -> None:
+    def __init__(self, model: Model, n: int, kept: Kept) -> None:
+        kept.bring_back()
+        torch.manual_seed(n)
         before = counts()
         to_child, self._requests = os.pipe()
         self._replies, from_child = os.pipe()
@@ -168,23 +176,27 @@ class Young:
         os.close(from_child)
         self.added = {name: now - before[name] for name, now in counts().items()}
 
-    def _round(self) -> float:
+    def round(self) -> float:
+        """Seconds of a round of that process."""
         os.write(self._requests, b"g")
         return float(json.loads(os.read(self._replies, 100)))
 
-    def compared(self, model: Model, n: int) -> tuple[float, float, int]:
-        """By how much a round of this process takes longer, its seconds, and the number of the next step."""
-        ratios, times = [], []
-        for _ in range(COMPARED):
-            young = self._round()
-            times.append(run_round(model, n))
-            ratios.append(times[-1] / young)
-            n += ROUND
+    def end(self) -> None:
         os.close(self._requests)
         os.close(self._replies)
         os.waitpid(self._process, 0)
-        # The first rounds copy pages that both share.
-        return statistics.median(ratios[COMPARED // 6 :]) - 1, min(times), n
+
+
+def compared(young: Forked, old: Forked) -> float:
+    """By how much a round of the old process takes longer; round by round in turn, the median."""
+    ratios = []
+    for _ in range(COMPARED):
+        seconds = young.round()
+        ratios.append(old.round() / seconds)
+    for process in (old, young):  # the old one has the young one's pipes, too
+        process.end()
+    # The first rounds copy pages that processes share.
+    return statistics.median(ratios[COMPARED // 6 :]) - 1
 
 
 def _objects(model: Model, n: int, rounds: int) -> float:

@@ -314,9 +314,14 @@ def _target_shape_error(who: str, shape: tuple, own: tuple, expected: tuple) -> 
         return ShapeError(
             f"{who}: Expected input batch_size ({shape[0]}) to match target batch_size ({own[0]}): input has shape {shape}, target {own}."
         )
+    way_out = "."
+    if own[1:2] == (1,):
+        way_out = "; use target.squeeze(1)."
+    elif own == shape[:-1]:
+        way_out = ", where classes belong; use input.movedim(-1, 1)."
     return ShapeError(
         f"{who}: expected target of size {list(expected)} for input of shape {shape}, got {list(own)}. Class numbers have input's shape "
-        f"without dim {min(1, len(shape) - 1)}" + ("; use target.squeeze(1)." if own[1:2] == (1,) else ".")
+        f"without dim {min(1, len(shape) - 1)}{way_out}"
     )
 
 
