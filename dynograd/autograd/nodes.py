@@ -236,13 +236,20 @@ def frame_at(level: int) -> FrameType:
 
 def place_of(frame: Any) -> tuple[Any, int] | None:
     """The same from `frame` on upwards. The line is worked out when it is asked for, which takes a microsecond."""
+    frame = frame_outside(frame)
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def frame_outside(frame: Any) -> FrameType | None:
+    """The nearest frame of a caller outside dynograd, from `frame` on upwards."""
     while frame is not None:
         code = frame.f_code
         if code is outside[0]:
-            return code, frame.f_lasti
-        if not frame.f_globals.get("__name__", "").startswith("dynograd"):
+            return frame
+        name = frame.f_globals.get("__name__") or ""
+        if name != "dynograd" and not name.startswith("dynograd."):
             outside[0] = code
-            return code, frame.f_lasti
+            return frame
         frame = frame.f_back
     return None
 

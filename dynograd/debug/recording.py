@@ -8,14 +8,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, unwatch, watch
-from dynograd.autograd.nodes import Partial, frame_at, line_text, next_seq, place_of
+from dynograd.autograd.nodes import Partial, frame_at, frame_outside, line_text, next_seq, place_of
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.debug.modules import ModuleStack, path_of
 from dynograd.ops.op import registry
@@ -26,6 +26,10 @@ from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Call", "Passage", "Update", "Value", "current", "forget", "provenance", "tensors_in"]
+
+
+_NOWHERE: tuple[Call | None, FrameType | None] = (None, None)
+"""No node runs; else the call that made it, and the frame of the program that runs backward."""
 
 
 class Value:
@@ -116,10 +120,11 @@ class Call:
 class Passage:
     """A node that ran in a backward pass: the gradient that came, and those that it gave, by edge; None where too much was held."""
 
-    __slots__ = ("call", "grad", "name", "node", "passed_on", "time")
+    __slots__ = ("call", "grad", "name", "node", "outer", "passed_on", "time")
 
     def __init__(self, node: Any, call: Call | None) -> None:
         self.node, self.call, self.name, self.time = node, call, node.name(), next_seq()
+        self.outer = _NOWHERE  # the node that this one ran within, of a pass within a pass, and where
         self.grad: Any = None
         self.passed_on: list[Any] = []
 
@@ -204,7 +209,7 @@ class provenance:
         self._thread = 0
         self._open: list[Call] = []
         self._modules = ModuleStack()
-        self._node_call: Call | None = None
+        self._node = _NOWHERE
         self._watcher, self._listener = self._note_node, SimpleNamespace(begin=self._begin, end=self._end)
 
     # --- on and off -----------------------------------------------------------------------------------------------------------
@@ -258,7 +263,11 @@ class provenance:
 
     def _place(self) -> tuple[Any, int] | None:
         """The user's line; of ops within a backward rule that of the forward op."""
-        return place_of(frame_at(4)) if self._node_call is None else self._node_call.place
+        frame = frame_outside(frame_at(2))
+        call, caller = self._node
+        if call is not None and (frame is None or frame is caller):
+            return call.place
+        return None if frame is None else (frame.f_code, frame.f_lasti)
 
     def _read(self, op: str, args: tuple) -> tuple[list[tuple[str, Value]], list[str]]:
         row = registry.get(op)
@@ -363,11 +372,11 @@ class provenance:
     def _note_node(self, node: Any) -> None:
         if self._open:
             self.calls_of_nodes[node] = self._open[0]
-        elif self._node_call is not None:
-            self.calls_of_nodes[node] = self._node_call
-        else:  # of a Function of the user's
-            call = Call(node.name(), place_of(frame_at(3)), tuple(self._modules.open), True)
-            self.calls_of_nodes[node] = call
+            return
+        place, (call, _) = self._place(), self._node
+        if call is None or place != call.place:  # a Function of the user's, or a write into a view
+            call = Call(node.name(), place, tuple(self._modules.open), True)
+        self.calls_of_nodes[node] = call
 
     def _begin_node(self, node: Any, grad: Any) -> Passage:
         call = self.calls_of_nodes.get(node)
@@ -375,11 +384,11 @@ class provenance:
             call = next((self.calls_of_nodes[edge] for edge in node.edges if edge in self.calls_of_nodes), None)
         passage = Passage(node, call)
         passage.grad = _kept(grad)
-        self._node_call = call
+        passage.outer, self._node = self._node, (call, frame_outside(frame_at(2)))
         return passage
 
     def _end_node(self, passage: Passage, results: Any) -> None:
-        self._node_call = None
+        self._node, passage.outer = passage.outer, _NOWHERE
         if results is None:  # the rule has raised an error
             return
         passage.passed_on = [_kept(part) for part in results]
@@ -414,10 +423,10 @@ def _is_written(tensor: Tensor, since: int) -> bool:
 
 
 def array_of(tensor: Tensor) -> arrays.Array:
-    """The array of a tensor; of a ragged one that of its elements."""
+    """The array of a tensor; of a ragged one that of its elements, of one within `vmap` that of all examples."""
     while isinstance(tensor, RaggedTensor):
         tensor = tensor.packed
-    return tensor.array
+    return arrays.all_values(tensor.array)
 
 
 def tensors_in(values: Any) -> Iterator[Tensor]:

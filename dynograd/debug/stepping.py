@@ -232,7 +232,7 @@ class stepping:
         self._below: Any = None
         self._thread = 0
         self._pass: Any = None
-        self._number = 0
+        self._number = self._depth = 0
         self._runs_on = False
 
     def __enter__(self) -> stepping:
@@ -260,9 +260,16 @@ class stepping:
         if threading.get_ident() != self._thread or type(node) is OutputNode:
             return go_on(g)
         task = engine.MODES.task
-        if task is not self._pass:  # another pass begins
+        if task is not self._pass and not self._depth:  # another pass begins, not one within a node of this pass
             self._pass, self._number, self._runs_on = task, 0, self._debugger.condition is not None
         self._number += 1
+        self._depth += 1
+        try:
+            return self._at_node(node, g, go_on)
+        finally:
+            self._depth -= 1
+
+    def _at_node(self, node: Any, g: Any, go_on: Callable[[Any], Any]) -> tuple:
         scope = self._notes or current()
         call = None if scope is None else scope.calls_of_nodes.get(node)
         stop = Stop(self._number, node, g, call)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays
 from dynograd.arrays import Array, storages
-from dynograd.autograd.modes import MODES
+from dynograd.autograd.modes import MODES, show
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.base import dtypes
 from dynograd.base.values import TENSORS
@@ -102,9 +102,16 @@ def overwrite(target: Tensor, source: Tensor) -> None:
 
 
 def overwrite_node(target: Tensor | None, source: Tensor | None) -> Node:
-    node = CopyBackwards()
-    node.edges = (None if target is None else edge_of(target), None if source is None else edge_of(source))
-    node.seq, node.hooks, node.attrs = next_seq(), None, None
+    return _recorded(
+        CopyBackwards, (None if target is None else edge_of(target), None if source is None else edge_of(source)), None
+    )
+
+
+def _recorded(kind: type[Node], edges: tuple, attrs: Any) -> Node:
+    node = kind()
+    node.edges, node.seq, node.hooks, node.attrs = edges, next_seq(), None, attrs
+    if MODES.grad > 1:
+        show(node)
     return node
 
 
@@ -127,9 +134,7 @@ def _retain_again(tensor: Tensor) -> None:
 
 def write_steps(base: Tensor, edge: Any, steps: tuple) -> None:
     """Gives `base` the history of a write into its view by `steps`, of a value whose history is `edge`."""
-    node = ViewWrite()
-    node.edges = (edge_of(base), edge)
-    node.seq, node.hooks, node.attrs = next_seq(), None, steps
+    node: Any = _recorded(ViewWrite, (edge_of(base), edge), steps)
     by_memory = any([entry.name == "as_strided" for entry, _, _ in steps])
     node.strides = arrays.strides_in_elements(base.array) if by_memory else None
     _renew(base, node)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import bdb
+import functools
 import inspect
 import io
-import re
 import sys
 import types
 
@@ -16,6 +16,8 @@ import dynograd as dg
 from dynograd import debug, nn
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
+from dynograd.utils.checkpoint import checkpoint
+from tests.debug.sessions import names_an_op, session, stops
 
 # --- five models: a line of theirs that makes nodes tells their ops in a comment -------------------------------------------------
 
@@ -97,37 +99,44 @@ MODELS = [
 ]
 
 
-def session(program, commands: str, **options) -> str:
-    """What the debugger answers to the commands."""
-    with debug.stepping(stdin=io.StringIO(commands), stdout=(answers := io.StringIO()), **options):
-        program()
-    return answers.getvalue()
+WAYS = {
+    "plain": lambda net, x: net(x),
+    "autobatch": lambda net, x: in_a_scope(net, x),
+    "compiled": lambda net, x: compiled(net)(x),
+    "checkpoint": lambda net, x: checkpoint(net, x, use_reentrant=False),
+}
 
 
-def stops(answers: str) -> list[tuple[str, int, str]]:
-    """(node, line, its text) of each stop."""
-    return [
-        (node, int(line), text)
-        for node, line, text in re.findall(
-            r"node \d+: (\w+)Backward0.*\n> .*\((\d+)\)\w+\(\)(?:->\S+)?\n-> (.*)", answers
-        )
-    ]
+def in_a_scope(net, x):
+    with dg.autobatch(always=True):
+        return net(x)
 
 
+@functools.cache
+def compiled(net):
+    """The model, compiled, behind calls that have made it a plan."""
+    function = dg.compile(net)
+    x = dict(MODELS)[type(net)]()
+    for _ in range(3):
+        function(x).backward()
+    net.zero_grad()
+    return function
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("model, make", MODELS, ids=[row[0].__name__ for row in MODELS])
-def test_each_node_stops_on_its_line_and_gradients_stay_the_same(model, make):
+def test_each_node_stops_on_its_line_and_gradients_stay_the_same(model, make, way):
     dg.manual_seed(0)
     net, x = model(), make()
     net(x).backward()
     expected = [parameter.grad.clone() for parameter in net.parameters()]
     net.zero_grad()
-    shown = stops(session(lambda: net(x).backward(), "n\n" * 500))
+    shown = stops(session(lambda: WAYS[way](net, x).backward(), "n\n" * 500))
     assert len(shown) >= 35
     source, first = inspect.getsourcelines(model)
     for node, line, text in shown:
         assert source[line - first].strip() == text.strip(), (node, line)
-        ops = text.partition("  # ")[2].split()
-        assert any(node.lower().startswith(op.lower()) or op.lower() in node.lower() for op in ops), (node, text)
+        assert names_an_op(text, node), (node, text)
     for parameter, before in zip(net.parameters(), expected, strict=True):
         assert np.array_equal(parameter.grad.numpy(), before.numpy())
 
