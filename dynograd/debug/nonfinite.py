@@ -35,7 +35,7 @@ def explanation_of(value: Value, names: Names, depth: int) -> Explanation:
         steps.append(step_of(way[-1], names, depth + 1, True))
     last = way[-1]
     place = first_bad(last)
-    where = "" if place is None or not last.shape else f" at {place[1]}"
+    where = "" if place is None or not place[0] else f" at {place[1]}"
     if last.call is None:
         name = names.of_value(last)
         user = f"; {at(readers[-1])} read it" if readers else ""

@@ -24,6 +24,7 @@ from dynograd.optim.hooks import register_optimizer_step_post_hook
 from dynograd.profiler.ranges import listen, stop_listening
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
+from dynograd.transforms.batching.batched import Batched
 
 __all__ = ["Call", "Passage", "Update", "Value", "current", "forget", "provenance", "tensors_in"]
 
@@ -345,6 +346,10 @@ class provenance:
             self._look_at(value, tensor)
             call.results.append(value)
             self._known[id(tensor)] = value
+            while isinstance(tensor, Batched):  # what `vmap` gives back in the end
+                tensor = tensor.inner
+                self._known[id(tensor)] = whole = Value(tensor, call, number)
+                self._look_at(whole, tensor)
         self.calls.append(call)
         if len(self.calls) > self.most:
             oldest = self.calls.popleft()

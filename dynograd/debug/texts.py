@@ -101,9 +101,13 @@ def first_bad(value: Value) -> tuple[tuple[int, ...], str] | None:
 
 
 def index_text(value: Value, index: tuple[int, ...]) -> str:
-    """Words for an index; of the elements of a ragged tensor the row and the place in it."""
+    """Words for an index; of the elements of a ragged tensor the row and the place in it, within `vmap` the example and the place."""
     offsets = value.offsets
     if offsets is not None:
         row = int(numpy.searchsorted(offsets, index[0], side="right")) - 1
         return f"row {row}, {[index[0] - int(offsets[row]), *index[1:]]}"
+    levels = len(index) - len(value.shape)  # of vmap
+    if levels > 0:
+        inner = f", {list(index[levels:])}" if value.shape else ""
+        return f"example {', '.join(map(str, index[:levels]))}{inner}"
     return str(list(index))

@@ -149,7 +149,13 @@ def difference_of_infinities():
     return (y - y).sum()
 
 
+def inside_vmap():
+    rows = dg.tensor([[1.0, 2.0], [0.0, 3.0]])
+    return dg.vmap(lambda row: row.log().sum())(rows)  # here
+
+
 VALUES = [
+    (inside_vmap, INF, "log", "example 1, [0] = 0"),
     (log_of_zero, INF, "log", "0"),
     (division_by_zero, INF, "div", "0"),
     (root_of_negative, NAN, "sqrt", "-0.001"),
