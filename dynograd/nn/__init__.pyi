@@ -208,11 +208,17 @@ from dynograd.nn.layers.padding import ZeroPad1d as ZeroPad1d
 from dynograd.nn.layers.padding import ZeroPad2d as ZeroPad2d
 from dynograd.nn.layers.padding import ZeroPad3d as ZeroPad3d
 from dynograd.nn import attention as attention
+common_types: Any
 from dynograd.nn.parallel.data_parallel import data_parallel as data_parallel
 from dynograd.nn import functional as functional
+from dynograd.nn import grad as grad
 from dynograd.nn import init as init
+intrinsic: Any
 from dynograd.nn import modules as modules
 from dynograd.nn import parallel as parallel
 from dynograd.nn import parameter as parameter
+qat: Any
+quantizable: Any
+quantized: Any
 from dynograd.nn.attention import sdpa_kernel as sdpa_kernel
 from dynograd.nn import utils as utils
