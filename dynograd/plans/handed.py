@@ -184,9 +184,6 @@ class Handed(Tensor):
 
     __dynograd_number__ = True  # as an index it is read, as in a step that is not walked: what it picks is a view
 
-    def __index__(self) -> int:
-        return Tensor.__index__(Tensor.wrap(self.value.walk.number_of(self)) if self.value.size == 1 else self)
-
     def item(self) -> Any:
         if self.value.size != 1:
             return Tensor.item(self)
