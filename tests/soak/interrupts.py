@@ -3,6 +3,7 @@
 Python looks for signals when a function begins, behind each call of a function that is not written in Python, and when a loop begins anew. The
 first two are what `sys.setprofile` sees: there the signal is raised, one place of a step after the other. Left out is the beginning of
 `__exit__`: a `with torch.no_grad():` that is interrupted in the first instruction of its end never comes to it, in no library.
+In finalizers Python drops exceptions: who sees nothing happen presses Ctrl-C again, and so it is here.
 """
 
 from __future__ import annotations
@@ -59,12 +60,53 @@ INTERRUPTED: dict[str, Callable[[], Model]] = {
 } | {"saving": _saving}
 
 
-class Places:
+class Presses:
+    """Interrupts a call once, or again while Python drops the interrupt."""
+
+    def __init__(self) -> None:
+        self.where = ""
+
+    def begin(self) -> None:
+        """The call begins."""
+        raise NotImplementedError
+
+    def press_again(self) -> None:
+        """An interrupt was dropped: there is to be another."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """The call has ended."""
+        raise NotImplementedError
+
+    def run(self, function: Callable[[], Any]) -> bool:
+        """Whether the call was interrupted."""
+        hook = sys.unraisablehook
+
+        def dropped(unraisable: Any) -> None:
+            if isinstance(unraisable.exc_value, KeyboardInterrupt):
+                self.press_again()
+            else:
+                hook(unraisable)
+
+        sys.unraisablehook = dropped
+        try:
+            self.begin()
+            function()
+            self.end()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            self.end()
+            sys.unraisablehook = hook
+        return False
+
+
+class Places(Presses):
     """Counts the places of a call where Python looks for signals, and raises one at a chosen place."""
 
     def __init__(self, place: int = -1) -> None:
+        super().__init__()
         self.place, self.count = place, 0
-        self.where = ""
 
     def __call__(self, frame: Any, event: str, argument: Any) -> None:
         if event not in ("call", "c_return") or frame.f_code.co_filename == __file__:
@@ -77,24 +119,23 @@ class Places:
             self.where = f"{event} {getattr(argument, '__name__', '')} at {traceback.format_stack(frame, 4)}"
             signal.raise_signal(signal.SIGINT)
 
-    def run(self, function: Callable[[], Any]) -> bool:
-        """Whether the call was interrupted."""
+    def begin(self) -> None:
         sys.setprofile(self)
-        try:
-            function()
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.setprofile(None)
-        return False
+
+    def press_again(self) -> None:
+        self.place = self.count + 1
+        sys.setprofile(self)
+
+    def end(self) -> None:
+        sys.setprofile(None)
 
 
-class Moment:
+class Moment(Presses):
     """Raises the signal after so many seconds, if the call still goes on then."""
 
     def __init__(self, seconds: float) -> None:
+        super().__init__()
         self.seconds, self.goes_on = seconds, False
-        self.where = ""
 
     def _ring(self, number: int, frame: Any) -> None:
         if self.goes_on:
@@ -102,21 +143,18 @@ class Moment:
             self.where = f"{traceback.format_stack(frame, 4)}"
             signal.default_int_handler(number, frame)
 
-    def run(self, function: Callable[[], Any]) -> bool:
-        """Whether the call was interrupted."""
-        before = signal.signal(signal.SIGALRM, self._ring)
-        try:
-            self.goes_on = True
-            signal.setitimer(signal.ITIMER_REAL, self.seconds)
-            function()
-            self.goes_on = False
-        except KeyboardInterrupt:
-            return True
-        finally:
-            self.goes_on = False
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-        return False
+    def begin(self) -> None:
+        self._before = signal.signal(signal.SIGALRM, self._ring)
+        self.press_again()
+
+    def press_again(self) -> None:
+        self.goes_on = True
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def end(self) -> None:
+        self.goes_on = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
 
 
 def interrupt(name: str, count: int, seed: int = 0) -> tuple[int, int, list[str]]:

@@ -91,6 +91,31 @@ def test_moments_interrupt():
 
     assert Moment(0.01).run(wait)
     assert not Moment(1.0).run(lambda: None)
+
+
+@pytest.mark.parametrize("way", [lambda: Moment(0.01), lambda: Places(4)], ids=["moment", "place"])
+def test_interrupts_that_finalizers_drop_are_pressed_again(way):
+    """The first one comes while `__del__` runs, where Python drops it."""
+    come = []
+
+    class Dying:
+        def __del__(self):
+            try:
+                while way_taken.goes_on if isinstance(way_taken, Moment) else len(come) < 1:
+                    come.append(len("finalizer"))
+            except KeyboardInterrupt:
+                come.append("dropped")
+                raise
+
+    def call():
+        Dying()
+        come.append("after")
+        while True:
+            len("until it comes")
+
+    way_taken = way()
+    assert way_taken.run(call)
+    assert "dropped" in come and come[-1] == "after"
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
