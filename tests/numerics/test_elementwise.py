@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 
+import numpy
 import pytest
 
+import dynograd
 from tests.numerics import elementwise
 from tests.ops.tables import title_of
 
@@ -37,3 +39,14 @@ def test_errors_in_the_last_place(row):
             error = elementwise.errors_of(row, dtype)
         most = KNOWN.get((title_of(row), dtype), _MOST if dtype == "float32" else 0.51)
         assert error is None or error[0] <= most, (title_of(row), dtype, error)
+
+
+def test_mish_where_its_exponential_has_digits():
+    """Where it is used, at many numbers; PyTorch's is up to 3.1 units away there."""
+    x = numpy.random.default_rng(0).uniform(-80, 20, 1 << 20).astype(numpy.float32)
+    x = numpy.concatenate([x, x / 16])
+    n = numpy.exp(x.astype(numpy.float64)) * (numpy.exp(x.astype(numpy.float64)) + 2)
+    exact = x * (n / (n + 2))
+    result = dynograd.nn.functional.mish(dynograd.from_numpy(x)).numpy()
+    error = numpy.abs(result - exact) / numpy.spacing(numpy.abs(exact).astype(numpy.float32))
+    assert error.max() <= 2.7, x[error.argmax()]

@@ -259,8 +259,9 @@ def silu_backward(input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    formula=(  # tanh(log(1 + e)) is n / (n + 2) with n = e (e + 2)
-        "input > 20 ? input : input * (exp(input) * (exp(input) + 2)) / (exp(input) * (exp(input) + 2) + 2)"
+    formula=(  # tanh(log(1 + e)) is 1 - 2 / (n + 2) with n = e e + 2 e, and e - e e (e + 1) / (n + 2): the first keeps more digits above -0.5
+        "input > 20 ? input : where(input > -0.5, 1, input) * (where(input > -0.5, input, exp(input)) - "
+        "where(input > -0.5, 2 * input, exp(input) * exp(input) * (exp(input) + 1)) / (exp(input) * exp(input) + 2 * exp(input) + 2))"
     ),
     derivative="g * (tanh(softplus(input, 1.0, 20.0)) "
     "+ input * sigmoid(input) * (1.0 - square(tanh(softplus(input, 1.0, 20.0)))))",
