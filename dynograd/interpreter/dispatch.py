@@ -36,6 +36,10 @@ def other_types(op: Op, args: tuple) -> Any:
     raw arrays alone are computed without a tape.
     """
     cls = tensor_class[0]
+    if op.reflected is not None and isinstance(args[0], cls) and not is_operand(args[1]):
+        result = reflected(op.reflected, *args)
+        if result is not NotImplemented:
+            return result
     names = list(op.signature.parameters)
     arguments = dict(zip(names, args, strict=True))
     values: list[Any] = []
@@ -77,6 +81,23 @@ def other_types(op: Op, args: tuple) -> Any:
             tuple(arguments[name] for name in op.array_names), tuple(arguments[name] for name in op.static_names)
         )
     return plain_of(op)(op.forward(**arguments))
+
+
+def is_operand(value: Any) -> bool:
+    """Whether ops compute with the value, or ask its type."""
+    if isinstance(value, (tensor_class[0], *_NUMERIC)) or arrays.is_array(value):
+        return True
+    return hasattr(type(value), "__dynograd_op__") or hasattr(type(value), "__torch_function__")
+
+
+def reflected(operator: str, self: Any, other: Any) -> Any:
+    """What the type of `other` makes of an operator by its own `__rmul__`, `__gt__`, ...; NotImplemented where it has none.
+
+    Those of lists, strings and the like say less about a tensor than an op does.
+    """
+    method = getattr(type(other), operator, None)
+    owner = getattr(method, "__objclass__", None)
+    return NotImplemented if method is None or (owner and owner.__module__ == "builtins") else method(other, self)
 
 
 def in_place(op: Op, target: Any, statics: tuple) -> Any:

@@ -62,6 +62,7 @@ class Op:
         "parameter_names",
         "promote",
         "public_signature",
+        "reflected",
         "row",
         "saves",
         "signature",
@@ -84,6 +85,9 @@ class Op:
     few: str | None
     method: bool | str
     inplace: bool | str
+    reflected: (
+        str | None
+    )  # the method of the other operand that Python asks where it is no tensor: of `mul`, `__rmul__`
     view: bool | str
     linear: bool
     differentiable: bool
@@ -110,7 +114,7 @@ class Op:
     ) -> None:
         self.name, self.kind, self.forward = name, kind, forward
         self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
-        self.formula = self.derivative = self.promote = self.outputs = self.few = None
+        self.formula = self.derivative = self.promote = self.outputs = self.few = self.reflected = None
         self.saves = self.extras = ()
         self.written = None
         self.few_dtypes = ""

@@ -83,7 +83,12 @@ def beside_plans() -> Iterator[None]:
 
 
 def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
-    """Makes `target` hold `result`, which was computed from it: values, dtype rule, history, views."""
+    """Makes `target` hold `result`, which was computed from it: values, dtype rule, history, views.
+
+    Where the type of the other operand answered (`x *= other`, by its `__rmul__`), its answer is the result.
+    """
+    if not isinstance(result, Tensor):
+        return result
     if target._meta is not None:
         follow_base(target)
     if result._meta is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd import ops as _ops
+from dynograd.interpreter.dispatch import is_operand
 from dynograd.interpreter.public_forms import method_form
 from dynograd.ops.elementwise.complexes import PROPERTIES as WRITABLE
 from dynograd.ops.layout.transposes import PROPERTIES
@@ -54,6 +55,14 @@ _REFLECTED = {
     "__rrshift__": "bitwise_right_shift",
 }
 
+_REFLECTION = {
+    "__eq__": "__eq__",
+    "__ne__": "__ne__",
+    "__lt__": "__gt__",
+    "__le__": "__ge__",
+    "__gt__": "__lt__",
+    "__ge__": "__le__",
+}
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
@@ -72,6 +81,9 @@ def install_methods() -> None:
     for operator, name in OPERATORS.items():
         if name in registry:
             setattr(Tensor, operator, registry[name].function)
+    for operator, name in {**OPERATORS, "__pow__": "pow"}.items():
+        if name in registry and operator != "__div__" and len(registry[name].array_names) == 2:
+            registry[name].reflected = _REFLECTION.get(operator, f"__r{operator[2:]}")
     for operator, name in _REFLECTED.items():
         if name in registry:
             setattr(Tensor, operator, _reflected(operator, registry[name].function))
@@ -93,9 +105,7 @@ def _comparable(function: Any) -> Callable[..., Any]:
     """`==` and `!=` with what is no number, array or tensor (None, a string) say NotImplemented: Python then compares identity."""
 
     def compare(self: Tensor, other: Any) -> Any:
-        if other is None or isinstance(other, (str, bytes, dict)):
-            return NotImplemented
-        return function(self, other)
+        return function(self, other) if isinstance(other, Tensor) or is_operand(other) else NotImplemented
 
     return compare
 

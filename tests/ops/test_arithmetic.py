@@ -1,5 +1,7 @@
 """Sums, products, quotients, powers, signs, and the larger and smaller of two."""
 
+import operator
+
 import numpy
 import pytest
 
@@ -277,3 +279,40 @@ def test_numbers_of_numpy_are_as_those_of_python(number, dtype):
     ):
         result, expected = function(number), function(number.item())
         assert result.dtype == expected.dtype and result.tolist() == expected.tolist()
+
+
+class _Answering:
+    """A type of a program with operators of its own, which answers tensors."""
+
+
+class _AnsweringPair(tuple):
+    """The same, where the type is a tuple."""
+
+
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+_WITH_ANSWER = [*_SWAPPED, *"add sub mul matmul truediv floordiv mod pow and_ or_ xor lshift rshift".split()]
+for _name in _WITH_ANSWER:
+    _method = f"__{_SWAPPED.get(_name) or 'r' + _name.rstrip('_')}__"
+    for _kind in (_Answering, _AnsweringPair):
+        setattr(_kind, _method, lambda self, other, _method=_method: (_method, other))
+
+
+@pytest.mark.parametrize("name", _WITH_ANSWER)
+@pytest.mark.parametrize("other", [_Answering(), _AnsweringPair((1, 2))], ids=["class", "tuple"])
+def test_types_with_operators_answer_tensors(name, other):
+    for x in (tensor([1, 2]), dynograd.ragged_tensor([[1], [2, 3]])):
+        method, asked = getattr(operator, name)(x, other)
+        assert method.strip("_").removeprefix("r") in (_SWAPPED.get(name, ""), name.rstrip("_")) and asked is x
+        if name not in _SWAPPED:
+            assert getattr(operator, f"i{name.rstrip('_')}")(x, other)[0] == method
+
+
+@pytest.mark.parametrize(
+    "other", [object(), [1, 2], (1, 2), {}, {1}, "a", None, b"", range(2)], ids=lambda other: type(other).__name__
+)
+def test_what_is_no_operand_is_not_equal_and_refused_else(other):
+    x = tensor([1, 2])
+    assert (x == other) is False and (x != other) is True and x not in [other]
+    for name in ("add", "mul", "truediv", "pow", "lt"):
+        with pytest.raises(TypeError, match=f"must be Tensor, not {type(other).__name__}"):
+            getattr(operator, name)(x, other)
