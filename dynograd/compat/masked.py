@@ -20,6 +20,7 @@ from dynograd.base import dtypes
 from dynograd.base.hints import DtypeLike
 from dynograd.base.shapes import normalize_dim, normalize_dims
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.compat.refused import others
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.public_forms import explained
 from dynograd.ops.elementwise import choices, exponentials
@@ -626,4 +627,5 @@ def _output_mask(
     return reductions.any(spread, _dims(op.__name__, input, dim), bool(keepdim))
 
 
+__getattr__ = others("masked")
 _show_plainly(globals())

@@ -75,7 +75,7 @@ class MultivariateNormal(Distribution):
         elif name == "covariance_matrix":
             self._unbroadcasted_scale_tril = linalg_cholesky(matrix)
         else:
-            self._unbroadcasted_scale_tril = _root_of_inverse(matrix)
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
 
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
@@ -122,13 +122,12 @@ class MultivariateNormal(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
-        return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
+        return self.loc + _batch_mv(self._unbroadcasted_scale_tril, noise)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        away = (value - self.loc).unsqueeze(-1)
-        distance = (linalg_solve_triangular(self._unbroadcasted_scale_tril, away, upper=False) ** 2).sum((-2, -1))
+        distance = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
     def entropy(self) -> Tensor:
@@ -139,9 +138,23 @@ class MultivariateNormal(Distribution):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-def _root_of_inverse(precision: Tensor) -> Tensor:
+# --- by PyTorch's names, which packages import ---------------------------------------------------------------------------------
+
+
+def _batch_mv(bmat: Tensor, bvec: Tensor) -> Tensor:
+    """Products of matrices (..., n, n) and vectors (..., n)."""
+    return (bmat @ bvec.unsqueeze(-1)).squeeze(-1)
+
+
+def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
+    """Squared Mahalanobis distances of vectors (..., n), given lower roots (..., n, n) of covariances."""
+    return (linalg_solve_triangular(bL, bx.unsqueeze(-1), upper=False) ** 2).sum((-2, -1))
+
+
+def _precision_to_scale_tril(P: Tensor) -> Tensor:
+    """The lower root of the inverse of P (..., n, n)."""
     # P = L L^T, mirrored: the inverse's lower root is the inverse of the mirrored one's transpose.
-    mirrored = linalg_cholesky(precision.flip((-2, -1)))
+    mirrored = linalg_cholesky(P.flip((-2, -1)))
     upper = mirrored.flip((-2, -1)).mT
-    identity = eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
+    identity = eye(P.shape[-1], dtype=P.dtype, device=P.device)
     return linalg_solve_triangular(upper, identity, upper=False)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from dynograd.base.dtypes import finfo
 from dynograd.base.shapes import Size
 from dynograd.distributions import constraints
 from dynograd.distributions.independent import sum_rightmost
@@ -379,8 +380,14 @@ class PowerTransform(Transform):
         return (self.exponent * y / x).abs().log()
 
 
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    """The sigmoid, kept a step away from 0 and 1, so that it can be inverted."""
+    limits = finfo(x.dtype)
+    return sigmoid(x).clamp(float(limits.tiny), 1.0 - float(limits.eps))
+
+
 class SigmoidTransform(Transform):
-    """y = 1 / (1 + exp(-x)), from all real numbers to those between 0 and 1.
+    """y = 1 / (1 + exp(-x)), from all real numbers to those between 0 and 1; a step away from these where it would be 0 or 1.
 
     Args:
         cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
@@ -394,7 +401,7 @@ class SigmoidTransform(Transform):
     sign = +1
 
     def _call(self, x: Tensor) -> Tensor:
-        return sigmoid(x)
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         from dynograd.distributions.utils import clamp_probs

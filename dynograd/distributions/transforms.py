@@ -11,7 +11,7 @@ from dynograd.base.shapes import Size
 from dynograd.distributions import constraints, scalar_transforms
 from dynograd.distributions.independent import sum_rightmost
 from dynograd.distributions.scalar_transforms import *  # noqa: F403
-from dynograd.distributions.scalar_transforms import Transform, _InverseTransform
+from dynograd.distributions.scalar_transforms import Transform, _clipped_sigmoid, _InverseTransform
 from dynograd.distributions.utils import clamp_probs, tril_matrix_to_vec, vec_to_tril_matrix
 from dynograd.ops.elementwise.activations import logsigmoid, sigmoid, softplus
 from dynograd.ops.layout.joins import cat, stack
@@ -31,7 +31,7 @@ __all__ = [
     *scalar_transforms.__all__,
 ]
 
-assert _InverseTransform is not None
+assert _InverseTransform is not None and _clipped_sigmoid is not None  # which packages import from here
 
 
 class StickBreakingTransform(Transform):

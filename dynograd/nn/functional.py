@@ -11,7 +11,12 @@ from dynograd.interpreter.out_forms import out_forms
 from dynograd.interpreter.public_forms import explained
 from dynograd.nn import randomized, variants
 from dynograd.nn.gumbel import gumbel_softmax
-from dynograd.nn.multihead import multi_head_attention_forward
+from dynograd.nn.multihead import (  # noqa: F401 - copies of PyTorch's layers import the first three from here
+    _canonical_mask,
+    _in_projection_packed,
+    _none_or_dtype,
+    multi_head_attention_forward,
+)
 from dynograd.ops.op import registry
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from dynograd.base.shapes import check_tensor
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DtypeError, ShapeError, user_level
 from dynograd.nn import ragged_attention
 from dynograd.ragged import is_ragged
 from dynograd.tensor import creation
@@ -201,6 +202,36 @@ def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tupl
     weights = weight if isinstance(weight, tuple) else weight.chunk(3, 0)
     biases = (None, None, None) if bias is None else bias.chunk(3)
     return tuple(_ops["linear"](*operands) for operands in zip((query, key, value), weights, biases, strict=True))
+
+
+# --- by PyTorch's names, which copies of its attention import from `nn.functional` -------------------------------------------------
+
+
+def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> list[Tensor]:
+    """Queries, keys and values (..., E) by the three parts of the weight (3 E, E) and bias (3 E,)."""
+    return list(_projected(q, k, v, w, b))
+
+
+def _none_or_dtype(input: Tensor | None) -> Any:
+    """The dtype of a tensor, or None."""
+    return None if input is None else input.dtype
+
+
+def _canonical_mask(
+    mask: Tensor | None,
+    mask_name: str,
+    other_type: Any,
+    other_name: str,
+    target_type: Any,
+    check_other: bool = True,
+) -> Tensor | None:
+    """`additive_mask`, with a warning where the other mask has another dtype."""
+    if mask is not None and check_other and other_type is not None and mask.dtype != other_type:
+        warnings.warn(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=user_level(),
+        )
+    return additive_mask(mask_name, mask, target_type)
 
 
 def _split_heads(x: Any, heads: int) -> Tensor:

@@ -306,3 +306,49 @@ def test_swapped_tensors():
         torch.utils.swap_tensors(weight[0], plain)
     with pytest.raises(TypeError, match="expected two tensors, got int"):
         torch.utils.swap_tensors(weight, 3)
+
+
+def test_masked_tensors_can_be_asked_for():
+    assert not isinstance(torch.ones(2), torch.masked.MaskedTensor)
+    for name in ("MaskedTensor", "masked_tensor", "as_masked_tensor", "is_masked_tensor"):
+        with pytest.raises(NotImplementedError, match=r"dynograd\.masked has reductions with a mask"):
+            getattr(torch.masked, name)(torch.ones(2), torch.ones(2) > 0)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        torch.masked.nothing  # noqa: B018
+
+
+def test_underlined_names_of_distributions():
+    from dynograd.distributions.multivariate_normal import _batch_mahalanobis, _batch_mv, _precision_to_scale_tril
+    from dynograd.distributions.transforms import _clipped_sigmoid
+
+    draw = numpy.random.default_rng(0)
+    wide = draw.normal(size=(2, 3, 3))
+    root, vector = numpy.tril(wide) + 3 * numpy.eye(3), draw.normal(size=(2, 3))
+    L, x = torch.tensor(root), torch.tensor(vector)
+    solved = numpy.linalg.solve(root, vector[..., None])[..., 0]
+    numpy.testing.assert_allclose(_batch_mv(L, x).numpy(), (root @ vector[..., None])[..., 0])
+    numpy.testing.assert_allclose(_batch_mahalanobis(L, x).numpy(), (solved**2).sum(-1))
+    precision = numpy.linalg.inv(root @ root.transpose(0, 2, 1))
+    numpy.testing.assert_allclose(_precision_to_scale_tril(torch.tensor(precision)).numpy(), root, atol=1e-12)
+    limits = torch.finfo(torch.float32)
+    assert _clipped_sigmoid(torch.tensor([-200.0, 0.0, 200.0])).tolist() == [limits.tiny, 0.5, 1 - limits.eps]
+    assert math.isfinite(torch.distributions.SigmoidTransform().inv(torch.tensor(1.0)).item())
+
+
+def test_underlined_names_of_layers():
+    from dynograd.nn.functional import _canonical_mask, _in_projection_packed, _none_or_dtype
+    from dynograd.nn.modules.rnn import apply_permutation
+
+    x, w, b = torch.randn(4, 2, 3), torch.randn(9, 3), torch.randn(9)
+    for operands in ((x, x, x), (x, x + 1, x + 2)):
+        for part, operand, weight, bias in zip(
+            _in_projection_packed(*operands, w, b), operands, w.chunk(3), b.chunk(3), strict=True
+        ):
+            numpy.testing.assert_allclose(part.numpy(), (operand @ weight.T + bias).numpy(), rtol=1e-5, atol=1e-6)
+    mask = torch.tensor([True, False])
+    assert _canonical_mask(mask, "mask", None, "", torch.float32).tolist() == [-math.inf, 0.0]
+    assert _canonical_mask(None, "mask", torch.bool, "other", torch.float32) is None
+    with pytest.warns(UserWarning, match="mismatched mask and other"):
+        _canonical_mask(mask, "mask", torch.float32, "other", torch.float32)
+    assert _none_or_dtype(None) is None and _none_or_dtype(x) is torch.float32
+    assert apply_permutation(x, torch.tensor([1, 0])).tolist() == x.flip(1).tolist()

@@ -29,6 +29,11 @@ _ops = public_functions()
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
+    """The places along `dim` in another order: PyTorch's old name of `index_select`, which packages import from here."""
+    return tensor.index_select(dim, permutation)
+
+
 _Rows = TypeVar("_Rows", Tensor, PackedSequence)
 
 
@@ -247,7 +252,7 @@ class RNNBase(Module):
 
     def _permuted(self, hx: Any, order: Any) -> list[Tensor]:
         states = hx if isinstance(hx, (tuple, list)) else [hx]
-        return [state.index_select(1, order) for state in states]
+        return [apply_permutation(state, order) for state in states]
 
     def _initial(self, x: Any, hx: Any, batch: int) -> list[Any]:
         count = self.num_layers * (2 if self.bidirectional else 1)
