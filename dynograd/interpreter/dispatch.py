@@ -90,7 +90,7 @@ def is_operand(value: Any) -> bool:
     return hasattr(type(value), "__dynograd_op__") or hasattr(type(value), "__torch_function__")
 
 
-def reflected(operator: str, self: Any, other: Any) -> Any:
+def reflected(operator: str, self: Any, other: Any) -> object:
     """What the type of `other` makes of an operator by its own `__rmul__`, `__gt__`, ...; NotImplemented where it has none.
 
     Those of lists, strings and the like say less about a tensor than an op does.

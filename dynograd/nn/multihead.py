@@ -212,7 +212,7 @@ def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor 
     return list(_projected(q, k, v, w, b))
 
 
-def _none_or_dtype(input: Tensor | None) -> Any:
+def _none_or_dtype(input: Tensor | None) -> object:
     """The dtype of a tensor, or None."""
     return None if input is None else input.dtype
 
