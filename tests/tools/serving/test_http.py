@@ -19,6 +19,8 @@ pytest.importorskip("prometheus_client", reason="the extra serve is not installe
 httpx = pytest.importorskip("httpx2", reason="httpx2, which starlette's client of tests needs, is not installed")
 uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 TestClient = pytest.importorskip("starlette.testclient", reason="the extra serve is not installed").TestClient
+Starlette = pytest.importorskip("starlette.applications", reason="the extra serve is not installed").Starlette
+Mount = pytest.importorskip("starlette.routing", reason="the extra serve is not installed").Mount
 
 
 def halvings(x):
@@ -142,6 +144,52 @@ def test_a_body_beyond_the_limit_is_refused():
         assert client.post("/sum", content="[1" + " " * 97 + "]").status_code == 200
         reply = client.post("/sum", content="[1" + " " * 98 + "]")
         assert reply.status_code == 413 and "more than 100 bytes" in reply.json()["error"]
+
+
+def test_parts_of_a_body_are_joined_up_to_the_limit():
+    with service_with(max_body=100) as service, TestClient(service.app()) as client:
+        assert client.post("/sum", content=iter([b"[1,", b" 2", b"]"])).json() == 3.0
+        assert client.post("/sum", content=iter([b"[1" + b" " * 97, b" ", b"]"])).status_code == 413
+
+
+REQUESTS = [
+    ("POST", "/double", "4", 200),
+    ("POST", "/double/versions/3", "4", 404),
+    ("POST", "/v2/models/double/versions/1/infer", '{"inputs": []}', 400),
+    ("POST", "/v2/models/nothing/infer", "{}", 404),
+    ("POST", "/metrics", "1", 404),
+    ("POST", "/", "1", 405),
+    ("POST", "/double/others", "1", 404),
+    ("GET", "/double", None, 405),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "content", "code"), REQUESTS)
+def test_requests_to_models_are_answered_alike_past_starlette_and_through_it(method, path, content, code):
+    """Straight, through a middleware of the user's, and mounted in another application."""
+    seen = []
+
+    class Noting:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            seen.append(scope.get("path"))
+            await self.app(scope, receive, send)
+
+    with service_with() as service:
+        straight, through = service.app(), service.app()
+        through.add_middleware(Noting)
+        mounted = Starlette(routes=[Mount("/models", service.app())])
+        replies = [
+            TestClient(app).request(method, before + path, content=content)
+            for app, before in ((straight, ""), (through, ""), (mounted, "/models"))
+        ]
+    assert [reply.status_code for reply in replies] == [code] * 3
+    assert (
+        len({reply.content for reply in replies}) == len({reply.headers.get("content-type") for reply in replies}) == 1
+    )
+    assert seen == [path]
 
 
 def test_a_full_queue_is_429():
