@@ -1,5 +1,6 @@
 """The HTTP routes of a service: answers, streams, limits, health, metrics, KServe's protocol."""
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -16,6 +17,7 @@ from tools.fuzz_serving import fuzz
 
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 pytest.importorskip("prometheus_client", reason="the extra serve is not installed")
+Metrics = pytest.importorskip("dynograd.tools.web.metrics", reason="the extra serve is not installed").Metrics
 httpx = pytest.importorskip("httpx2", reason="httpx2, which starlette's client of tests needs, is not installed")
 uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 TestClient = pytest.importorskip("starlette.testclient", reason="the extra serve is not installed").TestClient
@@ -275,6 +277,28 @@ def test_metrics_count_requests_by_model_and_status(client):
     assert 'dynograd_ended_total{how="answered",model="double",version="4"} 2.0' in lines
     assert 'dynograd_request_seconds_count{model="double",version="4"} 2.0' in lines
     assert 'dynograd_waiting{model="double",version="4"} 0.0' in lines
+
+
+def test_the_figures_of_a_turn_are_counted_together(monkeypatch):
+    """Worker processes write them to files."""
+    noted = []
+
+    async def main(service):
+        metrics = Metrics(service)
+        monkeypatch.setattr(metrics, "folder", "figures")
+        monkeypatch.setattr(metrics, "_note", noted.append)
+        model = service.model("sum")
+        for code in (200, 200, 500):
+            metrics.changed(model)
+            metrics.answered(model, code, 0.01)
+        assert not noted
+        await asyncio.sleep(0)
+        counts = [metrics.requests.labels("sum", "1", code)._value.get() for code in (200, 500)]
+        return counts, [model.name for model in noted], metrics.seconds.labels("sum", "1")._sum.get()
+
+    with service_with() as service:
+        counts, names, seconds = asyncio.run(main(service))
+    assert counts == [2.0, 1.0] and names == ["sum"] and seconds == pytest.approx(0.03)
 
 
 def test_openapi_names_every_route_of_a_model(client):
