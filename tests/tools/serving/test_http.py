@@ -194,6 +194,13 @@ def test_requests_to_models_are_answered_alike_past_starlette_and_through_it(met
     assert seen == [path]
 
 
+def test_the_place_of_a_mounted_application_is_no_name_of_a_model():
+    with service_with() as service:
+        client = TestClient(Starlette(routes=[Mount("/double", service.app())]))
+        assert client.post("/double/versions/1", json=4).status_code == 404
+        assert client.post("/double/double/versions/1", json=4).json() == 8
+
+
 def test_a_full_queue_is_429():
     gate = Gate()
     with Service() as service:
