@@ -5,14 +5,16 @@ machine: as ragged batches, by onnxruntime with padded ones (`pip install onnx o
 with padded ones that are packed for the GRU (`torch_packed`). Every answer is compared with that of the model alone, of ragged batches bit by bit; not
 those of `torch`, where the GRU comes backwards through the padding and answers otherwise. Then requests come by chance, half as many as were answered
 a second; a request's time begins when it is sent, and how late it is sent is told. geventhttpclient (`tritonclient[http]` brings it) is the client, on
-one of the cores; so each side computes with one thread, unless `--threads` says otherwise. `--loops`: texts drawn character by character, in a pool and one
-by one.
+one of the cores; so each side computes with one thread, unless `--threads` says otherwise. `--workers 2`: the server has two processes, each with the
+model. `--loops`: texts drawn character by character, in a pool and one by one. Processor time of the server is Linux's figure.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import os
 import random
 import re
 import signal
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -30,11 +33,12 @@ from dynograd.serving import Batcher, Service
 from dynograd.utils import programs
 from examples import char_lm, sentiment
 
-__all__ = ["main"]
+__all__ = ["main", "service"]
 
 SENTENCES = 512  # different ones; clients ask them in turn
 CLOSE = {"ragged": 0.0, "onnxruntime": 1e-4, "torch": float("inf"), "torch_packed": 1e-4}
 MAX_ROWS = 64  # in a batch, on every side
+MOST_CONNECTIONS = 128  # that are open while requests come by chance
 
 
 def sentences() -> list[list[str]]:
@@ -196,19 +200,47 @@ def onnxruntime(model: Any, threads: int) -> Callable[[Any], Any]:
 SIDES = {"ragged": ragged, "onnxruntime": onnxruntime, "torch": torch, "torch_packed": torch_packed}
 
 
-def serve(side: str, threads: int) -> None:
-    """The server's process."""
-    import uvicorn
-
+def service(side: str, threads: int) -> Service:
+    """What `benchmarks/serving_app.py` serves."""
     dynograd.set_num_threads(threads)
     model, vocabulary = classifier()
-    service = Service()
+    served = Service()
     with dynograd.use_batch_invariant(True):
         batcher = Batcher(SIDES[side](model, threads), max_rows=MAX_ROWS, max_tokens=1 << 20, max_wait=0.001)
-    service.add("score", batcher, decode=lambda body: vocabulary.encode(body["words"]))
-    service.add("seconds", lambda _: time.process_time())
+    served.add("score", batcher, decode=lambda body: vocabulary.encode(body["words"]))
     batcher.submit(vocabulary.encode(["warm"])).result()
-    uvicorn.run(service.app(), port=0, access_log=False)
+    return served
+
+
+class Server:
+    """`python -m dynograd.serve` with a side, in processes of its own."""
+
+    def __init__(self, side: str, threads: int, workers: int) -> None:
+        app = str(ROOT / "benchmarks" / "serving_app.py")
+        command = [sys.executable, "-m", "dynograd.serve", app, "--port", "0", "--workers", str(workers)]
+        environment = {**os.environ, "SERVING_SIDE": side, "SERVING_THREADS": str(threads)}
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        said: list[str] = []
+        self.address, ready = "", 0
+        while not self.address or ready < workers:
+            said.append(self.process.stderr.readline())
+            if not said[-1]:
+                raise programs.UsageError(f"{side}: the server did not start: {''.join(said[-2:]).strip()}")
+            if match := re.search(r"running on (http://\S+)", said[-1]):
+                self.address = match.group(1)
+            ready += "Application startup complete" in said[-1]
+
+    def seconds(self) -> float:
+        """Processor time that it and its workers have used; Linux tells it of each process."""
+        own = self.process.pid
+        children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+        stats = [Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split() for process in (own, *children)]
+        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate()
 
 
 # --- the load ---------------------------------------------------------------------------------------------------------------------
@@ -242,11 +274,19 @@ class Load:
         waits = dict.fromkeys(("connection_timeout", "network_timeout"), 120)
         return HTTPClient(self.host, self.port, concurrency=connections, **waits)
 
+    def connected(self, connections: int) -> Any:
+        """A client whose connections are open: each has had an answer."""
+        import gevent
+
+        client = self.client(connections)
+        gevent.joinall([gevent.spawn(self.ask, client) for _ in range(connections)], raise_error=True)
+        return client
+
     def closed(self, clients: int, count: int) -> tuple[float, float]:
         """Each client asks when it has its answer; (requests a second, processor time that a request has cost the clients)."""
         import gevent
 
-        last, client = self.asked + count, self.client(clients)
+        client, last = self.connected(clients), self.asked + count
 
         def ask_on() -> None:
             while self.asked < last:
@@ -257,16 +297,12 @@ class Load:
         client.close()
         return len(self.seconds) / (time.perf_counter() - begun), (time.process_time() - busy) / len(self.seconds)
 
-    def server_seconds(self) -> float:
-        """Processor time that the server has used."""
-        return json.loads(self.client(1).post("/seconds", b"0").read())
-
     def open(self, rate: float, count: int) -> float:
         """Requests come by chance, `rate` a second, whatever has been answered; the seconds by which one in a hundred was sent late."""
         import gevent
 
-        chance, due, late = random.Random(0), time.perf_counter(), []
-        client = self.client(count)
+        client, chance, late = self.connected(MOST_CONNECTIONS), random.Random(0), []
+        due = time.perf_counter()
 
         def ask(due: float) -> None:
             late.append(time.perf_counter() - due)
@@ -285,24 +321,17 @@ class Load:
         return sorted(self.seconds)[min(len(self.seconds) - 1, int(share * len(self.seconds)))] * 1e3
 
 
-def measured(side: str, clients: int, count: int, threads: int, expected: list[float]) -> float:
+def measured(side: str, options: argparse.Namespace, expected: list[float]) -> float:
     """Starts the server, prints its figures; requests a second."""
-    command = [sys.executable, "-m", "benchmarks.serving", "--serve", side, "--threads", str(threads)]
-    server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    gc.freeze()  # with a model and its kernels loaded a full collection takes a tenth of a second, in which nothing would be sent
+    clients, count = options.clients, options.count
+    server = Server(side, options.threads, options.workers)
     try:
-        assert server.stderr is not None
-        said = []
-        for line in server.stderr:
-            said.append(line)
-            if match := re.search(r"running on (http://\S+)", line):
-                break
-        else:
-            raise programs.UsageError(f"{side}: the server did not start: {said[-1].strip() if said else ''}")
-        load = Load(side, match.group(1), expected)
+        load = Load(side, server.address, expected)
         load.closed(clients, max(SENTENCES, min(count, 2000)))  # warm
-        busy = load.server_seconds()
+        busy = server.seconds()
         rate, of_client = load.closed(clients, count)
-        busy = (load.server_seconds() - busy) / count
+        busy = (server.seconds() - busy) / count
         load.closed(1, 300)
         alone = load.quantile(0.5), load.quantile(0.99)
         late = load.open(rate / 2, min(count, 4000))
@@ -314,8 +343,7 @@ def measured(side: str, clients: int, count: int, threads: int, expected: list[f
         )
         return rate
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait()
+        server.end()
 
 
 def loops(texts: int, characters: int) -> None:
@@ -358,16 +386,13 @@ def loops(texts: int, characters: int) -> None:
 
 
 def compared(options: argparse.Namespace) -> int:
-    if options.serve:
-        serve(options.serve, options.threads)
-        return 0
     if options.loops:
         loops(64, 100)
         return 0
     model, vocabulary = classifier()
     with dynograd.no_grad(), dynograd.use_batch_invariant(True):
         expected = [model(dynograd.ragged_tensor([vocabulary.encode(words)])).item() for words in sentences()]
-    rates = {side: measured(side, options.clients, options.count, options.threads, expected) for side in options.sides}
+    rates = {side: measured(side, options, expected) for side in options.sides}
     for side in rates.keys() - {"ragged"} if "ragged" in rates else ():
         print(f"ragged / {side}: {rates['ragged'] / rates[side]:.2f}")
     return 0
@@ -388,7 +413,7 @@ def main(arguments=None) -> int:
     add("--count", type=programs.whole_number(1), default=4000, help="requests of a side (%(default)s)")
     add("--threads", type=programs.whole_number(1), default=1, help="that a batch is computed with (%(default)s)")
     add("--loops", action="store_true", help="measure decoding loops")
-    add("--serve", choices=SIDES, help=argparse.SUPPRESS)
+    add("--workers", type=programs.whole_number(1), default=1, help="processes of the server (%(default)s)")
     options = parser.parse_args(arguments)
     return programs.run(lambda: compared(options), "benchmarks.serving")
 

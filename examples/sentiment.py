@@ -20,6 +20,7 @@ import functools
 import gzip
 import hashlib
 import re
+import struct
 import sys
 import time
 import zlib
@@ -74,11 +75,11 @@ class Vocabulary:
         parts += ["-" + word[-size:] for size in SUFFIXES if size < len(word)]
         hashed = [1 + zlib.crc32(part.encode()) % (PIECES - 1) for part in parts]
         padding = [PADDING] * (len(PREFIXES) + len(SUFFIXES) - len(parts))
-        return [self.numbers.get(word, UNKNOWN)] + hashed + padding
+        return struct.pack("8q", self.numbers.get(word, UNKNOWN), *hashed, *padding)
 
     def encode(self, words):
-        """(T, 8): the word, four beginnings, three ends."""
-        return torch.tensor([self.encode_word(word) for word in words])
+        """(T, 8): the word, four beginnings, three ends; the bytes of each word's numbers are kept, and joined."""
+        return torch.frombuffer(bytearray().join(map(self.encode_word, words)), dtype=torch.int64).view(-1, 8)
 
 
 class Sentences(Dataset):

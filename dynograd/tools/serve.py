@@ -163,6 +163,8 @@ def _serve(options: argparse.Namespace) -> int:
         "port": options.port,
         "log_level": options.log_level,
         "access_log": options.access_log,
+        "proxy_headers": options.access_log,  # whom a proxy speaks for is told by the log alone
+        "server_header": False,
         "timeout_graceful_shutdown": options.grace,
     }
     if options.workers == 1:

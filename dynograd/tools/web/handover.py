@@ -10,6 +10,8 @@ from typing import Any
 
 __all__ = ["Handover"]
 
+_TICK = 0.01  # seconds; those who wait for the same hundredth share a timer
+
 
 class Handover:
     """Wakes an event loop once for all the answers that come together, where `asyncio.wrap_future` wakes it for each.
@@ -22,20 +24,30 @@ class Handover:
         self.loop = loop
         self._arrived: deque[asyncio.Future[None]] = deque()
         self._is_woken = False
+        self._until: dict[int, list[asyncio.Future[None]]] = {}  # by the tick at which they wait no longer
 
     async def soon(self, future: Future[Any], seconds: float) -> bool:
-        """Waits until the future is done, for so many seconds at most; whether it is. It is cancelled where the waiting is."""
+        """Waits until the future is done, for so many seconds at most (or a hundredth more); whether it is. It is cancelled where the waiting is."""
         waiter: asyncio.Future[None] = self.loop.create_future()
+        self._wait_until(int((self.loop.time() + seconds) / _TICK) + 1, waiter)
         future.add_done_callback(partial(self._arrive, waiter))
-        timer = self.loop.call_later(seconds, _settle, waiter)
         try:
             await waiter
         except asyncio.CancelledError:
             future.cancel()
             raise
-        finally:
-            timer.cancel()
         return future.done()
+
+    def _wait_until(self, tick: int, waiter: asyncio.Future[None]) -> None:
+        waiters = self._until.get(tick)
+        if waiters is None:
+            waiters = self._until[tick] = []
+            self.loop.call_at(tick * _TICK, self._time_is_over, tick)
+        waiters.append(waiter)
+
+    def _time_is_over(self, tick: int) -> None:
+        for waiter in self._until.pop(tick):
+            _settle(waiter)
 
     def _arrive(self, waiter: asyncio.Future[None], _: Future[Any]) -> None:
         """Runs on the thread of the answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,21 +41,36 @@ class Metrics:
         self.under_way = Gauge("dynograd_under_way", "Requests that are computed", _OF_MODEL, **more)
         self._counted: dict[tuple[str, ...], int] = {}
         self._children: dict[tuple[str, str, int], tuple[Histogram, Counter]] = {}  # of a model and a status
+        self._answers: dict[tuple[str, str, int], list[float]] = {}  # the seconds of those that are not counted yet
+        self._changed: dict[tuple[str, str], Model] = {}
+        self._is_due = False
 
     def answered(self, model: Model, code: int, seconds: float) -> None:
         """A request was answered with a status, after so many seconds."""
-        key = (model.name, model.version, code)
-        if key not in self._children:
-            self._children[key] = (self.seconds.labels(*key[:2]), self.requests.labels(*key))
-        histogram, counter = self._children[key]
-        histogram.observe(seconds)
-        counter.inc()
+        self._answers.setdefault((model.name, model.version, code), []).append(seconds)
         self.changed(model)
 
     def changed(self, model: Model) -> None:
-        """A request has come or gone: other workers may be asked for the figures of this one's queue."""
+        """A request has come or gone: other workers may be asked for the figures of this one's queue. The event loop's next turn counts all of this one."""
+        self._changed[model.name, model.version] = model
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._count_all)
+
+    def _count_all(self) -> None:
+        self._is_due = False
+        for key, answers in self._answers.items():
+            if key not in self._children:
+                self._children[key] = (self.seconds.labels(*key[:2]), self.requests.labels(*key))
+            histogram, counter = self._children[key]
+            for seconds in answers:
+                histogram.observe(seconds)
+            counter.inc(len(answers))
+        self._answers.clear()
         if self.folder is not None:
-            self._note(model)
+            for model in self._changed.values():
+                self._note(model)
+        self._changed.clear()
 
     def _note(self, model: Model) -> None:
         """Takes the figures of a model's queue as they are now."""
@@ -75,6 +91,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
+        self._count_all()
         for model in self.service.all_models:
             self._note(model)
         if self.folder is None:

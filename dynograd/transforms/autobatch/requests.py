@@ -49,6 +49,18 @@ class Attempt:
         return isinstance(error, Exception)
 
 
+class _Answer(Future[Any]):
+    """The future of a request; when it is cancelled, the thread of its desk may wait for that."""
+
+    desk: Desk | None = None
+
+    def cancel(self) -> bool:
+        is_cancelled = super().cancel()
+        if is_cancelled and self.desk is not None:
+            self.desk.wake()
+        return is_cancelled
+
+
 class Request:
     """An example, the future of its answer, and until when that is wanted."""
 
@@ -56,7 +68,7 @@ class Request:
 
     def __init__(self, arguments: Any, deadline: float | None, seed: int | None = None, size: int = 1) -> None:
         self.arguments, self.seed, self.size = arguments, seed, size
-        self.future: Future[Any] = Future()
+        self.future = _Answer()
         self.arrived = monotonic()
         self.expires = math.inf if deadline is None else self.arrived + deadline
         self.number = 0  # the desk's
@@ -131,7 +143,7 @@ class Desk:
                 raise QueueFullError(
                     f"{self.who}: {len(self.waiting)} requests wait, as many as queue={self.queue} lets. Ask again later, or raise queue."
                 )
-            request.number = next(self.numbers)
+            request.number, request.future.desk = next(self.numbers), self
             self.waiting.append(request)
             self.size += request.size
             if self.thread is None:
@@ -139,7 +151,6 @@ class Desk:
                 self.thread.start()
             if self._is_enough():
                 self.condition.notify_all()
-        request.future.add_done_callback(lambda future: self.wake() if future.cancelled() else None)
 
     def wake(self) -> None:
         """Something that the desk's thread may wait for has changed."""

@@ -31,6 +31,25 @@ def test_the_time_is_over_before_the_answer():
     assert asyncio.run(main()) is False
 
 
+def test_those_who_wait_equally_long_share_a_timer(monkeypatch):
+    async def main():
+        loop, timers = asyncio.get_running_loop(), []
+        monkeypatch.setattr(loop, "time", lambda: 5.0)
+        monkeypatch.setattr(loop, "call_at", lambda when, function, *values: timers.append((when, function, values)))
+        handover = Handover(loop)
+        waiting = [asyncio.ensure_future(handover.soon(Future(), seconds)) for seconds in (0.05, 0.05, 0.052, 0.2)]
+        for _ in range(2):
+            await asyncio.sleep(0)
+        first, last = timers
+        assert 5.052 <= first[0] <= 5.0621 and 5.2 <= last[0] <= 5.2101
+        first[1](*first[2])
+        assert await asyncio.gather(*waiting[:3]) == [False] * 3 and not waiting[3].done()
+        last[1](*last[2])
+        return await waiting[3]
+
+    assert asyncio.run(main()) is False
+
+
 def test_an_answer_that_is_there_already():
     async def main():
         future = Future()

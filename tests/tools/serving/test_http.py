@@ -1,5 +1,6 @@
 """The HTTP routes of a service: answers, streams, limits, health, metrics, KServe's protocol."""
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -16,9 +17,12 @@ from tools.fuzz_serving import fuzz
 
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 pytest.importorskip("prometheus_client", reason="the extra serve is not installed")
+Metrics = pytest.importorskip("dynograd.tools.web.metrics", reason="the extra serve is not installed").Metrics
 httpx = pytest.importorskip("httpx2", reason="httpx2, which starlette's client of tests needs, is not installed")
 uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 TestClient = pytest.importorskip("starlette.testclient", reason="the extra serve is not installed").TestClient
+Starlette = pytest.importorskip("starlette.applications", reason="the extra serve is not installed").Starlette
+Mount = pytest.importorskip("starlette.routing", reason="the extra serve is not installed").Mount
 
 
 def halvings(x):
@@ -144,6 +148,59 @@ def test_a_body_beyond_the_limit_is_refused():
         assert reply.status_code == 413 and "more than 100 bytes" in reply.json()["error"]
 
 
+def test_parts_of_a_body_are_joined_up_to_the_limit():
+    with service_with(max_body=100) as service, TestClient(service.app()) as client:
+        assert client.post("/sum", content=iter([b"[1,", b" 2", b"]"])).json() == 3.0
+        assert client.post("/sum", content=iter([b"[1" + b" " * 97, b" ", b"]"])).status_code == 413
+
+
+REQUESTS = [
+    ("POST", "/double", "4", 200),
+    ("POST", "/double/versions/3", "4", 404),
+    ("POST", "/v2/models/double/versions/1/infer", '{"inputs": []}', 400),
+    ("POST", "/v2/models/nothing/infer", "{}", 404),
+    ("POST", "/metrics", "1", 404),
+    ("POST", "/", "1", 405),
+    ("POST", "/double/others", "1", 404),
+    ("GET", "/double", None, 405),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "content", "code"), REQUESTS)
+def test_requests_to_models_are_answered_alike_past_starlette_and_through_it(method, path, content, code):
+    """Straight, through a middleware of the user's, and mounted in another application."""
+    seen = []
+
+    class Noting:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            seen.append(scope.get("path"))
+            await self.app(scope, receive, send)
+
+    with service_with() as service:
+        straight, through = service.app(), service.app()
+        through.add_middleware(Noting)
+        mounted = Starlette(routes=[Mount("/models", service.app())])
+        replies = [
+            TestClient(app).request(method, before + path, content=content)
+            for app, before in ((straight, ""), (through, ""), (mounted, "/models"))
+        ]
+    assert [reply.status_code for reply in replies] == [code] * 3
+    assert (
+        len({reply.content for reply in replies}) == len({reply.headers.get("content-type") for reply in replies}) == 1
+    )
+    assert seen == [path]
+
+
+def test_the_place_of_a_mounted_application_is_no_name_of_a_model():
+    with service_with() as service:
+        client = TestClient(Starlette(routes=[Mount("/double", service.app())]))
+        assert client.post("/double/versions/1", json=4).status_code == 404
+        assert client.post("/double/double/versions/1", json=4).json() == 8
+
+
 def test_a_full_queue_is_429():
     gate = Gate()
     with Service() as service:
@@ -227,6 +284,28 @@ def test_metrics_count_requests_by_model_and_status(client):
     assert 'dynograd_ended_total{how="answered",model="double",version="4"} 2.0' in lines
     assert 'dynograd_request_seconds_count{model="double",version="4"} 2.0' in lines
     assert 'dynograd_waiting{model="double",version="4"} 0.0' in lines
+
+
+def test_the_figures_of_a_turn_are_counted_together(monkeypatch):
+    """Worker processes write them to files."""
+    noted = []
+
+    async def main(service):
+        metrics = Metrics(service)
+        monkeypatch.setattr(metrics, "folder", "figures")
+        monkeypatch.setattr(metrics, "_note", noted.append)
+        model = service.model("sum")
+        for code in (200, 200, 500):
+            metrics.changed(model)
+            metrics.answered(model, code, 0.01)
+        assert not noted
+        await asyncio.sleep(0)
+        counts = [metrics.requests.labels("sum", "1", code)._value.get() for code in (200, 500)]
+        return counts, [model.name for model in noted], metrics.seconds.labels("sum", "1")._sum.get()
+
+    with service_with() as service:
+        counts, names, seconds = asyncio.run(main(service))
+    assert counts == [2.0, 1.0] and names == ["sum"] and seconds == pytest.approx(0.03)
 
 
 def test_openapi_names_every_route_of_a_model(client):

@@ -182,9 +182,10 @@ def test_a_worker_that_is_killed_loses_what_it_had_and_no_more(tmp_path):
             stop.set()
             for thread in threads:
                 thread.join(60)
-        figures = httpx.get(f"{address}/metrics").text.splitlines()
+        reply = httpx.get(f"{address}/metrics")
+        figures = reply.text.splitlines()
         status, _ = server.end()
-    assert not wrong
+    assert not wrong and "server" not in reply.headers
     assert len(failures) <= 2 * clients, failures  # what was under way, and a connection that was kept open
     assert status == 0
     assert 'dynograd_waiting{model="score",version="1"} 0.0' in figures
