@@ -24,26 +24,30 @@ class Handover:
         self.loop = loop
         self._arrived: deque[asyncio.Future[None]] = deque()
         self._is_woken = False
-        self._until: dict[int, list[asyncio.Future[None]]] = {}  # by the tick at which they wait no longer
+        self._until: dict[int, set[asyncio.Future[None]]] = {}  # by the tick at which they wait no longer
 
     async def soon(self, future: Future[Any], seconds: float) -> bool:
         """Waits until the future is done, for so many seconds at most (or a hundredth more); whether it is. It is cancelled where the waiting is."""
         waiter: asyncio.Future[None] = self.loop.create_future()
-        self._wait_until(int((self.loop.time() + seconds) / _TICK) + 1, waiter)
+        waiters = self._waiters(int((self.loop.time() + seconds) / _TICK) + 1)
+        waiters.add(waiter)
         future.add_done_callback(partial(self._arrive, waiter))
         try:
             await waiter
         except asyncio.CancelledError:
             future.cancel()
             raise
+        finally:
+            waiters.discard(waiter)
         return future.done()
 
-    def _wait_until(self, tick: int, waiter: asyncio.Future[None]) -> None:
+    def _waiters(self, tick: int) -> set[asyncio.Future[None]]:
+        """Those who wait until then, and no longer."""
         waiters = self._until.get(tick)
         if waiters is None:
-            waiters = self._until[tick] = []
+            waiters = self._until[tick] = set()
             self.loop.call_at(tick * _TICK, self._time_is_over, tick)
-        waiters.append(waiter)
+        return waiters
 
     def _time_is_over(self, tick: int) -> None:
         for waiter in self._until.pop(tick):

@@ -50,6 +50,19 @@ def test_those_who_wait_equally_long_share_a_timer(monkeypatch):
     assert asyncio.run(main()) is False
 
 
+def test_nobody_who_has_an_answer_is_kept_until_the_time_is_over():
+    async def main():
+        handover, future = Handover(asyncio.get_running_loop()), Future()
+        waiting = asyncio.ensure_future(handover.soon(future, 60.0))
+        await asyncio.sleep(0)
+        kept = sum(map(len, handover._until.values()))
+        future.set_result(3)
+        await waiting
+        return kept, sum(map(len, handover._until.values()))
+
+    assert asyncio.run(main()) == (1, 0)
+
+
 def test_an_answer_that_is_there_already():
     async def main():
         future = Future()
