@@ -1,6 +1,8 @@
 """Compiled steps with scopes of autobatch give what the same steps give as they are written, whatever comes in them, with another batch each time."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import numpy
@@ -632,3 +634,21 @@ def test_sequences_go_with_their_function():
     run(trees, model, optimizer, [batch(0)])  # `autobatch.report()` is that of another scope
     gc.collect()
     assert gone() is None
+
+
+FIRST_STEPS = """
+import dynograd as torch
+from tests.plans.test_scopes import batch, made, trees
+
+model, optimizer = made()
+fast = torch.compile(lambda examples: trees(model, optimizer, examples))
+for number in range(3):
+    fast(batch(number))
+print(sorted(row.ops for row in fast.report().sequences))
+"""
+
+
+def test_sequences_of_a_process_that_has_called_no_op_before():
+    """Functions of ops are written at their first call, which is in the scope that is looked at: it goes another way to the op."""
+    done = subprocess.run([sys.executable, "-c", FIRST_STEPS], capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("[8, 15]\n", "")
