@@ -11,6 +11,7 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.nn import functional as F
+from dynograd.transforms.autobatch.fuse import fusing
 from dynograd.transforms.autobatch.group import expanding
 from dynograd.transforms.autobatch.record import learning
 from dynograd.transforms.autobatch.record.sequences import Sequences
@@ -301,9 +302,9 @@ def assert_same(found, wanted):
 
 @pytest.fixture(params=["op by op", "in rows", "fused"])
 def form(request, monkeypatch):
-    monkeypatch.setattr(expanding, "_HOT", 0 if request.param == "fused" else 10**9)
+    monkeypatch.setattr(fusing, "LEVELS", 1 if request.param == "fused" else 10**9)
     if request.param == "op by op":
-        monkeypatch.setattr(expanding, "_form_of", lambda sequence, buckets: None)
+        monkeypatch.setattr(expanding, "_form_of", lambda *args: None)
     return request.param
 
 
