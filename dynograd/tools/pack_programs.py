@@ -434,6 +434,27 @@ def _cells() -> None:
         _train(cell, [(dynograd.randn(5, size, 64), dynograd.randn(size, 128)) for size in (2, 64)], read)
 
 
+@_rows(**{cell.__name__: cell for cell in (nn.LSTMCell, nn.GRUCell, nn.RNNCell, nn.BinaryTreeLSTMCell)})
+def _fused_cells(cell_type: Any) -> None:
+    """Sequences or trees of different sizes, example by example."""
+    cell = cell_type(64, 128)
+
+    def state_of(words: Tensor) -> Any:
+        state = cell(words[0])
+        for word in words[1:]:
+            state = cell(None, state, cell(word)) if cell_type is nn.BinaryTreeLSTMCell else cell(word, state)
+        return state
+
+    def read(cell: Any, *sentences: Tensor) -> Tensor:
+        with dynograd.autobatch(always=True):
+            states = [state_of(words) for words in sentences]
+            return dynograd.stack([state[0] if isinstance(state, tuple) else state for state in states]).sum()
+
+    _train(cell, [[dynograd.randn(size, 64) for size in sizes] for sizes in ((9,), (6, 7, 12, 20))], read)
+    with dynograd.no_grad():
+        read(cell, dynograd.randn(8, 64))
+
+
 class _Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

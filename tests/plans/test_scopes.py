@@ -1,6 +1,8 @@
 """Compiled steps with scopes of autobatch give what the same steps give as they are written, whatever comes in them, with another batch each time."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import numpy
@@ -9,6 +11,7 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.nn import functional as F
+from dynograd.transforms.autobatch.fuse import fusing
 from dynograd.transforms.autobatch.group import expanding
 from dynograd.transforms.autobatch.record import learning
 from dynograd.transforms.autobatch.record.sequences import Sequences
@@ -299,9 +302,9 @@ def assert_same(found, wanted):
 
 @pytest.fixture(params=["op by op", "in rows", "fused"])
 def form(request, monkeypatch):
-    monkeypatch.setattr(expanding, "_HOT", 0 if request.param == "fused" else 10**9)
+    monkeypatch.setattr(fusing, "LEVELS", 1 if request.param == "fused" else 10**9)
     if request.param == "op by op":
-        monkeypatch.setattr(expanding, "_form_of", lambda sequence, buckets: None)
+        monkeypatch.setattr(expanding, "_form_of", lambda *args: None)
     return request.param
 
 
@@ -632,3 +635,21 @@ def test_sequences_go_with_their_function():
     run(trees, model, optimizer, [batch(0)])  # `autobatch.report()` is that of another scope
     gc.collect()
     assert gone() is None
+
+
+FIRST_STEPS = """
+import dynograd as torch
+from tests.plans.test_scopes import batch, made, trees
+
+model, optimizer = made()
+fast = torch.compile(lambda examples: trees(model, optimizer, examples))
+for number in range(3):
+    fast(batch(number))
+print(sorted(row.ops for row in fast.report().sequences))
+"""
+
+
+def test_sequences_of_a_process_that_has_called_no_op_before():
+    """Functions of ops are written at their first call, which is in the scope that is looked at: it goes another way to the op."""
+    done = subprocess.run([sys.executable, "-c", FIRST_STEPS], capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("[8, 15]\n", "")

@@ -22,8 +22,6 @@ from tests.plans import sized_programs
 from tests.plans.programs import PROGRAMS, batch
 
 F = nn.functional
-_STEPS_TO_CHAINS = 600
-"""So many steps call the cell of a tree more than `autobatch`'s HOT times, from where on its ops run as a chain, which rounds in another way."""
 ROUND = 20
 """After so many steps the sizes of batches come again."""
 
@@ -105,7 +103,7 @@ def _trees() -> Model:
         optimizer.step()
         return loss
 
-    return Model(step, [model, optimizer], warm=_STEPS_TO_CHAINS)
+    return Model(step, [model, optimizer])
 
 
 def _packed_gru() -> Model:

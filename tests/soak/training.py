@@ -30,9 +30,10 @@ class Trained:
     """What a training of many steps has shown.
 
     Attributes:
-        resident: MiB that the process has more behind the last tenth of the steps than behind the second.
+        resident: MiB that the process has more behind the last tenth of the steps than behind the third: the look at calls and the fork, which
+            come behind the second, leave some once.
         objects: the same of Python's and NumPy's objects, counted by tracemalloc over further steps.
-        large: the same of dynograd's own count of large arrays.
+        large: MiB of large arrays, by dynograd's own count, that are more at the end than behind the second tenth.
         slower: how much longer steps take in a process that is forked from this one at the end than in one that was forked behind the
             second tenth and has waited since, in percent; of processor time, round by round in turn, the median.
         calls: how many more functions are called in a round at the end than behind the second tenth, in percent: that does not depend on
@@ -117,7 +118,7 @@ def train(name: str, steps: int) -> Trained:
     return Trained(
         name,
         n,
-        memory[-1] - memory[1],
+        memory[-1] - memory[2],
         _objects(model, n, max(rounds * PARTS // TRACED_SHARE, 4)),
         large[-1] - large[1],
         slower * 100,

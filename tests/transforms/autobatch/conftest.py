@@ -1,4 +1,4 @@
-"""Fused cells from their first call on, and what ran of them."""
+"""Cells that are fused in all groups, and what ran of them."""
 
 import pytest
 
@@ -7,10 +7,10 @@ from dynograd.transforms.autobatch.fuse import chains, fusing
 
 @pytest.fixture
 def runs_of(monkeypatch):
-    """`runs_of(method, note)`: every form is fused at once; the list of `note(running, what it ran)` of all calls of a method of `Running`."""
+    """`runs_of(method, note)`: every group is fused; the list of `note(running, what it ran)` of all calls of a method of `Running`."""
 
     def watched(method, note):
-        monkeypatch.setattr(fusing, "HOT", 0)
+        monkeypatch.setattr(fusing, "LEVELS", 1)
         found, whole = [], getattr(chains.Running, method)
 
         def run(self, given):

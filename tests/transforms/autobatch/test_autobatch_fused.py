@@ -6,6 +6,7 @@ import gc
 import random
 import re
 import weakref
+from itertools import pairwise
 
 import numpy
 import pytest
@@ -470,14 +471,28 @@ def test_not_fused(why, hot):
         close(one.detach().numpy(), other.detach().numpy(), dynograd.float32)
 
 
-def test_rare_forms_are_not_compiled(monkeypatch, hot):
-    monkeypatch.setattr(fusing, "HOT", 10)
-    module, leaves, _ = made("gated", dynograd.float64)
-    for count in (0, 1):
-        with dynograd.autobatch(always=True):
-            found = [module(one * 2, one * 3) for one in leaves * 2]
-        assert found[0].shape == (WIDTH,)
-        assert len(hot) == count
+def leaf_and_inner(count):
+    """A leaf's cell is called in one group, another one in `count` groups that follow one another."""
+    leaf, inner = dynograd.cell(lambda x: x.sigmoid() * x), dynograd.cell(lambda x, y: (x * y).tanh())
+    word = dynograd.full((WIDTH,), 0.1, requires_grad=True)
+    with dynograd.autobatch(always=True) as report:
+        state = [leaf(word * number) for number in range(9)]
+        for _ in range(count):
+            state = [inner(x, y) for x, y in pairwise(state)]
+        loss = sum(x.sum() for x in state)
+    loss.backward()
+    return sum(report.fused.values()), [loss.item(), *word.grad.tolist()]
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6])
+def test_cells_are_fused_where_groups_follow_one_another(count, monkeypatch):
+    """The groups of other cells beside them, too; and each time, whatever has run before."""
+    monkeypatch.setattr(fusing, "LEVELS", 4)
+    fused, results = leaf_and_inner(count)
+    assert fused == (0 if count < 4 else 1 + count)
+    for _ in range(3):
+        leaf_and_inner(7)
+        assert leaf_and_inner(count) == (fused, results)
 
 
 def test_sizes_share_machine_code(monkeypatch):

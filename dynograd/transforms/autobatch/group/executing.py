@@ -114,6 +114,7 @@ class Flush(dict):
 
     def __init__(self, waiting: list[Any]) -> None:
         self.waiting = waiting
+        self.has_levels: bool | None = None  # whether its cells run as chains; None: nobody has asked yet
         self.chains: dict[Any, Any] = {}
         self.arenas: list[Arena] = []
         # By the number of a port: where its rows begin in its arena, and which of `arenas` that is (negative: see `row_codes_numba`).

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
-from dynograd.transforms.autobatch.fuse.fusing import HOT
+from dynograd.transforms.autobatch.fuse.fusing import are_levels
 from dynograd.transforms.autobatch.group.op_buckets import buckets_of_ops, sources_of
 from dynograd.transforms.autobatch.group.op_rows import OpsForm
 from dynograd.transforms.autobatch.record.cell_forms import CellForm
@@ -36,8 +36,9 @@ def expanded(recorder: Any, waiting: list[Any], together: bool = True) -> list[A
         if type(bucket.form) is SequenceForm:
             alike.setdefault(bucket.form, []).append(bucket)
             bucket.form.sequence.note(bucket.count())
+    levels = together and are_levels([bucket for bucket in waiting if _may_be_in_chains(bucket.form)])
     forms = {
-        form: _form_of(form.sequence, buckets) if together else None for form, buckets in alike.items()
+        form: _form_of(form.sequence, buckets, levels) if together else None for form, buckets in alike.items()
     }  # that stand for the sequence, with the results that they give
     instead: dict[Any, list[Any]] = {}
     for bucket in sorted(waiting, key=lambda bucket: bucket.depth):  # what it needs comes first
@@ -76,8 +77,16 @@ def _count_generations(waiting: list[Any]) -> None:
 # --- together ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _form_of(sequence: Sequence, buckets: list[Any]) -> tuple[Form, tuple[int, ...]] | None:
-    """The form that stands for a sequence's calls, and which of its results that gives; None where they are to run op by op."""
+def _may_be_in_chains(form: Any) -> bool:
+    return form.run_chained is not None or (type(form) is SequenceForm and len(form.sequence.steps) >= _LONG)
+
+
+def _form_of(sequence: Sequence, buckets: list[Any], levels: bool) -> tuple[Form, tuple[int, ...]] | None:
+    """The form that stands for a sequence's calls, and which of its results that gives; None where they are to run op by op.
+
+    Args:
+        levels: whether cells run as chains.
+    """
     needed: set[int] = set()
     for bucket in buckets:
         if bucket.checks is not None:
@@ -92,7 +101,7 @@ def _form_of(sequence: Sequence, buckets: list[Any]) -> tuple[Form, tuple[int, .
     if not needed:
         return None
     numbers = tuple(sorted(needed))
-    if sequence.calls >= _HOT and len(sequence.steps) >= _LONG:
+    if levels and _may_be_in_chains(sequence.form):
         cell = sequence.fused.get(numbers)
         if cell is None:
             cell = sequence.fused[numbers] = _new_cell(sequence, numbers)
@@ -105,7 +114,6 @@ def _form_of(sequence: Sequence, buckets: list[Any]) -> tuple[Form, tuple[int, .
 
 
 _LONG = 5  # ops: shorter ones, in small groups, take longer as fused ones
-_HOT = 1024  # calls of a sequence, from which on it is fused
 _OWN = 2  # references to a port: its bucket's, and that of who counts
 
 
@@ -154,10 +162,8 @@ def _new_cell(sequence: Sequence, numbers: tuple[int, ...]) -> CellForm:
     outline = tuple, ((tuple, (PLACE,) * sequence.inputs), (dict, ()))
     kinds = tuple([content for step in sequence.steps for what, content in step.wants if what == INPUT])
     form = CellForm(_Body(sequence, numbers), outline, kinds, sequence.form.grad)
-    if form.refused is None:
-        form.fusing.calls = HOT
-        if form.kinds != tuple([sequence.form.kinds[number] for number in numbers]):
-            form.refused = "its results are of other kinds than those of its ops"
+    if form.refused is None and form.kinds != tuple([sequence.form.kinds[number] for number in numbers]):
+        form.refused = "its results are of other kinds than those of its ops"
     return form
 
 

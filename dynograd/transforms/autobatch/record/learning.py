@@ -12,6 +12,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
+from dynograd.base.generated_sources import is_generated
 from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.transforms.autobatch.record.forms import Form, frozen, kind_of
@@ -112,12 +113,15 @@ class Log:
     def _key(self, op: Op, this: Any, entries: list[Any], place: tuple[Any, int] | None) -> tuple:
         """Where the call comes from: all frames up to the user's, and which parameters and other arguments it has."""
         frame: Any = inspect.currentframe()
-        frames = []
+        frames, codes = [], self.sequences.codes
         last = None if place is None else place[0]
         while frame is not None:
             code = frame.f_code
-            if frame.f_globals.get("__name__") != _MODULES:  # calls of modules go several ways there
-                self.sequences.codes[id(code)] = code
+            known = codes.get(id(code))
+            if known is None:
+                # Calls of modules go several ways there, and so do those of functions that are written at their first call.
+                known = codes[id(code)] = code, frame.f_globals.get("__name__") != _MODULES and not is_generated(code)
+            if known[1]:
                 frames.append((id(code), frame.f_lasti))
             if code is last:
                 break

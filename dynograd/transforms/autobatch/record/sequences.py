@@ -251,7 +251,8 @@ class Sequences:
         self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
         # By op: how many frames up from `_of_this_place` the program was that called it, and those of `starts` by code and place in it.
         self.by_place: dict[Any, tuple[int, dict[int, dict[int, list[Sequence]]]]] = {}
-        self.codes: dict[int, Any] = {}  # keeps code, so that ids stay its own
+        # By id: code, kept so that ids stay its own, and whether its frames tell where in the program a call is.
+        self.codes: dict[int, tuple[Any, bool]] = {}
         self.between_steps, self.learning = Step(), Step()
         self.recorder: Any = None
         self.log: Any = None
