@@ -266,7 +266,8 @@ _INNER |= dict.fromkeys(
     "compat.inner.top_level",
 )
 _INNER |= dict.fromkeys(
-    "TensorType ListType DictType TupleType OptionalType StringType IntType FloatType BoolType".split(), "compat.jit"
+    "TensorType ListType DictType TupleType OptionalType StringType IntType FloatType BoolType DeviceObjType".split(),
+    "compat.jit",
 )
 _INNER |= {"ScriptModule": "compat.jit", "PyTorchFileReader": "compat.inner.rebuilding"}
 _LAZY_NAMES |= {"native_dropout": "compat.operators.aten_forms"}

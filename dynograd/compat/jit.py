@@ -115,7 +115,7 @@ List, Dict, Tuple = list, dict, tuple
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 """Annotations of scripted programs: a number or a list of numbers."""
 _TYPES = (
-    "AnyType BoolType ClassType ComplexType DictType EnumType FloatType IntType InterfaceType ListType NoneType NumberType OptionalType "
+    "AnyType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType IntType InterfaceType ListType NoneType NumberType OptionalType "
     "ScriptObject StringType TensorType TupleType UnionType"
 ).split()
 """Types of scripted programs: their names, for annotations and `isinstance`, which says False."""

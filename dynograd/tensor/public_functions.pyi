@@ -45,6 +45,7 @@ CharStorage: Any
 CharTensor: Any
 ComplexDoubleStorage: Any
 ComplexFloatStorage: Any
+DeviceObjType: Any
 DictType: Any
 from dynograd.interpreter.override_protocol import DisableTorchFunction as DisableTorchFunction
 from dynograd.interpreter.override_protocol import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
