@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.constants import differing_line, rolled
@@ -12,23 +13,36 @@ from dynograd.onnx.traced import Program
 from dynograd.plans.reporting.graphs import Value
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["other_sizes", "recorded", "varied"]
+__all__ = ["further_record", "other_sizes", "recorded", "varied"]
 
 
 def recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str, int]]]:
-    """The graphs, and the sizes of their dynamic axes: close ones first, then multiples, for programs that divide sizes."""
-    samples = axes.samples(False)
-    try:
-        return _graphs(program, axes, samples), samples
-    except (RuntimeError, ValueError):
-        multiples = axes.samples(True)
-        if multiples == samples or min(axes.sizes.values()) < 2:
-            raise
+    """The graphs, and the sizes of their dynamic axes: far apart if the program runs there, else close ones, then multiples, for programs that divide
+    sizes."""
+    errors: list[Exception] = []
+    tried: list[Any] = []
+    for kind in ("far", "near", "multiples"):
+        samples = axes.samples(kind)
+        if samples in tried or (kind == "multiples" and min(axes.sizes.values()) < 2):
+            continue
+        tried.append(samples)
         try:
-            return _graphs(program, axes, multiples), multiples
-        except (RuntimeError, ValueError):
-            pass
-        raise
+            return _graphs(program, axes, samples), samples
+        except (RuntimeError, ValueError) as error:
+            errors.append(error)
+    raise errors[min(1, len(errors) - 1)]
+
+
+def further_record(program: Program, axes: Axes, sizes: dict[str, int], first: Record) -> Record | None:
+    """The record at other sizes; None where the program does not run, or goes another way."""
+    if not axes.has(sizes):
+        return None
+    try:
+        record = record_of(program, program.at(axes, sizes), program.name)
+        check_alike([first, record], program.name)
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+        return None
+    return record
 
 
 def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Record]:

@@ -1,5 +1,7 @@
 """Functions that leave as ONNX: (function, shapes of its inputs of normal numbers, dynamic axes by (input, axis))."""
 
+import math
+
 import dynograd as torch
 
 F = torch.nn.functional
@@ -119,6 +121,14 @@ def recurrence(x, reverse=False):
     return h, sums
 
 
+def of_sizes(x):
+    """Numbers that Python computes from the sizes."""
+    batch, time = x.shape
+    parts = x[:, : time // 2], x[:, time // 3 : 2 * (time // 3)], x[: -(-batch // 8)], x.topk(time // 4 + 1, 1).values
+    scales = math.sqrt(time), (batch * time) ** -0.5, math.log(time), 1 / math.sqrt(time), batch / time, 2 / (batch - 1)
+    return (*parts, *[x * scale for scale in scales])
+
+
 BATCH = ((0, 0),)
 FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
@@ -156,5 +166,7 @@ FUNCTIONS = {
     "map": (lambda x: torch._higher_order_ops.map(lambda row, y: row.cumsum(0) @ y, x, x[0].T), [(2, 5, 4)], ((0, 0),)),
     "cond in the condition of a loop": (lambda x: torch.while_loop(
         lambda y: torch.cond(y.sum() > 4, lambda z: z.max() > 1, lambda z: z.max() > 2, (y,)), lambda y: (y / 2,), (x,))[0], [(3, 4)], BATCH),
+    "numbers of sizes": (of_sizes, [(64, 64)], ((0, 0), (0, 1))),
+    "numbers of small sizes": (of_sizes, [(3, 5)], ((0, 0), (0, 1))),
     "bounds of integers": (lambda x: ((x * 9).long().clamp(min=2), (x * 9).int().clamp(max=2), x.clamp(max=0.5)), [(3, 4)], BATCH),
 }  # fmt: skip
