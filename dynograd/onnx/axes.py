@@ -12,6 +12,7 @@ import numpy
 from dynograd.arrays import ndarray
 from dynograd.errors import OnnxError, ProgramError
 from dynograd.export.dynamic_shapes import Bounds, checked_axes, named_axes, sizes_to_record
+from dynograd.onnx.picking import Pick
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Axes", "axes_of", "resized"]
@@ -30,6 +31,7 @@ class Axes:
         bounds: of each name; any size without.
         lengths: inputs whose values are lengths along an axis, and its name.
         rows: inputs that are offsets of rows, and those with the values of these.
+        picks: sizes that follow from values.
     """
 
     places: dict[tuple[int, int], str]
@@ -37,6 +39,7 @@ class Axes:
     bounds: dict[str, Bounds] = field(default_factory=dict)
     lengths: dict[int, str] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
+    picks: list[Pick] = field(default_factory=list)
 
     def samples(self, kind: str) -> list[dict[str, int]]:
         """Sizes at which the program is recorded.

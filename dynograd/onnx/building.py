@@ -67,6 +67,7 @@ class Builder:
         self.line = ""
         self.module = ""  # the module whose weights the op has
         self.rows: dict[str, list[ndarray]] = {}  # offsets of ragged inputs, at each size
+        self.picks: dict[str, tuple[Value, int]] = {}  # what has a size that follows from values, and along which axis
         self.within = 0  # ops that are being written by their parts
         self._known: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
@@ -236,7 +237,7 @@ class Builder:
         assert self.search is not None
         formula = self.search.number(values)
         if formula is None:
-            names = " and ".join(self.axes.sizes)
+            names = " and ".join(self.search.names)
             at = ", ".join([str(tuple(sample.values())) for sample in self.search.samples])
             raise refusal(
                 f"a number that is {', '.join(map(str, values))} at sizes {at} of {names} is no formula of them",
@@ -245,10 +246,10 @@ class Builder:
             )
         return self.sized(formula)
 
-    def columns(self) -> list[list[int]]:
+    def columns(self) -> dict[str, list[int]]:
         """The sizes of each name in the records."""
-        samples = self.search.samples if self.search is not None else []
-        return [list(column) for column in zip(*[sample.values() for sample in samples])]
+        samples = self.search.samples if self.search is not None else [{}]
+        return {name: [sample[name] for sample in samples] for name in samples[0]}
 
     def sized(self, formula: SizeFormula) -> str:
         """An int64 tensor of one element: a number that follows from the sizes."""
@@ -270,10 +271,15 @@ class Builder:
         return name
 
     def _size(self, size: str, by: int) -> str:
-        number, axis = self.axes.place_of(size)
-        key = ("size", number, axis)
+        key = ("size", size)
         if key not in self._known:
-            self._known[key] = self._outermost("Shape", [self.inputs[number]], start=axis, end=axis + 1)
+            if size in self.picks:
+                value, axis = self.picks[size]
+                name = self.name(value)
+            else:
+                number, axis = self.axes.place_of(size)
+                name = self.inputs[number]
+            self._known[key] = self._outermost("Shape", [name], start=axis, end=axis + 1)
         return self._known[key] if not by else self._computed("Add", self._known[key], self.ints(by))
 
     def _computed(self, kind: str, *names: str) -> str:

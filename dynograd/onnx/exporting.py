@@ -20,6 +20,7 @@ from dynograd.onnx.building import Builder, onnx_type
 from dynograd.onnx.creations import CREATIONS
 from dynograd.onnx.exported_programs import axes_of_program, example_of
 from dynograd.onnx.lengths import LENGTHS
+from dynograd.onnx.masked import MASKED
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
 from dynograd.onnx.patterns import rows_of_padded
@@ -130,7 +131,7 @@ def export(
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records
             axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
             axes.places[number, 0] = f"{names[number]}_rows"
-    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS):
+    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED):
         graphs, samples = recorded(program, axes)
         count = len(graphs[0].results)
         usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
@@ -172,8 +173,12 @@ def _written(
     """The nodes, after records at further sizes where several formulas fit a number."""
     settled: list[dict[str, int]] = []
     while True:
-        search = FormulaSearch(samples, settled if len(settled) < _MOST_RECORDS else None) if axes.sizes else None
+        sizes_of = [
+            {**sample, **{pick.name: pick.size(graph) for pick in axes.picks}} for sample, graph in zip(samples, graphs)
+        ]
+        search = FormulaSearch(sizes_of, settled if len(settled) < _MOST_RECORDS else None) if sizes_of[0] else None
         builder = Builder(opset, axes, search, names, outputs, program.weights, write_call, write_structure)
+        builder.picks = {pick.name: (pick.value(graphs[0]), pick.axis) for pick in axes.picks}
         own = builder.inputs = list(names)
         if program.ragged == "padded":
             for offsets, values in program.rows.items():
@@ -185,9 +190,9 @@ def _written(
             builder.write(graphs, own)
             return builder
         except AmbiguousFormulas as ambiguous:
-            sizes = ambiguous.sizes
-        settled.append(sizes)
-        record = further_record(program, axes, sizes, graphs[0])
+            settled.append(ambiguous.sizes)
+        sizes = {name: settled[-1][name] for name in axes.sizes}
+        record = further_record(program, axes, sizes, graphs)
         if record is not None:
             graphs.append(record)
             samples.append(sizes)
@@ -294,7 +299,7 @@ def _read_by(node: Any) -> Iterator[str]:
 
 def _dim(builder: Builder, axes: Axes, name: str, axis: int, sizes: tuple[int, ...]) -> str:
     """The name of an output's axis: that of the input's axis that it is."""
-    for known, column in zip(axes.sizes, builder.columns()):
+    for known, column in builder.columns().items():
         if list(sizes) == column:
             return known
     return f"{name}_dim_{axis}"

@@ -129,6 +129,49 @@ def of_sizes(x):
     return (*parts, *[x * scale for scale in scales])
 
 
+def picked(x):
+    """Elements, rows and columns at masks, and what is computed of how many they are."""
+    rows, high = x[x[:, 0] > 0], x[x > 0.2]
+    made = torch.zeros(rows.shape[0], 2), torch.arange(high.shape[0]) * 2, high[: high.shape[0] // 2]
+    both = torch.cat([high, torch.masked_select(x, x < 0.5).cumsum(0)])
+    return (rows, high.sum() / high.numel(), rows.reshape(-1), x[:, x.sum(0) > 0], both, *made)
+
+
+def places(x):
+    where = x > 0
+    rows = (x.sum(1) > 0).nonzero().squeeze(1)
+    return (
+        where.nonzero(),
+        torch.argwhere(where).sum(0),
+        *torch.where(where),
+        x[rows] * 2,
+        x[where.nonzero(as_tuple=True)],
+    )
+
+
+def written_at_masks(x):
+    y, z = x * 2, x + 1
+    y[x[:, 0] > 0] = x[0]
+    y[x > 1] = y[x > 1] * 3
+    z[:, x[0] > 0] = 0.5
+    z[x < 0] += 1
+    return y, z, x.masked_scatter(x > 0, x * 3), torch.zeros_like(x).index_put((x > 0,), x[x > 0], accumulate=True)
+
+
+def repeated_and_counted(x):
+    times = (x[:, 0].abs() * 2).long()
+    numbers = (x.abs() * 3).long().flatten()
+    distinct = torch.unique(numbers, return_inverse=True, return_counts=True)
+    counts = torch.bincount(numbers), torch.bincount(numbers, x.flatten().exp(), minlength=5)
+    return (
+        x.repeat_interleave(times, 0),
+        x.T.repeat_interleave(times, 1),
+        *distinct,
+        torch.unique(x > 0, dim=0),
+        *counts,
+    )
+
+
 BATCH = ((0, 0),)
 FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
@@ -166,6 +209,11 @@ FUNCTIONS = {
     "map": (lambda x: torch._higher_order_ops.map(lambda row, y: row.cumsum(0) @ y, x, x[0].T), [(2, 5, 4)], ((0, 0),)),
     "cond in the condition of a loop": (lambda x: torch.while_loop(
         lambda y: torch.cond(y.sum() > 4, lambda z: z.max() > 1, lambda z: z.max() > 2, (y,)), lambda y: (y / 2,), (x,))[0], [(3, 4)], BATCH),
+    "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
+    "elements at masks, of one size": (picked, [(6, 5)], ()),
+    "places of elements": (places, [(6, 5)], BATCH),
+    "writes at masks": (written_at_masks, [(6, 5)], BATCH),
+    "repeats and counts": (repeated_and_counted, [(6, 5)], BATCH),
     "numbers of sizes": (of_sizes, [(64, 64)], ((0, 0), (0, 1))),
     "numbers of small sizes": (of_sizes, [(3, 5)], ((0, 0), (0, 1))),
     "bounds of integers": (lambda x: ((x * 9).long().clamp(min=2), (x * 9).int().clamp(max=2), x.clamp(max=0.5)), [(3, 4)], BATCH),

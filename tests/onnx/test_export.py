@@ -215,7 +215,9 @@ def item(x):
 
 
 def picked(x):
-    return x[x > 0]
+    return x.sign().unique_consecutive().sum() + torch.cond(
+        x.sum() > 0, lambda z: z[z > 0].sum(), lambda z: z.sum(), (x,)
+    )
 
 
 def looped(x):

@@ -6,6 +6,7 @@ from dynograd.onnx.writers import (
     layouts,
     lookups,
     norms,
+    picks,
     products,
     recurrent,
     reductions,

@@ -159,7 +159,9 @@ class _Formula:
 
     def _parts_of(self, fractions: list[Fraction]) -> list[list[int]]:
         """Numerators and denominators; the latter are a size, or nearly so, if all fractions are parts of that."""
-        for column, by in itertools.product(self.call.builder.columns(), (0, -1, 1, -2, 2)):
+        if all([fraction.denominator == 1 for fraction in fractions]):
+            return [[fraction.numerator for fraction in fractions], [1] * len(fractions)]
+        for column, by in itertools.product(self.call.builder.columns().values(), (0, -1, 1, -2, 2)):
             wholes = [size + by for size in column]
             if all([whole % fraction.denominator == 0 for whole, fraction in zip(wholes, fractions)]):
                 return [[int(whole * fraction) for whole, fraction in zip(wholes, fractions)], wholes]

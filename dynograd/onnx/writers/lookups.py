@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import ndarray
 from dynograd.onnx.writers.calls import Call, writer
 from dynograd.onnx.writers.layouts import whole_index
+from dynograd.onnx.writers.picks import has_mask, picked_by_mask, put_at_mask
 
 __all__: list[str] = []
 
@@ -96,6 +96,8 @@ def rows_by_index(call: Call) -> str:
 @writer("index")
 def index(call: Call) -> str:
     """Elements at index arrays: the dims that have these come first, and where they stand together go back to their place."""
+    if has_mask(call):
+        return picked_by_mask(call)
     axes, name = _indexed(call), call.input("input")
     if len(axes) == 1:
         return call.node("Gather", [name, call.inputs("indices")[0]], axis=axes[0])
@@ -111,6 +113,8 @@ def index(call: Call) -> str:
 @writer("index_put_at")
 def index_put_at(call: Call) -> str:
     """A copy with values at index arrays."""
+    if has_mask(call):
+        return put_at_mask(call)
     axes, name, rank = _indexed(call), call.input("input"), call.rank()
     others = [axis for axis in range(rank) if axis not in axes]
     ahead = [*axes, *others]
@@ -129,13 +133,6 @@ def index_put_at(call: Call) -> str:
 
 def _indexed(call: Call) -> list[int]:
     """The dims that have an index array."""
-    if any(
-        [
-            index.dtype.kind == "b" if isinstance(index, ndarray) else index.dtype.numpy.kind == "b"
-            for index in call.arguments["indices"]
-        ]
-    ):
-        raise call.refused("by a mask, which picks as many as it has true elements,")
     return [axis for axis, entry in enumerate(call.static("template")) if type(entry) is int]
 
 
