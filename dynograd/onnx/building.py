@@ -18,6 +18,7 @@ from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
 
 __all__ = ["Builder", "onnx_type"]
 
+_MOST_NUMBERS = 16  # of a tensor each of which is a formula of its own
 _NODES_OF = {  # by the kinds of `FLOATING`
     "real": (),
     "share": ("Reciprocal",),
@@ -308,6 +309,17 @@ class Builder:
             return self.constant(values[0], numpy.int64)
         return self.node("Squeeze", [self.number(values)])
 
+    def _few(self, samples: Sequence[ndarray]) -> str:
+        """A few numbers that follow from the sizes, each by itself; "": these are others."""
+        first = samples[0]
+        is_whole = all([bool((numpy.isfinite(sample) & (sample == numpy.rint(sample))).all()) for sample in samples])
+        if any([sample.shape != first.shape for sample in samples]) or not 0 < first.size <= _MOST_NUMBERS:
+            return ""
+        if first.dtype.kind not in "iuf" or not is_whole:
+            return ""
+        numbers = self.numbers([[int(value) for value in sample.reshape(-1)] for sample in samples])
+        return self.cast(self.node("Reshape", [numbers, self.constant(first.shape, numpy.int64)]), first.dtype)
+
     def array(self, samples: Sequence[ndarray], what: str) -> str:
         """A tensor that has these numbers at the recorded sizes: a constant, or what makes it at any size."""
         first = samples[0]
@@ -318,6 +330,9 @@ class Builder:
             if part:
                 return part
         pattern = pattern_of(samples)
+        few = self._few(samples) if pattern is None else ""
+        if few:
+            return few
         if pattern is None:
             shapes = " and ".join([str(list(sample.shape)) for sample in samples[:2]])
             raise refusal(

@@ -21,4 +21,5 @@ def _masked_scatter(plan: Recording, below: Any, input: Tensor, mask: Tensor, so
     return elements.reshape(wide.shape).where(wide, input)
 
 
-MASKED = Watching({registry["masked_scatter"].function: _masked_scatter})
+_HANDLERS: dict[Any, Any] = {registry["masked_scatter"].function: _masked_scatter}
+MASKED = Watching(_HANDLERS)

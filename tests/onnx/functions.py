@@ -129,6 +129,18 @@ def of_sizes(x):
     return (*parts, *[x * scale for scale in scales])
 
 
+def resized(x):
+    """By factors that do not divide the sizes."""
+    options = {"bilinear": {}, "nearest": {}, "bicubic": {"align_corners": True}}
+    return [F.interpolate(x, scale_factor=by, mode=mode, **own) for mode, own in options.items() for by in (0.5, 2.0)]
+
+
+def made_by_sizes(x):
+    rows, columns = x.shape
+    x = x + torch.eye(rows, columns) * 2 + torch.linspace(-1, 2, columns) + torch.arange(0, 1, 1 / columns)[:columns]
+    return x * torch.tensor([rows, columns]).sum() - torch.tensor(columns), torch.tensor(rows), torch.eye(rows)
+
+
 def picked(x):
     """Elements, rows and columns at masks, and what is computed of how many they are."""
     rows, high = x[x[:, 0] > 0], x[x > 0.2]
@@ -209,6 +221,8 @@ FUNCTIONS = {
     "map": (lambda x: torch._higher_order_ops.map(lambda row, y: row.cumsum(0) @ y, x, x[0].T), [(2, 5, 4)], ((0, 0),)),
     "cond in the condition of a loop": (lambda x: torch.while_loop(
         lambda y: torch.cond(y.sum() > 4, lambda z: z.max() > 1, lambda z: z.max() > 2, (y,)), lambda y: (y / 2,), (x,))[0], [(3, 4)], BATCH),
+    "interpolate by factors": (lambda x: tuple(resized(x)), [(2, 3, 5, 7)], ((0, 0), (0, 2), (0, 3))),
+    "tensors that follow from sizes": (made_by_sizes, [(3, 5)], ((0, 0), (0, 1))),
     "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
     "elements at masks, of one size": (picked, [(6, 5)], ()),
     "places of elements": (places, [(6, 5)], BATCH),

@@ -20,6 +20,7 @@ from dynograd.plans.reporting.graphs import Value
 __all__ = ["is_writable", "write_elementwise"]
 
 _LARGEST = 1_000_000  # denominator of a number that follows from the sizes
+_ROUNDING = ("floor", "ceil", "round")  # which leave whole numbers as they are
 _OF_TRUTHS = ("&&", "||", "!")
 
 
@@ -102,6 +103,8 @@ class _Formula:
             return self.node(formulas_onnx.TRUTHS[head], *names), True
         if head in formulas_onnx.DIVISIONS:
             return self._division(head, names), False
+        if head in _ROUNDING and self.kind.kind != "f":
+            return names[0], False
         return self.node(formulas_onnx.NUMBERS[head], *names), False
 
     def _bits(self, kind: str, names: list[str]) -> tuple[str, bool]:
