@@ -52,13 +52,20 @@ class Axes:
         if kind != "multiples":
             first = {name: self.within(name, max(size, 2)) for name, size in self.sizes.items()}
             bounds = {name: self.bounds.get(name, Bounds()) for name in first}
-            return sizes_to_record(first, bounds, far=kind == "far")
+            return [self._with_enough(sample) for sample in sizes_to_record(first, bounds, far=kind == "far")]
         pairs = list(zip(self.sizes.items(), _TIMES * len(self.sizes)))
         others = [
             {name: self._other(name, size, size * times[which], which) for (name, size), times in pairs}
             for which in (0, 1)
         ]
         return [dict(self.sizes), *others]
+
+    def _with_enough(self, sample: dict[str, int]) -> dict[str, int]:
+        """The sizes, with at least a value for each row."""
+        for offsets, values in self.rows.items():
+            count, name = sample[self.places[offsets, 0]], self.places[values, 0]
+            sample[name] += count * (sample[name] < count)
+        return sample
 
     def within(self, name: str, size: int) -> int:
         """The size, or the nearest one that the name may have."""

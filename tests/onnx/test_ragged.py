@@ -77,9 +77,10 @@ MODELS = {
 }
 
 
+@pytest.mark.parametrize("of_program", [False, True], ids=["module", "program"])
 @pytest.mark.parametrize("ragged", ["values", "padded"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged):
+def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged, of_program):
     make, values = MODELS[name]
     torch.manual_seed(0)
     model, x = make(), RaggedTensor(values(), [3, 1, 2])
@@ -88,7 +89,8 @@ def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged):
     if name == "layers on each value":
         layers = model
         model = lambda x: layers(x).values  # noqa: E731
-    program = torch.onnx.export(model, (x,), ragged=ragged)
+    source = torch.export.export(model, (x,)) if of_program else model
+    program = torch.onnx.export(source, () if of_program else (x,), ragged=ragged)
     assert program.verify() < 1e-4
     names = [value.name for value in program.model_proto.graph.input]
     assert names[1].endswith("_offsets" if ragged == "values" else "_lengths")

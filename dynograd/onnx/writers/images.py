@@ -163,6 +163,12 @@ def mirrored_pad(call: Call) -> str:
     return call.node("Pad", [call.input("input"), _pads(call)], mode=mode)
 
 
+_RESIZE_OPTIONS: dict[str, dict[str, Any]] = {
+    "nearest": {"nearest_mode": "floor"},
+    "cubic": {"cubic_coeff_a": -0.75},
+}
+
+
 @writer("resample")
 def resample(call: Call) -> str:
     """One dim becomes longer or shorter, by weights where its size stays and by Resize where that is nearest or linear.
@@ -175,7 +181,7 @@ def resample(call: Call) -> str:
         return _by_weights(call, axis, rank)
     corners = call.static("align_corners")
     where = "asymmetric" if rule == "nearest" else "align_corners" if corners else "half_pixel"
-    options: dict[str, Any] = {"nearest": {"nearest_mode": "floor"}, "cubic": {"cubic_coeff_a": -0.75}}.get(rule, {})
+    options = _RESIZE_OPTIONS.get(rule, {})
     step = call.static("scale")
     if step is None or where == "align_corners":
         wanted = ["", call.builder.numbers(call.result_shapes())]
