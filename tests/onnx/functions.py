@@ -141,6 +141,26 @@ def made_by_sizes(x):
     return x * torch.tensor([rows, columns]).sum() - torch.tensor(columns), torch.tensor(rows), torch.eye(rows)
 
 
+def written_at_places_of_sizes(x):
+    y, z = x * 2, x + 1
+    view = y[:, 1:]
+    view *= 2
+    y[:, -1], y[-1], y[:, 1:-1] = 0, y[0] + 1, 3
+    y.t()[0] += 1
+    z[:, : x.shape[1] // 2] = x[:, -(x.shape[1] // 2) :]
+    z[-2:, ::2] = 7
+    z[:, 0][x[:, 0] > 0] = 5
+    z[x.shape[0] // 2, -1] += 1
+    return y, view, z, torch.block_diag(x, x)
+
+
+def attention_with_a_cache(x):
+    """One more token; the batch is the first of three dims."""
+    new = x[:, :1] * 2
+    keys, values = torch.cat([x, new], 1), torch.cat([x + 1, new], 1)
+    return F.scaled_dot_product_attention(new, keys, values), keys
+
+
 def picked(x):
     """Elements, rows and columns at masks, and what is computed of how many they are."""
     rows, high = x[x[:, 0] > 0], x[x > 0.2]
@@ -223,6 +243,8 @@ FUNCTIONS = {
         lambda y: torch.cond(y.sum() > 4, lambda z: z.max() > 1, lambda z: z.max() > 2, (y,)), lambda y: (y / 2,), (x,))[0], [(3, 4)], BATCH),
     "interpolate by factors": (lambda x: tuple(resized(x)), [(2, 3, 5, 7)], ((0, 0), (0, 2), (0, 3))),
     "tensors that follow from sizes": (made_by_sizes, [(3, 5)], ((0, 0), (0, 1))),
+    "writes at places of sizes": (written_at_places_of_sizes, [(4, 6)], ((0, 0), (0, 1))),
+    "attention with a cache": (attention_with_a_cache, [(3, 5, 4)], ((0, 0), (0, 1))),
     "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
     "elements at masks, of one size": (picked, [(6, 5)], ()),
     "places of elements": (places, [(6, 5)], BATCH),

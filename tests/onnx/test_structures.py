@@ -79,10 +79,6 @@ def test_structures_that_are_refused(name):
 
 
 INDICES = {
-    "a place that depends on the sizes": (
-        lambda x: put(x, (slice(None), x.shape[1] // 2)),
-        "index that depends on the sizes|dynamic size",
-    ),
     "an index with a new dim": (lambda x: put(x, (None, slice(None), 0)), "new dims"),
     "bags that are normed": (
         lambda x: torch.nn.functional.embedding_bag(x.long(), torch.ones(4, 2), max_norm=1.0),
