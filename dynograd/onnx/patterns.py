@@ -171,6 +171,7 @@ _ROWS: dict[str, Callable[[ndarray], ndarray]] = {
     "offsets": lambda offsets: offsets,
     "starts": lambda offsets: offsets[:-1],
     "ends": lambda offsets: offsets[1:],
+    "lasts": lambda offsets: offsets[1:] - 1,
     "lengths": numpy.diff,
     "numbers": lambda offsets: numpy.repeat(numpy.arange(len(offsets) - 1), numpy.diff(offsets)),
 }
@@ -201,7 +202,9 @@ def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: S
         counts = builder.node("ReduceSum", [builder.cast(behind, numpy.int64), builder.ints(1)], keepdims=0)
         own = builder.node("Sub", [counts, builder.constant(1, numpy.int64)])
     else:
-        own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node("Sub", [ends, starts])
+        own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node(
+            "Sub", [ends, builder.ints(1) if kind == "lasts" else starts]
+        )
     return str(own if samples[0].dtype == numpy.int64 else builder.cast(own, samples[0].dtype))
 
 

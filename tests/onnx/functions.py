@@ -161,6 +161,26 @@ def attention_with_a_cache(x):
     return F.scaled_dot_product_attention(new, keys, values), keys
 
 
+def running(x):
+    """Of rows, and of columns, which may be of any number."""
+    whole = (x * 9).long()
+    return [result for axis in (0, 1) for result in (
+        x.cumprod(axis), x.logcumsumexp(axis), *x.cummax(axis), *whole.cummin(axis), whole.cumprod(axis)
+    )]  # fmt: skip
+
+
+def by_order(x):
+    rows, whole = x.sort(1).values, (x * 3).long()
+    places = (
+        torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])),
+        torch.searchsorted(rows, x[:, :2] + 0.1, right=True),
+        torch.searchsorted(torch.tensor([-2, 0, 0, 3]), whole),
+    )
+    found = torch.isin(whole, torch.tensor([0, 2])), torch.isin(whole, whole[0], invert=True)
+    marked = torch.zeros(x.shape[0], 9).scatter_(1, (whole.abs() % 9)[:, :1], 1.0)
+    return (*places, *found, marked, *x.kthvalue(2, 1), *x.median(1), *whole.median(1), torch.quantile(x, 0.3, 1))
+
+
 def picked(x):
     """Elements, rows and columns at masks, and what is computed of how many they are."""
     rows, high = x[x[:, 0] > 0], x[x > 0.2]
@@ -245,6 +265,9 @@ FUNCTIONS = {
     "tensors that follow from sizes": (made_by_sizes, [(3, 5)], ((0, 0), (0, 1))),
     "writes at places of sizes": (written_at_places_of_sizes, [(4, 6)], ((0, 0), (0, 1))),
     "attention with a cache": (attention_with_a_cache, [(3, 5, 4)], ((0, 0), (0, 1))),
+    "running products and extremes": (lambda x: tuple(running(x)), [(3, 5)], ((0, 0), (0, 1))),
+    "places in order": (by_order, [(3, 5)], ((0, 0), (0, 1))),
+    "joins of several dtypes": (lambda x: (torch.cat([x, x.long()]), torch.stack([x > 0, x.int()])), [(3, 4)], BATCH),
     "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
     "elements at masks, of one size": (picked, [(6, 5)], ()),
     "places of elements": (places, [(6, 5)], BATCH),

@@ -51,7 +51,27 @@ def running(x):
     return rows.sum(1)
 
 
+def sorted_rows(x):
+    return torch.cat([x.sort(1)[0].values, x.sort(1, descending=True)[0].values, x.argsort(1).values], 1)
+
+
+def picks_of_rows(x):
+    return torch.cat([x.topk(1, 1)[0].flatten(1), x.median(1)[0], *x.max(1), x.kthvalue(1, 1)[0], x[:, -1]], 1)
+
+
+def running_rows(x):
+    return torch.cat([x.cumprod(1).values, x.logcumsumexp(1).values], 1)
+
+
+def reduced_rows(x):
+    return torch.cat([x.prod(1), x.logsumexp(1), x.var(1, unbiased=False), x.norm(dim=1)], 1)
+
+
 MODELS = {
+    "sorted rows": (lambda: sorted_rows, lambda: torch.randn(6, 4)),
+    "picks of rows": (lambda: picks_of_rows, lambda: torch.randn(6, 4)),
+    "running products of rows": (lambda: running_rows, lambda: torch.randn(6, 4)),
+    "products and squares of rows": (lambda: reduced_rows, lambda: torch.randn(6, 4)),
     "text_transformer": (
         lambda: text_transformer.Classifier(20, 16, 2, 2, 32),
         lambda: torch.randint(1, 20, (6,)),

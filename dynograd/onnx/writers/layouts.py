@@ -60,13 +60,15 @@ def permute(call: Call) -> str:
 @writer("cat")
 def cat(call: Call) -> str:
     rank = len(call.result_shapes()[0])
-    return call.node("Concat", call.inputs("tensors"), axis=call.static("dim") % rank)
+    return call.node("Concat", call.inputs_in_result_type("tensors"), axis=call.static("dim") % rank)
 
 
 @writer("stack")
 def stack(call: Call) -> str:
     axis = call.static("dim") % len(call.result_shapes()[0])
-    return call.node("Concat", [call.unsqueeze(name, axis) for name in call.inputs("tensors")], axis=axis)
+    return call.node(
+        "Concat", [call.unsqueeze(name, axis) for name in call.inputs_in_result_type("tensors")], axis=axis
+    )
 
 
 @writer("split_with_sizes")

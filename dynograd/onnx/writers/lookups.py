@@ -29,6 +29,11 @@ def scatter(call: Call) -> str:
     return _scattered(call)
 
 
+@writer("scatter_number")
+def scatter_number(call: Call) -> str:
+    return _filled(call, call.static("value"))
+
+
 @writer("scatter_add")
 def scatter_add(call: Call) -> str:
     return _scattered(call, reduction="add")
