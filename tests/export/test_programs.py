@@ -95,6 +95,7 @@ FUNCTIONS = {
     "a compiled function": torch.compile(lambda x: x.sum() * 2),
     "out": lambda x: torch.add(x, 1, out=torch.empty(x.shape[0], 2)),
     "the input itself": lambda x: x,
+    "a mask of sizes that is read": lambda x: x * 2 if bool((torch.ones(x.shape[0], 3).triu(1) == 0).any()) else x,
     "meshgrid": lambda x: torch.meshgrid(x[:, 0], x[:, 1], indexing="ij"),
     "indices": lambda x: x[torch.tensor([0, 1]), None, ::1],
     "a tensor of sizes": lambda x: x * torch.tensor([x.shape[0], 2]),
@@ -190,9 +191,16 @@ def test_draws_are_those_of_the_process():
     assert torch.equal(program(x), first) and not torch.equal(program(x), first)
 
 
+def written_to(y, x):
+    """The sum of a tensor that the input is written into by way of a view."""
+    y[:1].add_(x[0, 0])
+    return y.sum()
+
+
 REFUSED = [
     (lambda x: x * x.sum().item(), r"reads values that depend on its inputs \(item\).*test_programs.py:\d+.*dynograd.where"),
     (lambda x: x if x.sum() > 0 else -x, r"reads values that depend on its inputs \(__bool__\)"),
+    (lambda x: x if written_to(torch.zeros(2), x) > 0 else -x, r"reads values that depend on its inputs \(__bool__\)"),
     (lambda x: torch.from_numpy(numpy.exp(x.numpy())), r"reads values that depend on its inputs \(numpy\)"),
     (lambda x: torch.zeros(x.nonzero().shape[0]), "reads a size that depends on values"),
     (lambda x: x + torch.randn(2), "torch.randn draws random numbers.*draws=True"),

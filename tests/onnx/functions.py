@@ -77,6 +77,20 @@ def written_at_indices(x):
     return y
 
 
+class MaskedHeads(torch.nn.Module):
+    """Attention weights of rows with keys left out, some of all keys."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads = torch.nn.MultiheadAttention(4, 2, batch_first=True, add_bias_kv=True, add_zero_attn=True)
+        self.plain = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x):
+        left_out = x[..., 0] > 0
+        weights = self.plain(x, x, x, key_padding_mask=left_out, average_attn_weights=False)
+        return (*self.heads(x, x, x, key_padding_mask=left_out), *weights)
+
+
 class Gate(torch.nn.Module):
     """One of two layers, by the input; both take the input from around them, too."""
 
@@ -268,6 +282,7 @@ FUNCTIONS = {
     "running products and extremes": (lambda x: tuple(running(x)), [(3, 5)], ((0, 0), (0, 1))),
     "places in order": (by_order, [(3, 5)], ((0, 0), (0, 1))),
     "joins of several dtypes": (lambda x: (torch.cat([x, x.long()]), torch.stack([x > 0, x.int()])), [(3, 4)], BATCH),
+    "attention weights with keys left out": (MaskedHeads().eval(), [(3, 5, 4)], ((0, 0), (0, 1))),
     "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
     "elements at masks, of one size": (picked, [(6, 5)], ()),
     "places of elements": (places, [(6, 5)], BATCH),

@@ -117,19 +117,21 @@ def _scan(
 
     builder = call.builder
     own = [builder.fresh("state") for _ in states] + [builder.fresh("element") for _ in inputs]
-    dtypes = [entry[1] for entry in (*states, *inputs)]
+    entries = [*states, *[(name, dtype) for name, dtype, _ in inputs]]
+    dtypes = [dtype for _, dtype in entries]
     around, builder.nodes = builder.nodes, []
     new, collected = body(own)
     outputs = [builder.node("Identity", [name]) for name in (*new, *collected)]
-    infos = [
-        [helper.make_tensor_value_info(name, onnx_type(kind), None) for name, kind in zip(names, dtypes_of)]
-        for names, dtypes_of in ((own, dtypes), (outputs, [*dtypes[: len(states)], *kinds]))
+    kinds_out = [*[kind for _, kind in states], *kinds]
+    takes, gives = [
+        [helper.make_tensor_value_info(name, onnx_type(kind), None) for name, kind in zip(names, of)]
+        for names, of in ((own, dtypes), (outputs, kinds_out))
     ]
-    part = helper.make_graph(builder.nodes, builder.fresh("part"), *infos)
+    part = helper.make_graph(builder.nodes, builder.fresh("part"), takes, gives)
     builder.nodes = around
     results = call.nodes_of(
         "Scan",
-        [entry[0] for entry in (*states, *inputs)],
+        [name for name, _ in entries],
         len(outputs),
         body=part,
         num_scan_inputs=len(inputs),
