@@ -183,6 +183,19 @@ def running(x):
     )]  # fmt: skip
 
 
+def diagonals(x):
+    square = x @ x.T
+    parts = (
+        x.diagonal(),
+        x.diagonal(1),
+        square.diagonal(-1),
+        torch.diag_embed(x, -1),
+        torch.trace(square),
+        torch.diag(x[0]),
+    )
+    return (*parts, torch.einsum("ii->i", square), x.unfold(1, 2, 2), x.unfold(0, 3, 1).sum(-1))
+
+
 def by_order(x):
     rows, whole = x.sort(1).values, (x * 3).long()
     places = (
@@ -283,6 +296,7 @@ FUNCTIONS = {
     "places in order": (by_order, [(3, 5)], ((0, 0), (0, 1))),
     "joins of several dtypes": (lambda x: (torch.cat([x, x.long()]), torch.stack([x > 0, x.int()])), [(3, 4)], BATCH),
     "attention weights with keys left out": (MaskedHeads().eval(), [(3, 5, 4)], ((0, 0), (0, 1))),
+    "diagonals and windows": (diagonals, [(3, 5)], ((0, 0), (0, 1))),
     "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
     "elements at masks, of one size": (picked, [(6, 5)], ()),
     "places of elements": (places, [(6, 5)], BATCH),
