@@ -11,7 +11,7 @@ from dynograd.autograd.modes import no_grad
 from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator
 from dynograd.compat.exporting import while_exporting
-from dynograd.errors import ProgramError
+from dynograd.errors import GradientError, ProgramError
 from dynograd.export.dynamic_shapes import Bounds, named_axes, sizes_to_record
 from dynograd.export.encoding import Json, Ref, Tree, encoded
 from dynograd.export.examples import Examples, bound
@@ -80,7 +80,12 @@ class _Source:
         state = default_generator.state()
         trace = Trace(list(tensors), self.weights, self.draws, self.known)
         with no_grad(), while_exporting(), trace:
-            result = self.run(tensors)
+            try:
+                result = self.run(tensors)
+            except GradientError as error:
+                raise ProgramError(
+                    f"export: {self.name} takes gradients while it runs, and a program has none ({error}) Write the derivative with ops."
+                ) from error
         trace.check_end()
         return trace, result, state
 

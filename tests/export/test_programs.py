@@ -210,6 +210,7 @@ REFUSED = [
     (lambda x: x.unbind(0), "how many tensors unbind.* gives depends on the sizes"),
     (lambda x: torch.vmap(lambda row: row.sum())(x), "a tensor of type Batched"),
     (lambda x: x * (x.shape[0] ** 3.3), "depends on the sizes, and is no formula of them"),
+    (lambda x: torch.autograd.grad((x * x).sum(), x)[0], "takes gradients while it runs.*Write the derivative"),
     (lambda x: x.to_sparse().sum(), "to_sparse is no function that a program may call"),
     (lambda x: (x, object()), "gives object, which a file cannot hold"),
     (lambda x: CONSTANT.add_(x[0, 0] * 0), "writes into CONSTANT"),

@@ -297,6 +297,7 @@ FUNCTIONS = {
     "joins of several dtypes": (lambda x: (torch.cat([x, x.long()]), torch.stack([x > 0, x.int()])), [(3, 4)], BATCH),
     "attention weights with keys left out": (MaskedHeads().eval(), [(3, 5, 4)], ((0, 0), (0, 1))),
     "diagonals and windows": (diagonals, [(3, 5)], ((0, 0), (0, 1))),
+    "covariance": (torch.cov, [(3, 5)], ((0, 0), (0, 1))),
     "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
     "elements at masks, of one size": (picked, [(6, 5)], ()),
     "places of elements": (places, [(6, 5)], BATCH),

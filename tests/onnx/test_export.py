@@ -235,6 +235,11 @@ REFUSED = {
     "reads a truth": (read, {}, "reads values.*__bool__.*test_export.py:.* in read.*dynograd.where"),
     "reads a number": (item, {}, "reads values.*item.*test_export.py"),
     "shape of values": (picked, {}, "depends on values.*test_export.py.*dynograd.where"),
+    "gradients": (
+        lambda x: torch.autograd.grad((x * x).sum(), x)[0],
+        {},
+        "takes gradients while it runs.*Write the derivative",
+    ),
     "a loop over a dynamic axis": (
         looped,
         {"dynamic_axes": {"x": [0]}},

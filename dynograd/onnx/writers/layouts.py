@@ -29,6 +29,13 @@ def copied(call: Call) -> str:
     return call.input("input")
 
 
+@writer("conj")
+def conj(call: Call) -> str:
+    if call.dtype.kind == "c":
+        raise call.refused("of complex numbers")
+    return call.input("input")
+
+
 @writer("to_copy")
 def to_copy(call: Call) -> str:
     return call.cast(call.input("input"), call.dtype)
