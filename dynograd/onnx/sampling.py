@@ -22,18 +22,18 @@ _CHANGES = 8  # records of other values, where sizes depend on values
 def recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str, int]]]:
     """The graphs, and the sizes of their dynamic axes: far apart if the program runs there, else close ones, then multiples, for programs that divide
     sizes."""
-    errors: list[Exception] = []
+    errors: dict[str, Exception] = {}
     tried: list[Any] = []
     for kind in ("far", "near", "multiples"):
         samples = axes.samples(kind)
         if samples in tried or (kind == "multiples" and min(axes.sizes.values()) < 2):
             continue
-        tried.append(samples)
+        tried.append(list(samples))
         try:
             return _graphs(program, axes, samples), samples
         except (RuntimeError, ValueError) as error:
-            errors.append(error)
-    raise errors[min(1, len(errors) - 1)]
+            errors[kind] = error
+    raise errors.get("near") or errors["far"]  # of the sizes that are most like the example's
 
 
 def further_record(program: Program, axes: Axes, sizes: dict[str, int], graphs: list[Record]) -> Record | None:
