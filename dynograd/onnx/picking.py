@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
 
 from dynograd.onnx.records import Record
+from dynograd.ops.op import registry
 from dynograd.plans.recording import depends_on_values
 from dynograd.plans.reporting.graphs import Node, Value
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["PICKING", "Pick", "changed", "picks_in", "picks_of", "unmoved"]
-
-PICKING = frozenset({"bincount", "index", "index_put_at", "nonzero", "repeat_rows", "unique"})
+__all__ = ["Pick", "changed", "picking_ops", "picks_in", "picks_of", "unmoved"]
 
 _OF_ANY_VALUES = ("bincount", "index_put_at")  # whose results may have one size, with `minlength` and always
 
@@ -42,13 +42,20 @@ class Pick:
         return int(self.value(record).shape[self.axis])
 
 
+@functools.cache
+def picking_ops() -> frozenset[str]:
+    """Names of the ops the shapes of whose results, or of whose operands, depend on values."""
+    rows = {entry.name: entry.row["at_once"] or entry.row["partly_at_once"] or "" for entry in registry.values()}
+    return frozenset({name for name, reason in rows.items() if "depends on values" in reason})
+
+
 def picks_in(record: Record) -> list[int]:
     """The nodes of which values say how much they pick or write."""
     return [place for place, node in enumerate(record.nodes) if _picks(node)]
 
 
 def _picks(node: Node) -> bool:
-    if node.op is None or node.op.name not in PICKING:
+    if node.op is None or node.op.name not in picking_ops():
         return False
     masks = [value for value in node.inputs if value.dtype.name == "bool"]
     return depends_on_values(node.op, ()) or bool(masks)

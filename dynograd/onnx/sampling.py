@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.constants import differing_line, rolled
-from dynograd.onnx.picking import PICKING, changed, picks_in, picks_of, unmoved
+from dynograd.onnx.picking import changed, picking_ops, picks_in, picks_of, unmoved
 from dynograd.onnx.records import Record, check_alike, record_of
 from dynograd.onnx.refusals import refusal
 from dynograd.onnx.traced import Program
@@ -54,7 +54,7 @@ def _record_at(program: Program, axes: Axes, sizes: dict[str, int], turn: int) -
     if turn:
         fixed = {*axes.lengths, *axes.rows}
         tensors = [tensor if place in fixed else changed(tensor, turn) for place, tensor in enumerate(tensors)]
-    return record_of(program, tensors, program.name, any_shape=PICKING)
+    return record_of(program, tensors, program.name, any_shape=picking_ops())
 
 
 def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Record]:
@@ -68,7 +68,7 @@ def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list
         samples += [samples[0]] * len(again)
     check_alike([first, *others], program.name)
     rolled_tensors = [rolled(tensor, 1) for tensor in program.at(axes, samples[0])]
-    other = record_of(program, rolled_tensors, program.name, any_shape=PICKING)
+    other = record_of(program, rolled_tensors, program.name, any_shape=picking_ops())
     line = differing_line(first, other, sizes_too=not picking)
     if line is not None:
         raise refusal(

@@ -85,16 +85,16 @@ _MODES = {"nearest": ("nearest",) * 3, "linear": ("linear", "bilinear", "triline
 
 
 def _interpolated(
-    x: Tensor, mode: str, wanted: dict[int, Any], align_corners: bool | None, by_scales: bool
+    x: Tensor, mode: str, new_sizes: dict[int, Any], align_corners: bool | None, by_scales: bool
 ) -> Tensor | None:
     """The picture by `interpolate`, which says its size as a number of the input's; None: it does something else there.
 
     Args:
-        wanted: factors or sizes, by axis.
+        new_sizes: factors or sizes, by axis.
     """
     name = _MODES[mode][x.ndim - 3]
     usual = {axis: 1.0 if by_scales else x.shape[axis] for axis in range(x.ndim)}
-    sizes = list({**usual, **wanted}.values())
+    sizes = list({**usual, **new_sizes}.values())
     if not name or not x.dtype.is_floating_point or sizes[:2] != list(usual.values())[:2]:
         return None
     if not by_scales:
@@ -126,8 +126,8 @@ def resize(
     details = nearest_mode if mode == "nearest" else cubic_coeff_a if mode == "cubic" else None
     how = (mode, coordinate_transformation_mode, details)
     if how in _INTERPOLATIONS and not (antialias or exclude_outside) and x.ndim in (3, 4, 5):
-        wanted = dict(zip(axes, factors)) if by_scales else dict(zip(axes, news))
-        picture = _interpolated(x, mode, wanted, _INTERPOLATIONS[how], by_scales)
+        new_sizes = dict(zip(axes, factors)) if by_scales else dict(zip(axes, news))
+        picture = _interpolated(x, mode, new_sizes, _INTERPOLATIONS[how], by_scales)
         if picture is not None and keep_aspect_ratio_policy == "stretch":
             return picture
     corners = [] if roi is None else [float(corner) for corner in numbers(roi)]

@@ -184,10 +184,10 @@ def resample(call: Call) -> str:
     options = _RESIZE_OPTIONS.get(rule, {})
     step = call.static("scale")
     if step is None or where == "align_corners":
-        wanted = ["", call.builder.numbers(call.result_shapes())]
+        new_sizes = ["", call.builder.numbers(call.result_shapes())]
     else:
-        wanted = [call.constant([1 / step if place == axis else 1 for place in range(rank)], numpy.float32)]
-    names = [call.input("input"), "", *wanted]
+        new_sizes = [call.constant([1 / step if place == axis else 1 for place in range(rank)], numpy.float32)]
+    names = [call.input("input"), "", *new_sizes]
     return call.node("Resize", names, mode=rule, coordinate_transformation_mode=where, **options)
 
 
