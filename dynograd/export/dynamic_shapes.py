@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,10 @@ class Bounds:
 
     least: int = 1
     most: int | None = None
+
+    def has(self, size: int) -> bool:
+        """Whether the dim may be that."""
+        return self.least <= size and (self.most is None or size <= self.most)
 
     def __str__(self) -> str:
         return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
@@ -86,20 +90,21 @@ def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[D
 
 
 def named_axes(
-    names: Sequence[str], shapes: Sequence[Sequence[int] | None], dynamic: Any
+    names: Sequence[str], shapes: Sequence[Sequence[int] | None], arguments: Sequence[str], dynamic: Any
 ) -> tuple[dict[tuple[int, int], str], dict[str, Bounds]]:
     """The names of dynamic axes by (number of the input, axis), and what each name may be.
 
     Args:
         names: of the inputs, "x" or "batch[0]".
         shapes: of each; None of one that has no fixed rank.
+        arguments: names of all arguments in order, also of those that are no tensors.
         dynamic: `dynamic_shapes` as PyTorch has it: by name of the argument or in order; for each a dict or a list of what its axes are: a Dim,
             a text, `Dim.AUTO`, or None or a number for a fixed size. Of a list or dict of tensors the same, nested.
     Raises:
         ProgramError: an unknown argument, an axis that is not there, or one name for two sizes.
     """
     entries = []
-    for number, spec in _by_input(names, dynamic):
+    for number, spec in _by_input(names, arguments, dynamic):
         pairs = spec.items() if isinstance(spec, dict) else enumerate(spec)
         kept = [(axis, dim) for axis, dim in pairs if not (dim is None or dim is Dim.STATIC or isinstance(dim, int))]
         entries += [(number, axis, *_read(dim)) for axis, dim in kept]
@@ -163,40 +168,65 @@ def _identifier(name: str) -> str:
     return "".join([letter if letter.isalnum() else "_" for letter in name]).strip("_")
 
 
-def _by_input(names: Sequence[str], dynamic: Any) -> Iterable[tuple[int, Any]]:
+def _by_input(names: Sequence[str], arguments: Sequence[str], dynamic: Any) -> Iterator[tuple[int, Any]]:
     """(number of an input, what is said of its axes)."""
-    if not dynamic:
+    for path, spec in _by_argument(arguments, dynamic).items():
+        if path not in arguments:
+            raise ProgramError(
+                f"export: dynamic_shapes has {path!r}, but the arguments are {', '.join(arguments)}. Use one of these names."
+            )
+        yield from _nested(names, path, spec)
+
+
+def _by_argument(arguments: Sequence[str], dynamic: Any) -> dict[str, Any]:
+    """What is said of each argument. Of `*args` it is said one by one, or as PyTorch does in a tuple."""
+    if isinstance(dynamic, dict):
+        known = [path in arguments for path in dynamic]
+        if all(known) or len(dynamic) > 1 or f"{next(iter(dynamic))}_0" not in arguments:
+            return dynamic
+        dynamic = tuple(dynamic.values())
+    specs = list(dynamic or ())
+    rest = len(arguments) - len(specs) + 1
+    if specs and isinstance(specs[-1], (list, tuple)) and len(specs[-1]) == rest > 1:
+        if all([spec is None or isinstance(spec, (dict, list, tuple)) for spec in specs[-1]]):
+            specs = [*specs[:-1], *specs[-1]]
+    if len(specs) > len(arguments):
+        raise ProgramError(
+            f"export: dynamic_shapes has {len(specs)} entries, but the arguments are {', '.join(arguments)}. Give one for each, None for one of fixed "
+            f"sizes."
+        )
+    return dict(zip(arguments, specs))
+
+
+def _nested(names: Sequence[str], path: str, spec: Any) -> Iterator[tuple[int, Any]]:
+    """The same of an argument, or of a part of one."""
+    if path in names:
+        if spec is not None:
+            yield names.index(path), spec
         return
-    tops = list(dict.fromkeys([name.partition("[")[0].partition(".")[0] for name in names]))
-    if isinstance(dynamic, (list, tuple)):
-        dynamic = dict(zip(tops, dynamic))
-    for top, spec in dynamic.items():
-        if spec is None:
-            continue
-        if top in names:
-            yield names.index(top), spec
-            continue
-        if top not in tops:
-            raise ProgramError(
-                f"export: dynamic_shapes has {top!r}, but the tensors are {', '.join(names)}. Use one of these names."
-            )
-        numbers = [number for number, name in enumerate(names) if name.partition("[")[0].partition(".")[0] == top]
-        nested = list(spec.values() if isinstance(spec, dict) else spec)
-        if len(nested) != len(numbers):
-            raise ProgramError(
-                f"export: expected dynamic_shapes of {len(numbers)} tensors in {top}, got {len(nested)}: {spec!r}. Nest them as the argument is."
-            )
-        yield from [(number, part) for number, part in zip(numbers, nested) if part is not None]
+    within = [name for name in names if name.startswith(f"{path}[")]
+    parts = spec.items() if isinstance(spec, dict) else enumerate(spec) if isinstance(spec, (list, tuple)) else ()
+    inner = [(f"{path}[{key!r}]", part) for key, part in parts]
+    if inner and not all([any([name.startswith(where) for name in within]) or not part for where, part in inner]):
+        raise ProgramError(
+            f"export: expected dynamic_shapes of the tensors {', '.join(within) or 'of which there are none'} in {path}, got {spec!r}. Nest them as the "
+            f"argument is."
+        )
+    for where, part in inner:
+        yield from _nested(names, where, part)
 
 
-def sizes_to_record(sizes: dict[str, int], bounds: dict[str, Bounds]) -> list[dict[str, int]]:
-    """Sizes of the dynamic dims at which a program is recorded: the example's, and three more of each, of which none follows from another."""
+def sizes_to_record(sizes: dict[str, int], bounds: dict[str, Bounds], far: bool = False) -> list[dict[str, int]]:
+    """Sizes of the dynamic dims at which a program is recorded: the example's, and three more of each, of which none follows from another.
+
+    Those of the last are more than twice the example's if `far`: at which a number that is cut off, as n // 16, is another one.
+    """
     samples = [dict(sizes)]
     for step in range(3):
         sample = {}
         for (name, size), steps in zip(sizes.items(), _STEPS * len(sizes)):
             bound = bounds[name]
-            added, taken = size + steps[step], size - 1 - step
+            added, taken = size + steps[step] + size * (far and step == 2), size - 1 - step
             fits = bound.most is None or added <= bound.most
             sample[name] = (
                 added if fits else taken if taken >= bound.least else min(size + 1 + step, bound.most or size)

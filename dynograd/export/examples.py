@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy
 
+from dynograd.base.signatures import call_signature
 from dynograd.errors import ProgramError
 from dynograd.export.arguments import Input
 from dynograd.export.encoding import Ref, Tree, encoded
@@ -14,7 +15,7 @@ from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.trees import map_tree
 
-__all__ = ["Examples"]
+__all__ = ["Examples", "bound"]
 
 
 class Examples:
@@ -127,6 +128,32 @@ class Examples:
         """The arguments with these tensors."""
         remaining = iter(tensors)
         return {name: _with(value, remaining) for name, value in self.parameters.items()}
+
+
+def bound(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """The arguments by name, those of `*args` with numbers; the names of those by place, and of the others.
+
+    Raises:
+        ProgramError: the function does not take them.
+    """
+    try:
+        signature = call_signature(function)
+        parameters = list(signature.parameters.values())
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ProgramError(f"export: the example does not fit {name}: {error}.") from None
+    except ValueError:
+        parameters = []
+    names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    rest = next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_POSITIONAL), "args")
+    names = (names + [f"{rest}_{number}" for number in range(len(args))])[: len(args)]
+    return {**dict(zip(names, args)), **kwargs}, names, list(kwargs)
 
 
 def _with(value: Tree, tensors: Iterator[Any]) -> Tree:

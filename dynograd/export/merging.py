@@ -7,14 +7,12 @@ from typing import Any
 
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
-from dynograd.export.encoding import FLOATING, Formula, Json, Ref, Tree, encoded
+from dynograd.export.encoding import Formula, Json, Ref, Tree, encoded
+from dynograd.export.formula_search import FormulaSearch
 from dynograd.export.formulas import SizeFormula
 from dynograd.export.tracing import Call, refusal
-from dynograd.plans.sized.sizes import NoFormula, Number, Sizes
 
 __all__ = ["Merger"]
-
-_LARGEST_SHARE = 64  # of a size that is cut off, as n // 2
 
 
 class Merger:
@@ -25,18 +23,24 @@ class Merger:
         samples: the sizes of each run.
         inputs: how many inputs there are.
         outside: how many tensors from outside.
+        settled: sizes at which it is run no more; see `FormulaSearch`.
+    Raises:
+        AmbiguousFormulas: in calls, where a run at further sizes would tell which formula a number has.
     """
 
-    def __init__(self, name: str, samples: Sequence[dict[str, int]], inputs: int, outside: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        samples: Sequence[dict[str, int]],
+        inputs: int,
+        outside: int,
+        settled: Sequence[dict[str, int]] | None = None,
+    ) -> None:
         self.name, self.samples, self.inputs, self.outside = name, samples, inputs, outside
         self.names = list(samples[0])
+        self.search = FormulaSearch(samples, settled)
         self.formulas: list[SizeFormula] = []
-        self._known: dict[tuple[int, ...], int] = {}
         self.line = ""
-        try:
-            self.sizes: Sizes | None = Sizes([tuple(sample.values()) for sample in samples])
-        except NoFormula:
-            self.sizes = None
 
     def calls(self, runs: Sequence[list[Call]]) -> list[list[Any]]:
         """The JSON values of the calls."""
@@ -145,61 +149,24 @@ class Merger:
         """The number that has these values in the runs."""
         if len(set(values)) == 1:
             return values[0]
-        key = tuple(values)
-        if key not in self._known:
-            formula = self._whole(key) or self._cut(key)
-            if formula is None:
-                raise self._differs(values, what)
-            self._known[key] = len(self.formulas)
+        formula = self.search.number(values)
+        if formula is None:
+            raise self._differs(values, what)
+        return Formula(self._place(formula))
+
+    def _place(self, formula: SizeFormula) -> int:
+        if formula not in self.formulas:
             self.formulas.append(formula)
-        return Formula(self._known[key])
-
-    def _whole(self, values: tuple[int, ...]) -> SizeFormula | None:
-        if self.sizes is None:
-            return None
-        try:
-            number = self.sizes.number(values)
-        except NoFormula:
-            return None
-        assert isinstance(number, Number), "they differ"
-        factors, times, plus = self.sizes.formula(number)
-        return SizeFormula(tuple([(self.names[place], by) for place, by in factors]), times, plus)
-
-    def _cut(self, values: tuple[int, ...]) -> SizeFormula | None:
-        """A share of one size, cut off: (n + a) // k."""
-        for name in self.names:
-            column = [sample[name] for sample in self.samples]
-            for over in range(2, _LARGEST_SHARE):
-                for by in range(over):
-                    shares = [(size + by) // over for size in column]
-                    pair = next(((place, share) for place, share in enumerate(shares) if share != shares[0]), None)
-                    if pair is None:
-                        continue
-                    times, rest = divmod(values[pair[0]] - values[0], pair[1] - shares[0])
-                    plus = values[0] - times * shares[0]
-                    if (
-                        times
-                        and not rest
-                        and all([times * share + plus == value for share, value in zip(shares, values)])
-                    ):
-                        return SizeFormula(((name, by),), times, plus, over)
-        return None
+        return self.formulas.index(formula)
 
     def _real(self, values: Sequence[float], what: str) -> float | Formula:
         first = values[0]
         if all([value == first or (value != value and first != first) for value in values]):
             return first
-        for kind, (function, back) in FLOATING.items():
-            try:
-                whole = [round(back(value)) for value in values]
-                fits = all([function(number) == value for number, value in zip(whole, values)])
-            except (ArithmeticError, ValueError):  # no such number
-                continue
-            if fits:
-                number = self.number(whole, what)
-                assert isinstance(number, Formula)
-                return Formula(number.number, kind)
-        raise self._differs(values, what)
+        real = self.search.real(values)
+        if real is None:
+            raise self._differs(values, what)
+        return Formula(self._place(real[0]), real[1])
 
     def _differs(self, values: Sequence[Any], what: str) -> ProgramError:
         if not self.names:

@@ -10,13 +10,13 @@ import numpy
 from dynograd.autograd.modes import no_grad
 from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator
-from dynograd.base.signatures import call_signature
 from dynograd.compat.exporting import while_exporting
-from dynograd.errors import ProgramError
+from dynograd.errors import GradientError, ProgramError
 from dynograd.export.dynamic_shapes import Bounds, named_axes, sizes_to_record
 from dynograd.export.encoding import Json, Ref, Tree, encoded
-from dynograd.export.examples import Examples
+from dynograd.export.examples import Examples, bound
 from dynograd.export.exported_program import ExportedProgram, Weight
+from dynograd.export.formula_search import AmbiguousFormulas
 from dynograd.export.merging import Merger
 from dynograd.export.outputs import leaves, outputs_of
 from dynograd.export.tracing import Trace
@@ -28,15 +28,24 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["program_of"]
 
+_MOST_RUNS = 8  # at further sizes, to tell formulas apart
+_FAILURES = (
+    ArithmeticError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)  # of a function at sizes that it does not take
+
 
 def program_of(function: Any, args: Any, kwargs: dict[str, Any], dynamic_shapes: Any, draws: bool) -> ExportedProgram:
     """See `export`."""
     source = _Source(function, args if isinstance(args, (tuple, list)) else (args,), kwargs, draws)
     examples = source.examples
-    axes, bounds = named_axes(examples.names, examples.shapes, dynamic_shapes)
+    axes, bounds = named_axes(examples.names, examples.shapes, list(source.parameters), dynamic_shapes)
     examples.take(axes)
     recorded = _recorded(source, bounds)
-    program = ExportedProgram(*_merged(source, recorded, bounds))
+    program = ExportedProgram(*_resolved(source, recorded, bounds))
     _compare(source, program, [recorded[0], _apart(source, recorded, bounds)])
     return program
 
@@ -50,7 +59,7 @@ class _Source:
         self.name = type(function).__name__ if is_module else getattr(function, "__qualname__", type(function).__name__)
         if not callable(function):
             raise ProgramError(f"export: expected a Module or a function, got {type(function).__name__}.")
-        self.parameters, self.args, self.kwargs = _bound(function, args, kwargs, self.name)
+        self.parameters, self.args, self.kwargs = bound(function, args, kwargs, self.name)
         self.examples = Examples(self.parameters)
         if not self.examples.tensors:
             raise ProgramError(
@@ -71,31 +80,14 @@ class _Source:
         state = default_generator.state()
         trace = Trace(list(tensors), self.weights, self.draws, self.known)
         with no_grad(), while_exporting(), trace:
-            result = self.run(tensors)
+            try:
+                result = self.run(tensors)
+            except GradientError as error:
+                raise ProgramError(
+                    f"export: {self.name} takes gradients while it runs, and a program has none ({error}) Write the derivative with ops."
+                ) from error
         trace.check_end()
         return trace, result, state
-
-
-def _bound(
-    function: Any, args: Sequence[Any], kwargs: dict[str, Any], name: str
-) -> tuple[dict[str, Any], list[str], list[str]]:
-    """The arguments by name; the names of those by place, and of the others."""
-    try:
-        signature = call_signature(function)
-        parameters = list(signature.parameters.values())
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise ProgramError(f"export: the example does not fit {name}: {error}.") from None
-    except ValueError:
-        parameters = []
-    names = [
-        parameter.name
-        for parameter in parameters
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    rest = next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_POSITIONAL), "args")
-    names = (names + [f"{rest}_{number}" for number in range(len(args))])[: len(args)]
-    return {**dict(zip(names, args)), **kwargs}, names, list(kwargs)
 
 
 def _kinds_of(function: Any) -> dict[int, str]:
@@ -123,26 +115,57 @@ class _Recorded:
 
 
 def _recorded(source: _Source, bounds: dict[str, Bounds]) -> list[_Recorded]:
-    """Runs at the sizes to record, and at size 1 of each dim. A dim at whose size 1 the program goes another way begins at 2."""
+    """Runs at the sizes to record, and at size 1 of each dim. A dim at whose size 1 the program goes another way begins where it no longer does."""
     example = source.examples.wanted_sizes()
     source.known = source.trace(source.examples.at(example, 0))[0].outside  # what is results once, in the first call
     bounds_of_all = {name: bounds.get(name, Bounds()) for name in example}
     samples = sizes_to_record(example, bounds_of_all) if example else [{}, {}]
+    far = sizes_to_record(example, bounds_of_all, far=True)[-1] if example else {}
     recorded = [_Recorded(source, samples[0], 0)]
     for turn, sizes in enumerate(samples[1:], start=1):
-        try:
-            recorded.append(_Recorded(source, sizes, turn))
-        except ProgramError:
-            raise
-        except Exception as error:
-            raise ProgramError(
-                f"export: {source.name} runs at the example's sizes {samples[0]}, and not at {sizes}: {type(error).__name__}: {error} "
-                f"Bound the dims, Dim('n', min=1, max=64), or leave them out of dynamic_shapes."
-            ) from error
-    for name in bounds:
-        if bounds[name].least <= 1 < example[name] and not _goes_the_same_way(source, recorded, {**example, name: 1}):
-            bounds[name].least = 2
+        recorded.append((turn == 3 and _run_if_it_can(source, far, turn)) or _run(source, sizes, turn, samples[0]))
+    for name, size in [(name, example[name]) for name in bounds]:
+        if bounds[name].least <= 1 < size:
+            bounds[name].least = _least(source, recorded, example, name, size)
     return recorded
+
+
+def _run(source: _Source, sizes: dict[str, int], turn: int, first: dict[str, int]) -> _Recorded:
+    try:
+        return _Recorded(source, sizes, turn)
+    except ProgramError:
+        raise
+    except Exception as error:
+        raise ProgramError(
+            f"export: {source.name} runs at the example's sizes {first}, and not at {sizes}: {type(error).__name__}: {error} "
+            f"Bound the dims, Dim('n', min=1, max=64), or leave them out of dynamic_shapes."
+        ) from error
+
+
+def _run_if_it_can(source: _Source, sizes: dict[str, int], turn: int) -> _Recorded | None:
+    try:
+        return _Recorded(source, sizes, turn)
+    except _FAILURES as error:
+        if isinstance(error, ProgramError):
+            raise
+        return None
+
+
+def _resolved(
+    source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds]
+) -> tuple[dict[str, Any], list[Weight]]:
+    """What `_merged` gives, after runs at further sizes where several formulas fit a number."""
+    settled: list[dict[str, int]] = []
+    for _ in range(_MOST_RUNS):
+        try:
+            return _merged(source, recorded, bounds, settled)
+        except AmbiguousFormulas as ambiguous:
+            settled.append(ambiguous.sizes)
+            sizes = {name: ambiguous.sizes[name] for name in recorded[0].asked}
+        if all([bounds.get(name, Bounds()).has(size) for name, size in sizes.items()]):
+            run = _run_if_it_can(source, sizes, len(recorded))
+            recorded += [run] if run else []
+    return _merged(source, recorded, bounds)
 
 
 def _apart(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds]) -> _Recorded:
@@ -156,6 +179,18 @@ def _apart(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds]
     return _Recorded(source, sizes, len(recorded) + 1)
 
 
+def _least(source: _Source, recorded: list[_Recorded], example: dict[str, int], name: str, size: int) -> int:
+    """The least size of a dim at which the program goes the same way, as far as there is one from which on it does."""
+    other = 0
+    while size - other > 1:
+        middle = (size + other) // 2 if other else 1
+        if _goes_the_same_way(source, recorded, {**example, name: middle}):
+            size = middle
+        else:
+            other = middle
+    return size
+
+
 def _goes_the_same_way(source: _Source, recorded: list[_Recorded], sizes: dict[str, int]) -> bool:
     """Whether a run at these sizes calls what the others call. It is one of them from now on."""
     try:
@@ -163,26 +198,23 @@ def _goes_the_same_way(source: _Source, recorded: list[_Recorded], sizes: dict[s
         _merged(source, [*recorded, run], {})
     except ProgramError:
         return False
-    except (
-        ArithmeticError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ):  # the function says so when it is called with that size
+    except _FAILURES:  # the function says so when it is called with that size
         return True
     recorded.insert(1, run)
     return True
 
 
 def _merged(
-    source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds]
+    source: _Source,
+    recorded: list[_Recorded],
+    bounds: dict[str, Bounds],
+    settled: list[dict[str, int]] | None = None,
 ) -> tuple[dict[str, Any], list[Weight]]:
     """The JSON value of the program, and its weights."""
     examples = source.examples
     count = len(examples.tensors)
     traces = [run.trace for run in recorded]
-    merger = Merger(source.name, [run.sizes for run in recorded], count, len(traces[0].outside))
+    merger = Merger(source.name, [run.sizes for run in recorded], count, len(traces[0].outside), settled)
     calls = merger.calls([trace.calls for trace in traces])
     result = merger.result([run.described for run in recorded])
     calls, result, kept = _needed(calls, result, count, len(traces[0].outside))

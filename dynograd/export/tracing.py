@@ -81,6 +81,7 @@ class Trace(TorchFunctionMode):
         self.count = len(inputs)
         self.outside: list[Tensor] = []
         self.versions = {id(tensor): tensor._version for tensor in known}
+        self.dependent = {id(tensor) for tensor in inputs}  # ids of tensors whose values follow from the inputs' values
         self.unsized: set[int] = set()  # ids of tensors whose sizes follow from values
         self.invariant = batch_invariant()
 
@@ -100,7 +101,9 @@ class Trace(TorchFunctionMode):
         described = self._described((args, kwargs)) if name is not None and writes(name, kwargs) else None
         result = func(*args, **kwargs)
         if name is not None and (described is not None or _has_tensors(result)):
-            self._check_call(name, default_generator.state() != state)
+            draws = default_generator.state() != state
+            self._check_call(name, draws)
+            self._note_dependent(described is not None, draws, result, (args, kwargs))
             self._note(name, described or self._described((args, kwargs)), func, result, (args, kwargs))
         elif _has_tensors(result):
             if getattr(func, "__name__", "") not in _IDLE:
@@ -132,6 +135,7 @@ class Trace(TorchFunctionMode):
             if part is not None:
                 operands = (Ref(self.numbers[id(other)]), *part[1])
                 self.calls.append(Call(part[0], operands, {}, self._new(tensor), user_line()))
+                self.dependent.add(id(tensor))
                 return self.numbers[id(tensor)]
         if type(tensor) not in TENSORS or type(tensor.array) is not ndarray:
             if type(tensor) in TENSORS:
@@ -160,6 +164,13 @@ class Trace(TorchFunctionMode):
         if unsized:
             self.unsized |= {id(tensor) for tensor in _tensors_in(result) if tensor.ndim}
         self.calls.append(call)
+
+    def _note_dependent(self, is_write: bool, draws: bool, result: Any, arguments: Any) -> None:
+        """What is made of sizes alone, as a causal mask, is the same in each call of these sizes, and may be read."""
+        if draws or any([id(tensor) in self.dependent for tensor in _tensors_in(arguments)]):
+            self.dependent |= {id(tensor) for tensor in _tensors_in(result)}
+            if is_write:  # what shares memory with it depends on them, too
+                self.dependent |= {id(tensor) for tensor in (*self.kept, *_tensors_in(arguments))}
 
     def _numbered(self, result: Tree) -> Json:
         if isinstance(result, Tensor):
@@ -206,7 +217,7 @@ class Trace(TorchFunctionMode):
                     user_line(),
                     "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards.",
                 )
-        elif own and name not in _TOLD:
+        elif name not in _TOLD and any([id(tensor) in self.dependent for tensor in own]):
             raise refusal(
                 f"it reads values that depend on its inputs ({name}), and one way through it would stand for all",
                 user_line(),
@@ -215,7 +226,7 @@ class Trace(TorchFunctionMode):
 
     def let_go(self) -> None:
         """The calls are all that is kept of it, and the tensors from outside."""
-        self.kept, self.numbers, self.unsized = [], {}, set()
+        self.kept, self.numbers, self.unsized, self.dependent = [], {}, set(), set()
 
     def check_end(self) -> None:
         """Raises where the run has written into a tensor from outside."""

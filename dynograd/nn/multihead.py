@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from dynograd.base.shapes import check_tensor
+from dynograd.base.values import has_fixed_number
 from dynograd.errors import DtypeError, ShapeError, user_level
 from dynograd.nn import ragged_attention
 from dynograd.ragged import is_ragged
@@ -274,6 +275,6 @@ def _weights(q: Any, k: Any, mask: Any) -> Tensor:
     if mask is None:
         return _ops["softmax"](scores, -1)
     blind = (mask == -math.inf).all(-1, True)
-    if not bool(blind.any()):
+    if has_fixed_number(blind) and not bool(blind.any()):
         return _ops["softmax"](scores + mask, -1)
     return _ops["softmax"](scores + mask.masked_fill(blind, 0.0), -1).masked_fill(blind, 0.0)

@@ -11,15 +11,14 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.errors import OnnxError, ProgramError
-from dynograd.export.dynamic_shapes import Bounds, checked_axes, named_axes
-from dynograd.plans.sized.sizes import Sizes
+from dynograd.export.dynamic_shapes import Bounds, checked_axes, named_axes, sizes_to_record
+from dynograd.onnx.picking import Pick
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Axes", "axes_of", "resized"]
 
-# What is added to the sizes of the first, second, ... name in further records: pairs of which none is a multiple of another.
-_STEPS = ((2, 5), (7, 3), (11, 13), (5, 17), (19, 4), (6, 23), (29, 9), (10, 31))
-_TIMES = ((2, 3), (3, 5), (4, 7), (5, 4), (7, 6), (6, 2), (3, 7), (7, 5))  # the same in multiples
+# The sizes of the first, second, ... name in further records, in multiples.
+_TIMES = ((2, 3), (3, 5), (4, 7), (5, 4), (7, 6), (6, 2), (3, 7), (7, 5))
 
 
 @dataclass
@@ -32,6 +31,7 @@ class Axes:
         bounds: of each name; any size without.
         lengths: inputs whose values are lengths along an axis, and its name.
         rows: inputs that are offsets of rows, and those with the values of these.
+        picks: sizes that follow from values.
     """
 
     places: dict[tuple[int, int], str]
@@ -39,22 +39,33 @@ class Axes:
     bounds: dict[str, Bounds] = field(default_factory=dict)
     lengths: dict[int, str] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
+    picks: list[Pick] = field(default_factory=list)
 
-    def samples(self, multiples: bool) -> list[dict[str, int]]:
-        """Sizes at which the program is recorded: by small steps, or at multiples of the example's sizes (for programs that divide them)."""
+    def samples(self, kind: str) -> list[dict[str, int]]:
+        """Sizes at which the program is recorded.
+
+        Args:
+            kind: "far": by small steps, and at twice the example's sizes; "near": by small steps; "multiples": of the example's sizes.
+        """
         if not self.sizes:
             return [{}]
-        first = {name: self.within(name, max(size, 2)) if not multiples else size for name, size in self.sizes.items()}
-        samples = [first]
-        for which in (0, 1):
-            pairs = zip(first.items(), (_TIMES if multiples else _STEPS) * len(first))
-            samples.append(
-                {
-                    name: self._other(name, size, size * pair[which] if multiples else size + pair[which], which)
-                    for (name, size), pair in pairs
-                }
-            )
-        return samples
+        if kind != "multiples":
+            first = {name: self.within(name, max(size, 2)) for name, size in self.sizes.items()}
+            bounds = {name: self.bounds.get(name, Bounds()) for name in first}
+            return [self._with_enough(sample) for sample in sizes_to_record(first, bounds, far=kind == "far")]
+        pairs = list(zip(self.sizes.items(), _TIMES * len(self.sizes)))
+        others = [
+            {name: self._other(name, size, size * times[which], which) for (name, size), times in pairs}
+            for which in (0, 1)
+        ]
+        return [dict(self.sizes), *others]
+
+    def _with_enough(self, sample: dict[str, int]) -> dict[str, int]:
+        """The sizes, with at least a value for each row."""
+        for offsets, values in self.rows.items():
+            count, name = sample[self.places[offsets, 0]], self.places[values, 0]
+            sample[name] += count * (sample[name] < count)
+        return sample
 
     def within(self, name: str, size: int) -> int:
         """The size, or the nearest one that the name may have."""
@@ -67,9 +78,9 @@ class Axes:
             return larger
         return self.within(name, size - 1 - which)
 
-    def formulas(self, samples: Sequence[dict[str, int]]) -> Sizes | None:
-        """Finds formulas of numbers."""
-        return Sizes([tuple(sample.values()) for sample in samples]) if self.sizes else None
+    def has(self, sizes: dict[str, int]) -> bool:
+        """Whether the names may have these sizes."""
+        return all([self.bounds.get(name, Bounds()).has(size) for name, size in sizes.items()])
 
     def place_of(self, name: str) -> tuple[int, int]:
         """The first axis of that name."""
@@ -84,6 +95,7 @@ def axes_of(
     shapes: Sequence[Sequence[int] | None],
     names: Sequence[str],
     paths: Sequence[str],
+    arguments: Sequence[str],
     outputs: Sequence[str],
     dynamic_axes: Any,
     dynamic_shapes: Any,
@@ -93,6 +105,7 @@ def axes_of(
     Args:
         shapes: of the inputs; None of ragged ones.
         names, paths: of the inputs in the model, and where they are among the arguments: "x[0]".
+        arguments: names of all arguments in order.
     Raises:
         OnnxError: both forms, an unknown input, an axis that is not there, or one name for two sizes.
     """
@@ -102,7 +115,7 @@ def axes_of(
         if dynamic_shapes:
             if isinstance(dynamic_shapes, dict):
                 dynamic_shapes = {dict(zip(names, paths)).get(key, key): spec for key, spec in dynamic_shapes.items()}
-            places, bounds = named_axes(paths, shapes, dynamic_shapes)
+            places, bounds = named_axes(paths, shapes, arguments, dynamic_shapes)
         else:
             places, bounds = checked_axes(names, shapes, list(_named(names, outputs, dynamic_axes or {})))
     except ProgramError as error:

@@ -8,6 +8,7 @@ from dynograd.autograd.nodes import user_line
 from dynograd.nn import functional as F
 from dynograd.onnx.refusals import refusal
 from dynograd.onnx.structures import Watching
+from dynograd.ops.op import registry
 from dynograd.plans.recording import Recording
 from dynograd.tensor import creation
 from dynograd.tensor.tensor import Tensor
@@ -50,5 +51,6 @@ def _bag(
     return total / counts.clamp(min=1) if mode == "mean" else total
 
 
-_HANDLERS: dict[Any, Any] = {F.embedding_bag: _bag}
+# The public function, and the one that programs of `dynograd.export` call.
+_HANDLERS: dict[Any, Any] = {F.embedding_bag: _bag, registry["embedding_bag"].function: _bag}
 BAGS = Watching(_HANDLERS)

@@ -8,14 +8,25 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import ndarray
+from dynograd.export.formula_search import FormulaSearch
+from dynograd.export.formulas import SizeFormula
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.patterns import part_of_rows, pattern_of
 from dynograd.onnx.records import Record, Structure
 from dynograd.onnx.refusals import refusal
 from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
-from dynograd.plans.sized.sizes import NoFormula, Number, Sizes
 
 __all__ = ["Builder", "onnx_type"]
+
+_MOST_NUMBERS = 16  # of a tensor each of which is a formula of its own
+_NODES_OF = {  # by the kinds of `FLOATING`
+    "real": (),
+    "share": ("Reciprocal",),
+    "root": ("Sqrt",),
+    "root_share": ("Sqrt", "Reciprocal"),
+    "power": ("Sqrt", "Reciprocal"),
+    "log": ("Log",),
+}
 
 
 def onnx_type(dtype: Any) -> int:
@@ -30,7 +41,7 @@ class Builder:
 
     Args:
         opset: the version of ONNX's operators.
-        axes: the dynamic axes, and `sizes`: the sizes of each record.
+        axes: the dynamic axes, and `search`: finds formulas of numbers, which are known at the sizes of each record.
         inputs, outputs: names of the graph's inputs and of its results.
         weights: names of parameters and buffers, by id of the tensor; the model holds these.
         write_call: writes the nodes of one op, and `write_structure`: those of a structure.
@@ -40,14 +51,14 @@ class Builder:
         self,
         opset: int,
         axes: Axes,
-        sizes: Sizes | None,
+        search: FormulaSearch | None,
         inputs: Sequence[str],
         outputs: Sequence[str],
         weights: dict[int, str],
         write_call: Callable[[Builder, Sequence[Node]], list[str]],
         write_structure: Callable[[Builder, Sequence[Structure], list[str]], list[str]],
     ) -> None:
-        self.opset, self.axes, self.sizes, self.inputs = opset, axes, sizes, inputs
+        self.opset, self.axes, self.search, self.inputs = opset, axes, search, inputs
         self.write_call, self.write_structure = write_call, write_structure
         self.nodes: list[Any] = []  # of the graph, or of the part of it, that is being written
         self._graph = self.nodes
@@ -57,6 +68,7 @@ class Builder:
         self.line = ""
         self.module = ""  # the module whose weights the op has
         self.rows: dict[str, list[ndarray]] = {}  # offsets of ragged inputs, at each size
+        self.picks: dict[str, tuple[Value, int]] = {}  # what has a size that follows from values, and along which axis
         self.within = 0  # ops that are being written by their parts
         self._known: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
@@ -223,29 +235,52 @@ class Builder:
         """An int64 tensor of one element: a number that has these values at the recorded sizes."""
         if all([value == values[0] for value in values]):
             return self.ints(values[0])
-        assert self.sizes is not None
-        try:
-            number = self.sizes.number([int(value) for value in values])
-        except NoFormula:
-            names = " and ".join(self.axes.sizes)
+        assert self.search is not None
+        formula = self.search.number(values)
+        if formula is None:
+            names = " and ".join(self.search.names)
+            at = ", ".join([str(tuple(sample.values())) for sample in self.search.samples])
             raise refusal(
-                f"a number that is {', '.join(map(str, values))} at sizes {', '.join(map(str, self.sizes.samples))} of {names} is no formula of them",
+                f"a number that is {', '.join(map(str, values))} at sizes {at} of {names} is no formula of them",
                 self.line,
                 "Leave that axis out of dynamic_axes, or write the shape with -1.",
-            ) from None
-        assert isinstance(number, Number)
-        factors, c, d = self.sizes.formula(number)
-        name = self._size(*factors[0])
-        for factor in factors[1:]:
-            name = self._computed("Mul", name, self._size(*factor))
-        name = name if c == 1 else self._computed("Mul", name, self.ints(c))
-        return name if not d else self._computed("Add", name, self.ints(d))
+            )
+        return self.sized(formula)
 
-    def _size(self, place: int, by: int) -> str:
-        number, axis = self.axes.place_of(list(self.axes.sizes)[place])
-        key = ("size", number, axis)
+    def columns(self) -> dict[str, list[int]]:
+        """The sizes of each name in the records."""
+        samples = self.search.samples if self.search is not None else [{}]
+        return {name: [sample[name] for sample in samples] for name in samples[0]}
+
+    def sized(self, formula: SizeFormula) -> str:
+        """An int64 tensor of one element: a number that follows from the sizes."""
+        name = self._size(*formula.factors[0])
+        for factor in formula.factors[1:]:
+            name = self._computed("Mul", name, self._size(*factor))
+        for kind, number in (("Div", formula.over), ("Mul", formula.times)):
+            name = name if number == 1 else self._computed(kind, name, self.ints(number))
+        return name if not formula.plus else self._computed("Add", name, self.ints(formula.plus))
+
+    def real(self, values: Sequence[float], dtype: Any) -> str | None:
+        """A number without dims that has these values at the recorded sizes: a whole one, its root and their like; None: it is none of these."""
+        real = None if self.search is None else self.search.real(values)
+        if real is None:
+            return None
+        name = self.cast(self.node("Squeeze", [self.sized(real[0])]), dtype)
+        for kind in _NODES_OF[real[1]]:
+            name = self.node(kind, [name])
+        return name
+
+    def _size(self, size: str, by: int) -> str:
+        key = ("size", size)
         if key not in self._known:
-            self._known[key] = self._outermost("Shape", [self.inputs[number]], start=axis, end=axis + 1)
+            if size in self.picks:
+                value, axis = self.picks[size]
+                name = self.name(value)
+            else:
+                number, axis = self.axes.place_of(size)
+                name = self.inputs[number]
+            self._known[key] = self._outermost("Shape", [name], start=axis, end=axis + 1)
         return self._known[key] if not by else self._computed("Add", self._known[key], self.ints(by))
 
     def _computed(self, kind: str, *names: str) -> str:
@@ -274,6 +309,17 @@ class Builder:
             return self.constant(values[0], numpy.int64)
         return self.node("Squeeze", [self.number(values)])
 
+    def _few(self, samples: Sequence[ndarray]) -> str:
+        """A few numbers that follow from the sizes, each by itself; "": these are others."""
+        first = samples[0]
+        is_whole = all([bool((numpy.isfinite(sample) & (sample == numpy.rint(sample))).all()) for sample in samples])
+        if any([sample.shape != first.shape for sample in samples]) or not 0 < first.size <= _MOST_NUMBERS:
+            return ""
+        if first.dtype.kind not in "iuf" or not is_whole:
+            return ""
+        numbers = self.numbers([[int(value) for value in sample.reshape(-1)] for sample in samples])
+        return self.cast(self.node("Reshape", [numbers, self.constant(first.shape, numpy.int64)]), first.dtype)
+
     def array(self, samples: Sequence[ndarray], what: str) -> str:
         """A tensor that has these numbers at the recorded sizes: a constant, or what makes it at any size."""
         first = samples[0]
@@ -284,6 +330,9 @@ class Builder:
             if part:
                 return part
         pattern = pattern_of(samples)
+        few = self._few(samples) if pattern is None else ""
+        if few:
+            return few
         if pattern is None:
             shapes = " and ".join([str(list(sample.shape)) for sample in samples[:2]])
             raise refusal(

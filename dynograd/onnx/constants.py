@@ -35,8 +35,11 @@ def rolled(tensor: Tensor, by: int) -> Tensor:
     return Tensor.wrap((array * _SHRUNK**by).astype(array.dtype) if tensor.is_floating_point() else array)
 
 
-def differing_line(first: Record, other: Record) -> str | None:
-    """The line of the first op with which two records of a program differ, of tensors that differ in their values; None: they are alike."""
+def differing_line(first: Record, other: Record, sizes_too: bool = True) -> str | None:
+    """The line of the first op with which two records of a program differ, of tensors that differ in their values; None: they are alike.
+
+    Without `sizes_too` sizes may differ, as they do where they follow from values.
+    """
     results = [{value for value, _, _ in record.made()} for record in (first, other)]
     differing = {
         place
@@ -46,12 +49,15 @@ def differing_line(first: Record, other: Record) -> str | None:
             value not in results[0]
             and value.kind != "argument"
             and not _is_same(first.outside[place], other.outside[place])
+            and (sizes_too or value.shape == twin.shape)
         )
     }
     unlike = {first.graph.inputs[place] for place in differing}
     for node, twin in zip(first.nodes, other.nodes):
         shapes = [[value.shape for value in each.results] for each in (node, twin)]
-        if node.name != twin.name or shapes[0] != shapes[1] or not _are_alike(node.arguments, twin.arguments):
+        if node.name != twin.name or len(shapes[0]) != len(shapes[1]):
+            return node.line
+        if sizes_too and (shapes[0] != shapes[1] or not _are_alike(node.arguments, twin.arguments)):
             return node.line
         if unlike.intersection(node.inputs):
             return node.line

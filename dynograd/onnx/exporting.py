@@ -12,6 +12,7 @@ from dynograd.autograd.modes import no_grad
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import OnnxError
 from dynograd.export.exported_program import ExportedProgram
+from dynograd.export.formula_search import AmbiguousFormulas, FormulaSearch
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, axes_of
 from dynograd.onnx.bags import BAGS
@@ -19,13 +20,14 @@ from dynograd.onnx.building import Builder, onnx_type
 from dynograd.onnx.creations import CREATIONS
 from dynograd.onnx.exported_programs import axes_of_program, example_of
 from dynograd.onnx.lengths import LENGTHS
+from dynograd.onnx.masked import MASKED
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
 from dynograd.onnx.patterns import rows_of_padded
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record
-from dynograd.onnx.sampling import other_sizes, recorded, varied
+from dynograd.onnx.sampling import further_record, other_sizes, recorded, varied
 from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference
@@ -33,6 +35,7 @@ from dynograd.onnx.writers import write_call, write_structure
 
 __all__ = ["export"]
 
+_MOST_RECORDS = 8  # at further sizes, to tell formulas apart
 _OPSETS = range(17, 24)
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 # Arguments of torch.onnx.export that change nothing here, and those that ask for what is not done.
@@ -114,27 +117,26 @@ def export(
         dynamic_shapes = dynamic_shapes if dynamic_shapes or dynamic_axes else shapes
     program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged or "")
     names = _names("input_names", input_names, program.names)
-    axes = axes_of(program.shapes(), names, program.paths, list(output_names or []), dynamic_axes, dynamic_shapes)
+    axes = axes_of(
+        program.shapes(),
+        names,
+        program.paths,
+        program.arguments,
+        list(output_names or []),
+        dynamic_axes,
+        dynamic_shapes,
+    )
     axes.rows = program.rows
     for offsets, values in program.rows.items():
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records
             axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
             axes.places[number, 0] = f"{names[number]}_rows"
-    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS):
+    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED):
         graphs, samples = recorded(program, axes)
         count = len(graphs[0].results)
         usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
         outputs = _names("output_names", output_names or None, usual)
-        formulas = axes.formulas(samples)
-        builder = Builder(opset, axes, formulas, names, outputs, program.weights, write_call, write_structure)
-        own = builder.inputs = list(names)
-        if ragged == "padded":
-            for offsets, values in program.rows.items():
-                own[values], own[offsets] = rows_of_padded(builder, names[values], names[offsets])
-        builder.rows = {
-            own[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
-        }
-        builder.write(graphs, own)
+        builder = _written(program, axes, graphs, samples, opset, names, outputs)
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 
     def check(model: ModelProto) -> float:
@@ -157,6 +159,43 @@ def export(
             external_data=external_data,
         )
     return result
+
+
+def _written(
+    program: Program,
+    axes: Axes,
+    graphs: list[Record],
+    samples: list[dict[str, int]],
+    opset: int,
+    names: list[str],
+    outputs: list[str],
+) -> Builder:
+    """The nodes, after records at further sizes where several formulas fit a number."""
+    settled: list[dict[str, int]] = []
+    while True:
+        sizes_of = [
+            {**sample, **{pick.name: pick.size(graph) for pick in axes.picks}} for sample, graph in zip(samples, graphs)
+        ]
+        search = FormulaSearch(sizes_of, settled if len(settled) < _MOST_RECORDS else None) if sizes_of[0] else None
+        builder = Builder(opset, axes, search, names, outputs, program.weights, write_call, write_structure)
+        builder.picks = {pick.name: (pick.value(graphs[0]), pick.axis) for pick in axes.picks}
+        own = builder.inputs = list(names)
+        if program.ragged == "padded":
+            for offsets, values in program.rows.items():
+                own[values], own[offsets] = rows_of_padded(builder, names[values], names[offsets])
+        builder.rows = {
+            own[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
+        }
+        try:
+            builder.write(graphs, own)
+            return builder
+        except AmbiguousFormulas as ambiguous:
+            settled.append(ambiguous.sizes)
+        sizes = {name: settled[-1][name] for name in axes.sizes}
+        record = further_record(program, axes, sizes, graphs)
+        if record is not None:
+            graphs.append(record)
+            samples.append(sizes)
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -260,9 +299,8 @@ def _read_by(node: Any) -> Iterator[str]:
 
 def _dim(builder: Builder, axes: Axes, name: str, axis: int, sizes: tuple[int, ...]) -> str:
     """The name of an output's axis: that of the input's axis that it is."""
-    assert builder.sizes is not None
-    for place, known in enumerate(axes.sizes):
-        if list(sizes) == [sample[place] for sample in builder.sizes.samples]:
+    for known, column in builder.columns().items():
+        if list(sizes) == column:
             return known
     return f"{name}_dim_{axis}"
 

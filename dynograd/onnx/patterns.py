@@ -52,6 +52,38 @@ class _Range(Pattern):
 
 
 @dataclass
+class _Spaced(Pattern):
+    """Numbers from `start` on, the last of which is `total` larger (or would be the next, if it is left out)."""
+
+    start: float
+    total: float
+    with_last: bool
+    dtype: Any
+    counts: list[int]
+
+    def write(self, builder: Any) -> str:
+        places = _Range(0, 1, numpy.int64, self.counts).write(builder)
+        count = builder.scalar([max(count - self.with_last, 1) for count in self.counts])
+        shares = builder.node("Div", [builder.cast(name, numpy.float64) for name in (places, count)])
+        name = builder.node("Mul", [shares, builder.constant(self.total, numpy.float64)])
+        return str(builder.cast(builder.node("Add", [name, builder.constant(self.start, numpy.float64)]), self.dtype))
+
+
+@dataclass
+class _Eye(Pattern):
+    """`value` on a diagonal, and zeros."""
+
+    value: ndarray
+    diagonal: int
+    shapes: list[tuple[int, ...]]
+
+    def write(self, builder: Any) -> str:
+        zeros = _Filled(numpy.zeros((), numpy.float32), self.shapes).write(builder)
+        name = builder.cast(builder.node("EyeLike", [zeros], k=self.diagonal), self.value.dtype)
+        return str(name if self.value == 1 else builder.node("Mul", [name, builder.constant(self.value)]))
+
+
+@dataclass
 class _Band(Pattern):
     """`inside` on and below a diagonal, `outside` above it."""
 
@@ -81,8 +113,8 @@ def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
     if all([bool((sample == value).all()) for sample in samples]):
         return _Filled(numpy.array(value, first.dtype), [sample.shape for sample in samples])
     if first.ndim == 1 and first.dtype.kind in "if" and first.size > 1:
-        return _range_of(samples)
-    return _band_of(samples) if first.ndim == 2 else None
+        return _range_of(samples) or _spaced_of(samples)
+    return _band_of(samples) or _eye_of(samples) if first.ndim == 2 else None
 
 
 def _range_of(samples: Sequence[ndarray]) -> Pattern | None:
@@ -92,6 +124,34 @@ def _range_of(samples: Sequence[ndarray]) -> Pattern | None:
         if not numpy.array_equal(sample, (start + numpy.arange(sample.size) * step).astype(sample.dtype)):
             return None
     return _Range(start, step, first.dtype, [sample.size for sample in samples])
+
+
+def _spaced_of(samples: Sequence[ndarray]) -> Pattern | None:
+    first = samples[0]
+    if first.dtype.kind != "f" or any([sample.size < 2 or sample[0] != first[0] for sample in samples]):
+        return None
+    start, close = float(first[0]), 4 * numpy.finfo(first.dtype).eps
+    for with_last in (True, False):
+        totals = [
+            (float(sample[-1]) - start) * (1 if with_last else sample.size / (sample.size - 1)) for sample in samples
+        ]
+        total = totals[0] if with_last else round(totals[0], 6)
+        exact = [start + numpy.arange(sample.size) * (total / (sample.size - with_last)) for sample in samples]
+        if all([numpy.allclose(sample, own, close, close * abs(total)) for sample, own in zip(samples, exact)]):
+            return _Spaced(start, total, with_last, first.dtype, [sample.size for sample in samples])
+    return None
+
+
+def _eye_of(samples: Sequence[ndarray]) -> Pattern | None:
+    first = samples[0]
+    places = numpy.argwhere(first)
+    if not len(places):
+        return None
+    value, diagonal = first[tuple(places[0])], int(places[0][1] - places[0][0])
+    for sample in samples:
+        if not numpy.array_equal(sample, numpy.eye(*sample.shape, diagonal, sample.dtype) * value):
+            return None
+    return _Eye(numpy.array(value), diagonal, [sample.shape for sample in samples])
 
 
 def _band_of(samples: Sequence[ndarray]) -> Pattern | None:
@@ -111,6 +171,7 @@ _ROWS: dict[str, Callable[[ndarray], ndarray]] = {
     "offsets": lambda offsets: offsets,
     "starts": lambda offsets: offsets[:-1],
     "ends": lambda offsets: offsets[1:],
+    "lasts": lambda offsets: offsets[1:] - 1,
     "lengths": numpy.diff,
     "numbers": lambda offsets: numpy.repeat(numpy.arange(len(offsets) - 1), numpy.diff(offsets)),
 }
@@ -141,7 +202,9 @@ def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: S
         counts = builder.node("ReduceSum", [builder.cast(behind, numpy.int64), builder.ints(1)], keepdims=0)
         own = builder.node("Sub", [counts, builder.constant(1, numpy.int64)])
     else:
-        own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node("Sub", [ends, starts])
+        own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node(
+            "Sub", [ends, builder.ints(1) if kind == "lasts" else starts]
+        )
     return str(own if samples[0].dtype == numpy.int64 else builder.cast(own, samples[0].dtype))
 
 

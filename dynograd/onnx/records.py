@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
+from dynograd.errors import GradientError
 from dynograd.kernels.attention.any_size import alike_at_any_size
 from dynograd.onnx.noting import noted
 from dynograd.onnx.refusals import refusal
@@ -137,16 +138,30 @@ def check_alike(records: Sequence[Record], name: str) -> None:
                 check_alike([body.record, second.record], name)
 
 
-def record_of(function: Callable[..., Any], tensors: Sequence[Tensor], name: str, is_body: bool = False) -> Record:
-    """The record of a function of these tensors.
+def record_of(
+    function: Callable[..., Any],
+    tensors: Sequence[Tensor],
+    name: str,
+    is_body: bool = False,
+    any_shape: frozenset[str] = frozenset(),
+) -> Record:
+    """The record of a function of these tensors; `any_shape` names ops that it has even where the shapes of their results depend on values.
 
     Raises:
         OnnxError: it reads values of its inputs, or does something that is not recorded.
     """
     compiled = _Watched(function, always=True, dynamic=False, name=name)
+    compiled.any_shape = any_shape
     with no_grad(), alike_at_any_size(), noted() as notes:
         for _ in range(2):
-            compiled(*tensors)
+            try:
+                compiled(*tensors)
+            except GradientError as error:
+                raise refusal(
+                    f"{name} takes gradients while it runs, and a model has none ({error})",
+                    "",
+                    "Write the derivative with ops, or export the part before it.",
+                ) from error
     record = compiled.latest
     if record is not None and record.left_out:
         op, line = record.left_out[0]

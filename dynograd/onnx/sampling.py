@@ -3,41 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.constants import differing_line, rolled
+from dynograd.onnx.picking import changed, picking_ops, picks_in, picks_of, unmoved
 from dynograd.onnx.records import Record, check_alike, record_of
 from dynograd.onnx.refusals import refusal
 from dynograd.onnx.traced import Program
 from dynograd.plans.reporting.graphs import Value
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["other_sizes", "recorded", "varied"]
+__all__ = ["further_record", "other_sizes", "recorded", "varied"]
+
+_CHANGES = 8  # records of other values, where sizes depend on values
 
 
 def recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str, int]]]:
-    """The graphs, and the sizes of their dynamic axes: close ones first, then multiples, for programs that divide sizes."""
-    samples = axes.samples(False)
-    try:
-        return _graphs(program, axes, samples), samples
-    except (RuntimeError, ValueError):
-        multiples = axes.samples(True)
-        if multiples == samples or min(axes.sizes.values()) < 2:
-            raise
+    """The graphs, and the sizes of their dynamic axes: far apart if the program runs there, else close ones, then multiples, for programs that divide
+    sizes."""
+    errors: dict[str, Exception] = {}
+    tried: list[Any] = []
+    for kind in ("far", "near", "multiples"):
+        samples = axes.samples(kind)
+        if samples in tried or (kind == "multiples" and min(axes.sizes.values()) < 2):
+            continue
+        tried.append(list(samples))
         try:
-            return _graphs(program, axes, multiples), multiples
-        except (RuntimeError, ValueError):
-            pass
-        raise
+            return _graphs(program, axes, samples), samples
+        except (RuntimeError, ValueError) as error:
+            errors[kind] = error
+    raise errors.get("near") or errors["far"]  # of the sizes that are most like the example's
+
+
+def further_record(program: Program, axes: Axes, sizes: dict[str, int], graphs: list[Record]) -> Record | None:
+    """The record at other sizes; None where the program does not run, or goes another way."""
+    if not axes.has(sizes):
+        return None
+    try:
+        record = _record_at(program, axes, sizes, len(graphs) if axes.picks else 0)
+        check_alike([graphs[0], record], program.name)
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+        return None
+    return record
+
+
+def _record_at(program: Program, axes: Axes, sizes: dict[str, int], turn: int) -> Record:
+    """The record at these sizes, of the example's values, or of others from turn 1 on."""
+    tensors = program.at(axes, sizes)
+    if turn:
+        fixed = {*axes.lengths, *axes.rows}
+        tensors = [tensor if place in fixed else changed(tensor, turn) for place, tensor in enumerate(tensors)]
+    return record_of(program, tensors, program.name, any_shape=picking_ops())
 
 
 def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[Record]:
-    first = record_of(program, program.at(axes, samples[0]), program.name)
+    first = _record_at(program, axes, samples[0], 0)
     axes.lengths = dict(_lengths(first, axes, samples[0]))
-    others = [record_of(program, program.at(axes, sample), program.name) for sample in samples[1:]]
+    picking = picks_in(first)
+    others = [_record_at(program, axes, sample, turn * bool(picking)) for turn, sample in enumerate(samples[1:], 1)]
+    if picking:
+        again = _with_other_values(program, axes, samples[0], first)
+        others += again
+        samples += [samples[0]] * len(again)
     check_alike([first, *others], program.name)
-    other = record_of(program, [rolled(tensor, 1) for tensor in program.at(axes, samples[0])], program.name)
-    line = differing_line(first, other)
+    rolled_tensors = [rolled(tensor, 1) for tensor in program.at(axes, samples[0])]
+    other = record_of(program, rolled_tensors, program.name, any_shape=picking_ops())
+    line = differing_line(first, other, sizes_too=not picking)
     if line is not None:
         raise refusal(
             f"what {program.name} computes with there depends on values that no op has made (NumPy's, an op's own, or random numbers)",
@@ -45,6 +77,28 @@ def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list
             "Compute it with tensor ops, or give it as an input.",
         )
     return [first, *others]
+
+
+def _with_other_values(program: Program, axes: Axes, sizes: dict[str, int], first: Record) -> list[Record]:
+    """Records at the same sizes, until all that picks by values has picked another number.
+
+    Raises:
+        OnnxError: something has not.
+    """
+    again: list[Record] = []
+    for turn in range(1, _CHANGES):
+        again.append(_record_at(program, axes, sizes, turn))
+        check_alike([first, again[-1]], program.name)
+        axes.picks = picks_of(first, again)
+        same = unmoved(first, axes.picks)
+        if not same:
+            return again
+    node = same[0]
+    raise refusal(
+        f"{node.name} gives {list(node.results[0].shape)} also for other values like the example's, and in the model as many as values say",
+        node.line,
+        "Give an example of which it picks a part.",
+    )
 
 
 def varied(program: Program, axes: Axes, sample: dict[str, int], number: int) -> list[Tensor]:

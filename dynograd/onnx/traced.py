@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 
 from dynograd.base.shapes import Size
-from dynograd.base.signatures import call_signature
-from dynograd.errors import OnnxError
+from dynograd.errors import OnnxError, ProgramError
+from dynograd.export.examples import bound
 from dynograd.export.exported_program import ExportedProgram
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
@@ -37,9 +37,10 @@ class Program:
         self.names: list[str] = []
         self.paths: list[str] = []  # where the tensors are among the arguments
         try:
-            arguments = call_signature(model).bind(*args, **kwargs).arguments
-        except TypeError as error:
-            raise OnnxError(f"onnx.export: the example does not fit {self.name}: {error}.") from None
+            arguments = bound(model, args, kwargs, self.name)[0]
+        except ProgramError as error:
+            raise OnnxError(f"onnx.{error}") from None
+        self.arguments = list(arguments)
         for name, value in arguments.items():
             self._find(value, name, name)
         if not self.tensors:

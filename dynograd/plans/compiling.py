@@ -95,6 +95,9 @@ class Compiled:
         replay: whether the function's Python is not run again where it is known to be pure.
     """
 
+    any_shape: frozenset[str] = frozenset()
+    """See `Recording`."""
+
     def __init__(
         self,
         function: Any,
@@ -347,6 +350,7 @@ class Compiled:
             self.on_gpu,
             self.changing,
         )
+        recording.any_shape = self.any_shape
         recording.begin()
         self.recording = recording
         return recording

@@ -122,7 +122,12 @@ class Recording(
     RecordedSaves,
     Parts,
 ):
-    """One step while it runs. `reason` says why no plan can be made of it, if so."""
+    """One step while it runs. `reason` says why no plan can be made of it, if so.
+
+    `any_shape` names ops that are recorded even where the shape of the result depends on values: for graphs that are read, not run.
+    """
+
+    any_shape: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -222,7 +227,7 @@ class Recording(
             return call_with(below, entry.op, args)
         if not self._is_here(entry, tensors):
             return call_with(below, entry.op, args)
-        if depends_on_values(entry.op, args):
+        if depends_on_values(entry.op, args) and entry.op.name not in self.any_shape:
             places = at_places(entry.op, args)
             if places is None:
                 if MODES.grad and any([tensor.requires_grad for tensor in tensors]):

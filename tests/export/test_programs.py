@@ -1,6 +1,7 @@
 """Programs of functions: what they take and give, what is refused, and what a program tells."""
 
 import copy
+import importlib.util
 import io
 
 import numpy
@@ -94,6 +95,7 @@ FUNCTIONS = {
     "a compiled function": torch.compile(lambda x: x.sum() * 2),
     "out": lambda x: torch.add(x, 1, out=torch.empty(x.shape[0], 2)),
     "the input itself": lambda x: x,
+    "a mask of sizes that is read": lambda x: x * 2 if bool((torch.ones(x.shape[0], 3).triu(1) == 0).any()) else x,
     "meshgrid": lambda x: torch.meshgrid(x[:, 0], x[:, 1], indexing="ij"),
     "indices": lambda x: x[torch.tensor([0, 1]), None, ::1],
     "a tensor of sizes": lambda x: x * torch.tensor([x.shape[0], 2]),
@@ -189,9 +191,16 @@ def test_draws_are_those_of_the_process():
     assert torch.equal(program(x), first) and not torch.equal(program(x), first)
 
 
+def written_to(y, x):
+    """The sum of a tensor that the input is written into by way of a view."""
+    y[:1].add_(x[0, 0])
+    return y.sum()
+
+
 REFUSED = [
     (lambda x: x * x.sum().item(), r"reads values that depend on its inputs \(item\).*test_programs.py:\d+.*dynograd.where"),
     (lambda x: x if x.sum() > 0 else -x, r"reads values that depend on its inputs \(__bool__\)"),
+    (lambda x: x if written_to(torch.zeros(2), x) > 0 else -x, r"reads values that depend on its inputs \(__bool__\)"),
     (lambda x: torch.from_numpy(numpy.exp(x.numpy())), r"reads values that depend on its inputs \(numpy\)"),
     (lambda x: torch.zeros(x.nonzero().shape[0]), "reads a size that depends on values"),
     (lambda x: x + torch.randn(2), "torch.randn draws random numbers.*draws=True"),
@@ -201,6 +210,7 @@ REFUSED = [
     (lambda x: x.unbind(0), "how many tensors unbind.* gives depends on the sizes"),
     (lambda x: torch.vmap(lambda row: row.sum())(x), "a tensor of type Batched"),
     (lambda x: x * (x.shape[0] ** 3.3), "depends on the sizes, and is no formula of them"),
+    (lambda x: torch.autograd.grad((x * x).sum(), x)[0], "takes gradients while it runs.*Write the derivative"),
     (lambda x: x.to_sparse().sum(), "to_sparse is no function that a program may call"),
     (lambda x: (x, object()), "gives object, which a file cannot hold"),
     (lambda x: CONSTANT.add_(x[0, 0] * 0), "writes into CONSTANT"),
@@ -235,13 +245,66 @@ def test_what_follows_from_no_input_is_refused(dims):
         torch.export.export(counting, (randn(3, 2),), dynamic_shapes=dims)
 
 
+CUT = {  # of 64, which 8 divides as it does the sizes near to it
+    "an eighth": lambda x: x[: x.shape[0] // 8],
+    "a multiple of eight": lambda x: x.new_zeros(-(-x.shape[0] // 8) * 8),
+    "thirds": lambda x: x[x.shape[0] // 3 : 2 * (x.shape[0] // 3)],
+    "a part of forty": lambda x: x[:40][: (x.shape[0] - 1) // 5],
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_numbers_that_are_cut_off_are_told_apart_by_further_runs(name):
+    check(CUT[name], (randn(64),), *[(randn(size),) for size in (1, 7, 8, 16, 63, 65, 100, 200)])
+
+
+@pytest.mark.parametrize(
+    "function, least", [(lambda x: x[: min(x.shape[0], 3)], 3), (lambda x: x[: max(x.shape[0] - 4, 1)], 5)]
+)
+def test_numbers_that_are_bounded_bound_the_dim(function, least):
+    program = torch.export.export(function, (randn(6),), dynamic_shapes=({0: "n"},))
+    assert program.dims["n"].least == least
+    with pytest.raises(ShapeError, match=f"expected {least} or more"):
+        program(randn(least - 1))
+
+
+def test_a_size_at_which_the_function_fails_is_not_needed():
+    table = randn(20, 2)
+    check(lambda x: x + table[: x.shape[0]], (randn(10, 2),), (randn(1, 2),), (randn(20, 2),))
+
+
+NESTED = [
+    ((randn(3), None, randn(4)), ({0: "n"}, None, {0: "m"})),
+    ((randn(3), 2.0, randn(4)), {"x": {0: "n"}, "y": None, "rest_0": {0: "m"}}),
+    ((randn(3), [randn(2), None, {"a": randn(4)}]), ({0: "n"}, [None, None, {"a": {0: "m"}}])),
+    ((randn(3), None, randn(4), randn(2)), ({0: "n"}, None, ({0: "m"}, None))),
+]
+
+
+@pytest.mark.parametrize("args, dims", NESTED)
+def test_dynamic_shapes_stand_as_the_arguments_do(args, dims):
+    def function(x, y=None, *rest):
+        return [tensor * 2 for tensor in torch.utils._pytree.tree_leaves((x, y, rest)) if torch.is_tensor(tensor)]
+
+    program = torch.export.export(function, args, dynamic_shapes=dims)
+    shapes = {each.shape[0] for each in program.arguments.inputs}
+    assert {"n", "m"} <= shapes <= {"n", "m", 2}
+    if importlib.util.find_spec("onnx"):
+        inputs = torch.onnx.export(function, args, dynamic_shapes=dims).model_proto.graph.input
+        assert [value.type.tensor_type.shape.dim[0].dim_param or 2 for value in inputs] == [
+            each.shape[0] for each in program.arguments.inputs
+        ]
+
+
 ARGUMENTS = [
     ((3,), None, "expected a tensor among the arguments"),
     ((randn(3), object()), None, "an object of type object"),
     ((torch.empty(3, device="meta"),), None, "expected x on the CPU, got meta"),
-    ((randn(3),), {"z": {0: "n"}}, "dynamic_shapes has 'z', but the tensors are x"),
+    ((randn(3),), {"z": {0: "n"}}, "dynamic_shapes has 'z', but the arguments are x"),
     ((randn(3),), {"x": {3: "n"}}, r"x has 1 dims \(shape \(3,\)\), and no axis 3"),
     ((randn(3), randn(4)), ({0: "n"}, {0: "n"}), "'n' has size 3 in x and 4 in y"),
+    ((randn(3),), ({0: "n"}, None, None), "has 3 entries, but the arguments are x"),
+    ((randn(3), [randn(2)]), (None, [{0: "n"}, {0: "m"}]), r"of the tensors y\[0\] in y, got .*Nest them"),
     ((randn(3),), ({0: 2.5},), "expected a Dim, a name or None"),
     ((randn(3),), ({0: Dim("n", max=2)},), "the dim 'n' is 1 to 2, but the example has 3"),
     ((randn(3), randn(3), randn(3)), None, "the example does not fit"),

@@ -1,5 +1,7 @@
 """Functions that leave as ONNX: (function, shapes of its inputs of normal numbers, dynamic axes by (input, axis))."""
 
+import math
+
 import dynograd as torch
 
 F = torch.nn.functional
@@ -75,6 +77,20 @@ def written_at_indices(x):
     return y
 
 
+class MaskedHeads(torch.nn.Module):
+    """Attention weights of rows with keys left out, some of all keys."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads = torch.nn.MultiheadAttention(4, 2, batch_first=True, add_bias_kv=True, add_zero_attn=True)
+        self.plain = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x):
+        left_out = x[..., 0] > 0
+        weights = self.plain(x, x, x, key_padding_mask=left_out, average_attn_weights=False)
+        return (*self.heads(x, x, x, key_padding_mask=left_out), *weights)
+
+
 class Gate(torch.nn.Module):
     """One of two layers, by the input; both take the input from around them, too."""
 
@@ -119,6 +135,122 @@ def recurrence(x, reverse=False):
     return h, sums
 
 
+def of_sizes(x):
+    """Numbers that Python computes from the sizes."""
+    batch, time = x.shape
+    parts = x[:, : time // 2], x[:, time // 3 : 2 * (time // 3)], x[: -(-batch // 8)], x.topk(time // 4 + 1, 1).values
+    scales = math.sqrt(time), (batch * time) ** -0.5, math.log(time), 1 / math.sqrt(time), batch / time, 2 / (batch - 1)
+    return (*parts, *[x * scale for scale in scales])
+
+
+def resized(x):
+    """By factors that do not divide the sizes."""
+    options = {"bilinear": {}, "nearest": {}, "bicubic": {"align_corners": True}}
+    return [F.interpolate(x, scale_factor=by, mode=mode, **own) for mode, own in options.items() for by in (0.5, 2.0)]
+
+
+def made_by_sizes(x):
+    rows, columns = x.shape
+    x = x + torch.eye(rows, columns) * 2 + torch.linspace(-1, 2, columns) + torch.arange(0, 1, 1 / columns)[:columns]
+    return x * torch.tensor([rows, columns]).sum() - torch.tensor(columns), torch.tensor(rows), torch.eye(rows)
+
+
+def written_at_places_of_sizes(x):
+    y, z = x * 2, x + 1
+    view = y[:, 1:]
+    view *= 2
+    y[:, -1], y[-1], y[:, 1:-1] = 0, y[0] + 1, 3
+    y.t()[0] += 1
+    z[:, : x.shape[1] // 2] = x[:, -(x.shape[1] // 2) :]
+    z[-2:, ::2] = 7
+    z[:, 0][x[:, 0] > 0] = 5
+    z[x.shape[0] // 2, -1] += 1
+    return y, view, z, torch.block_diag(x, x)
+
+
+def attention_with_a_cache(x):
+    """One more token; the batch is the first of three dims."""
+    new = x[:, :1] * 2
+    keys, values = torch.cat([x, new], 1), torch.cat([x + 1, new], 1)
+    return F.scaled_dot_product_attention(new, keys, values), keys
+
+
+def running(x):
+    """Of rows, and of columns, which may be of any number."""
+    whole = (x * 9).long()
+    return [result for axis in (0, 1) for result in (
+        x.cumprod(axis), x.logcumsumexp(axis), *x.cummax(axis), *whole.cummin(axis), whole.cumprod(axis)
+    )]  # fmt: skip
+
+
+def diagonals(x):
+    square = x @ x.T
+    parts = (
+        x.diagonal(),
+        x.diagonal(1),
+        square.diagonal(-1),
+        torch.diag_embed(x, -1),
+        torch.trace(square),
+        torch.diag(x[0]),
+    )
+    return (*parts, torch.einsum("ii->i", square), x.unfold(1, 2, 2), x.unfold(0, 3, 1).sum(-1))
+
+
+def by_order(x):
+    rows, whole = x.sort(1).values, (x * 3).long()
+    places = (
+        torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])),
+        torch.searchsorted(rows, x[:, :2] + 0.1, right=True),
+        torch.searchsorted(torch.tensor([-2, 0, 0, 3]), whole),
+    )
+    found = torch.isin(whole, torch.tensor([0, 2])), torch.isin(whole, whole[0], invert=True)
+    marked = torch.zeros(x.shape[0], 9).scatter_(1, (whole.abs() % 9)[:, :1], 1.0)
+    return (*places, *found, marked, *x.kthvalue(2, 1), *x.median(1), *whole.median(1), torch.quantile(x, 0.3, 1))
+
+
+def picked(x):
+    """Elements, rows and columns at masks, and what is computed of how many they are."""
+    rows, high = x[x[:, 0] > 0], x[x > 0.2]
+    made = torch.zeros(rows.shape[0], 2), torch.arange(high.shape[0]) * 2, high[: high.shape[0] // 2]
+    both = torch.cat([high, torch.masked_select(x, x < 0.5).cumsum(0)])
+    return (rows, high.sum() / high.numel(), rows.reshape(-1), x[:, x.sum(0) > 0], both, *made)
+
+
+def places(x):
+    where = x > 0
+    rows = (x.sum(1) > 0).nonzero().squeeze(1)
+    return (
+        where.nonzero(),
+        torch.argwhere(where).sum(0),
+        *torch.where(where),
+        x[rows] * 2,
+        x[where.nonzero(as_tuple=True)],
+    )
+
+
+def written_at_masks(x):
+    y, z = x * 2, x + 1
+    y[x[:, 0] > 0] = x[0]
+    y[x > 1] = y[x > 1] * 3
+    z[:, x[0] > 0] = 0.5
+    z[x < 0] += 1
+    return y, z, x.masked_scatter(x > 0, x * 3), torch.zeros_like(x).index_put((x > 0,), x[x > 0], accumulate=True)
+
+
+def repeated_and_counted(x):
+    times = (x[:, 0].abs() * 2).long()
+    numbers = (x.abs() * 3).long().flatten()
+    distinct = torch.unique(numbers, return_inverse=True, return_counts=True)
+    counts = torch.bincount(numbers), torch.bincount(numbers, x.flatten().exp(), minlength=5)
+    return (
+        x.repeat_interleave(times, 0),
+        x.T.repeat_interleave(times, 1),
+        *distinct,
+        torch.unique(x > 0, dim=0),
+        *counts,
+    )
+
+
 BATCH = ((0, 0),)
 FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
@@ -156,5 +288,22 @@ FUNCTIONS = {
     "map": (lambda x: torch._higher_order_ops.map(lambda row, y: row.cumsum(0) @ y, x, x[0].T), [(2, 5, 4)], ((0, 0),)),
     "cond in the condition of a loop": (lambda x: torch.while_loop(
         lambda y: torch.cond(y.sum() > 4, lambda z: z.max() > 1, lambda z: z.max() > 2, (y,)), lambda y: (y / 2,), (x,))[0], [(3, 4)], BATCH),
+    "interpolate by factors": (lambda x: tuple(resized(x)), [(2, 3, 5, 7)], ((0, 0), (0, 2), (0, 3))),
+    "tensors that follow from sizes": (made_by_sizes, [(3, 5)], ((0, 0), (0, 1))),
+    "writes at places of sizes": (written_at_places_of_sizes, [(4, 6)], ((0, 0), (0, 1))),
+    "attention with a cache": (attention_with_a_cache, [(3, 5, 4)], ((0, 0), (0, 1))),
+    "running products and extremes": (lambda x: tuple(running(x)), [(3, 5)], ((0, 0), (0, 1))),
+    "places in order": (by_order, [(3, 5)], ((0, 0), (0, 1))),
+    "joins of several dtypes": (lambda x: (torch.cat([x, x.long()]), torch.stack([x > 0, x.int()])), [(3, 4)], BATCH),
+    "attention weights with keys left out": (MaskedHeads().eval(), [(3, 5, 4)], ((0, 0), (0, 1))),
+    "diagonals and windows": (diagonals, [(3, 5)], ((0, 0), (0, 1))),
+    "covariance": (torch.cov, [(3, 5)], ((0, 0), (0, 1))),
+    "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
+    "elements at masks, of one size": (picked, [(6, 5)], ()),
+    "places of elements": (places, [(6, 5)], BATCH),
+    "writes at masks": (written_at_masks, [(6, 5)], BATCH),
+    "repeats and counts": (repeated_and_counted, [(6, 5)], BATCH),
+    "numbers of sizes": (of_sizes, [(64, 64)], ((0, 0), (0, 1))),
+    "numbers of small sizes": (of_sizes, [(3, 5)], ((0, 0), (0, 1))),
     "bounds of integers": (lambda x: ((x * 9).long().clamp(min=2), (x * 9).int().clamp(max=2), x.clamp(max=0.5)), [(3, 4)], BATCH),
 }  # fmt: skip

@@ -174,8 +174,52 @@ def _sequences(keras):
     return [keras.layers.Input((5, 4)), keras.layers.LayerNormalization(), keras.layers.LSTM(6), keras.layers.Dense(2)]
 
 
+def _windows(keras):
+    layers = keras.layers
+    return [
+        layers.Input((9, 3)), layers.Conv1D(4, 3, padding="causal", dilation_rate=2), layers.LeakyReLU(),
+        layers.Conv1DTranspose(2, 3, strides=2),
+    ]  # fmt: skip
+
+
+def _larger(keras):
+    layers = keras.layers
+    return [
+        layers.Input((4, 4, 3)), layers.Conv2DTranspose(4, 3, strides=2, padding="same"), layers.UpSampling2D(2),
+        layers.UpSampling2D(2, interpolation="bilinear"), layers.Cropping2D(1), layers.Resizing(5, 7),
+    ]  # fmt: skip
+
+
+def _gates(keras):
+    layers = keras.layers
+    return [layers.Input((5, 4)), layers.Bidirectional(layers.GRU(6, return_sequences=True)), layers.SimpleRNN(3)]
+
+
+def _norms(keras):
+    layers = keras.layers
+    return [
+        layers.Input((6, 6, 4)),
+        layers.GroupNormalization(2),
+        layers.UnitNormalization(),
+        layers.PReLU(),
+        layers.Softmax(),
+    ]
+
+
+def _attending(keras):
+    rows = keras.layers.Input((5, 8))
+    mixed = keras.layers.MultiHeadAttention(2, 4)(rows, rows, use_causal_mask=True)
+    return keras.Model(rows, keras.layers.LayerNormalization()(rows + mixed))
+
+
+KERAS = [
+    (_dense, (2, 6)), (_images, (2, 8, 8, 3)), (_sequences, (2, 5, 4)), (_windows, (2, 9, 3)), (_larger, (2, 4, 4, 3)),
+    (_gates, (2, 5, 4)), (_norms, (2, 6, 6, 4)), (_attending, (2, 5, 8)),
+]  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("write", "shape"), [(_dense, (2, 6)), (_images, (2, 8, 8, 3)), (_sequences, (2, 5, 4))])
+@pytest.mark.parametrize(("write", "shape"), KERAS)
 def test_keras(write, shape, tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
@@ -185,8 +229,15 @@ def test_keras(write, shape, tmp_path, monkeypatch):
     x = numpy.random.default_rng(0).normal(size=shape).astype(numpy.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = keras.Sequential(write(keras))
+        layers = write(keras)
+        model = keras.Sequential(layers) if isinstance(layers, list) else layers
         expected = model.predict(x, verbose=0)
         signature = [keras.InputSpec(shape=shape, dtype="float32")]
         model.export(tmp_path / "model.onnx", format="onnx", verbose=False, input_signature=signature)
-    _agree(dynograd.onnx.load(tmp_path / "model.onnx")(dynograd.from_numpy(x)), [expected])
+    module = dynograd.onnx.load(tmp_path / "model.onnx")
+    result = module(dynograd.from_numpy(x))
+    _agree(result, [expected])
+    parameters = list(module.parameters())
+    if parameters:
+        result.square().sum().backward()
+        assert all([parameter.grad is not None for parameter in parameters])

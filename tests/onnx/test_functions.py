@@ -46,3 +46,27 @@ def test_structures_and_indices_in_each_opset(opset):
     exported = torch.onnx.export(program, (torch.randn(3, 4),), opset_version=opset)
     assert exported.model_proto.opset_import[0].version == opset
     assert exported.verify() < 1e-4
+
+
+STRUCTURES = {
+    "cond": "If",
+    "cond in cond": "If",
+    "while_loop": "Loop",
+    "while_loop after cond": "Loop",
+    "scan": "Scan",
+    "scan in reverse": "Scan",
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_a_structure_of_a_loaded_model_leaves_as_one(name):
+    function, shapes, axes = FUNCTIONS[name]
+    torch.manual_seed(0)
+    args = tuple([torch.randn(*shape) for shape in shapes])
+    dynamic = {"x": {axis: f"n{axis}" for _, axis in axes}}
+    model = torch.onnx.export(lambda x: function(x), args, dynamic_axes=dynamic).model_proto
+    again = torch.onnx.export(torch.onnx.load(model), args, input_names=["x"], dynamic_axes=dynamic, verify=True)
+    assert STRUCTURES[name] in [node.op_type for node in again.model_proto.graph.node]
+    other = 3 * torch.randn(*shapes[0]) - 1  # by which branches and loops go another way
+    for own, expected in zip(again(other), torch.utils._pytree.tree_leaves(function(other)), strict=True):
+        torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-4)

@@ -51,7 +51,27 @@ def running(x):
     return rows.sum(1)
 
 
+def sorted_rows(x):
+    return torch.cat([x.sort(1)[0].values, x.sort(1, descending=True)[0].values, x.argsort(1).values], 1)
+
+
+def picks_of_rows(x):
+    return torch.cat([x.topk(1, 1)[0].flatten(1), x.median(1)[0], *x.max(1), x.kthvalue(1, 1)[0], x[:, -1]], 1)
+
+
+def running_rows(x):
+    return torch.cat([x.cumprod(1).values, x.logcumsumexp(1).values], 1)
+
+
+def reduced_rows(x):
+    return torch.cat([x.prod(1), x.logsumexp(1), x.var(1, unbiased=False), x.norm(dim=1)], 1)
+
+
 MODELS = {
+    "sorted rows": (lambda: sorted_rows, lambda: torch.randn(6, 4)),
+    "picks of rows": (lambda: picks_of_rows, lambda: torch.randn(6, 4)),
+    "running products of rows": (lambda: running_rows, lambda: torch.randn(6, 4)),
+    "products and squares of rows": (lambda: reduced_rows, lambda: torch.randn(6, 4)),
     "text_transformer": (
         lambda: text_transformer.Classifier(20, 16, 2, 2, 32),
         lambda: torch.randint(1, 20, (6,)),
@@ -77,9 +97,10 @@ MODELS = {
 }
 
 
+@pytest.mark.parametrize("of_program", [False, True], ids=["module", "program"])
 @pytest.mark.parametrize("ragged", ["values", "padded"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged):
+def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged, of_program):
     make, values = MODELS[name]
     torch.manual_seed(0)
     model, x = make(), RaggedTensor(values(), [3, 1, 2])
@@ -88,7 +109,8 @@ def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged):
     if name == "layers on each value":
         layers = model
         model = lambda x: layers(x).values  # noqa: E731
-    program = torch.onnx.export(model, (x,), ragged=ragged)
+    source = torch.export.export(model, (x,)) if of_program else model
+    program = torch.onnx.export(source, () if of_program else (x,), ragged=ragged)
     assert program.verify() < 1e-4
     names = [value.name for value in program.model_proto.graph.input]
     assert names[1].endswith("_offsets" if ragged == "values" else "_lengths")

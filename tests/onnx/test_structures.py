@@ -79,10 +79,6 @@ def test_structures_that_are_refused(name):
 
 
 INDICES = {
-    "a place that depends on the sizes": (
-        lambda x: put(x, (slice(None), x.shape[1] // 2)),
-        "index that depends on the sizes|dynamic size",
-    ),
     "an index with a new dim": (lambda x: put(x, (None, slice(None), 0)), "new dims"),
     "bags that are normed": (
         lambda x: torch.nn.functional.embedding_bag(x.long(), torch.ones(4, 2), max_norm=1.0),
@@ -95,6 +91,35 @@ def put(x, index):
     y = x * 2
     y[index] = 0
     return y
+
+
+PICKS = {
+    "a mask that is full at any values": (
+        lambda x: x[x.abs() >= 0],
+        r"index gives \[6\] also for other values.*a part",
+    ),
+    "a mask beside other indices": (lambda x: x[torch.tensor([0]), x[0] > 0], "by a mask beside other index arrays"),
+    "consecutive elements": (lambda x: x.sign().unique_consecutive(), "unique of consecutive elements"),
+    "a mask in a branch": (
+        lambda x: torch.cond(x.sum() > 0, lambda z: z[z > 0].sum(), lambda z: z.sum(), (x,)),
+        "the shape of what index gives depends on values",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PICKS)
+def test_picks_that_are_refused(name):
+    program, words = PICKS[name]
+    torch.manual_seed(0)
+    with pytest.raises(torch.onnx.OnnxError, match=words):
+        torch.onnx.export(program, (torch.randn(2, 3),))
+
+
+def test_a_size_that_follows_from_values_has_a_name():
+    torch.manual_seed(0)
+    program = torch.onnx.export(lambda x: (x[x > 0], x[x > 0].exp(), x[x > 1]), (torch.randn(5, 6),))
+    dims = [value.type.tensor_type.shape.dim[0].dim_param for value in program.model_proto.graph.output]
+    assert dims[0] == dims[1] != dims[2] and all(dims)
 
 
 @pytest.mark.parametrize("name", INDICES)

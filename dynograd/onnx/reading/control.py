@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy
+
+from dynograd.onnx.noting import recording_of_thread
 from dynograd.onnx.reading.registry import operator
-from dynograd.onnx.reading.values import Numbers, Results, dynograd, ints, number
+from dynograd.onnx.reading.values import Numbers, Results, dynograd, ints, number, tensor_of
 from dynograd.tensor.tensor import Tensor
 
 
@@ -22,11 +25,15 @@ def _alone(values: list, n_outputs: int) -> Results:
 def branch(
     condition: Numbers, *, then_branch: Callable[..., Any], else_branch: Callable[..., Any], n_outputs: int
 ) -> Results:
+    if isinstance(condition, Tensor) and recording_of_thread() is not None:
+        return dynograd.cond(condition.reshape(()), then_branch, else_branch, ())
     return then_branch() if number(condition) else else_branch()
 
 
 @operator("Loop", outputs=0)
 def loop(limit: Numbers, condition: Numbers, *states: Tensor, body: Callable[..., Any], n_outputs: int) -> Results:
+    if len(states) == n_outputs and recording_of_thread() is not None:
+        return _alone(_recorded_loop(limit, condition, states, body), n_outputs)
     turns, go_on = 0, condition is None or bool(number(condition))
     values, scans = list(states), [[] for _ in range(n_outputs - len(states))]
     while go_on and (limit is None or turns < number(limit)):
@@ -38,6 +45,25 @@ def loop(limit: Numbers, condition: Numbers, *states: Tensor, body: Callable[...
         turns, go_on = turns + 1, bool(number(again))
     stacked = [dynograd.stack(scan) if scan else dynograd.zeros(0) for scan in scans]
     return _alone([*values, *stacked], n_outputs)
+
+
+def _recorded_loop(limit: Any, condition: Any, states: Sequence[Any], body: Callable[..., Any]) -> list[Tensor]:
+    """The loop as `while_loop`, which stays one where it is written down again."""
+    values = [_as_tensor(state) for state in states]
+
+    def goes_on(turn: Tensor, holds: Tensor, *values: Tensor) -> Tensor:
+        return holds if limit is None else holds & (turn < _as_tensor(limit).reshape(()))
+
+    def run(turn: Tensor, holds: Tensor, *values: Tensor) -> list[Tensor]:
+        again, *results = _results(body(turn, holds, *values))
+        return [turn + 1, _as_tensor(again).bool().reshape(()), *map(_as_tensor, results)]
+
+    holds = dynograd.tensor(True) if condition is None else _as_tensor(condition).bool().reshape(())
+    return list(dynograd.while_loop(goes_on, run, (dynograd.tensor(0), holds, *values))[2:])
+
+
+def _as_tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else tensor_of(numpy.asarray(value))
 
 
 @operator("Scan", since=9, outputs=0)
@@ -52,17 +78,36 @@ def scan(
         source = source.movedim(scan_input_axes[place] if scan_input_axes else 0, 0)
         backwards = scan_input_directions and scan_input_directions[place]
         sources.append(dynograd.flip(source, [0]) if backwards else source)
-    collected: list[list] = [[] for _ in range(n_outputs - count)]
-    for turn in range(sources[0].shape[0]):
-        results = _results(body(*values, *(source[turn] for source in sources)))
-        values = list(results[:count])
-        for rows, result in zip(collected, results[count:]):
-            rows.append(result)
+    values, rows = (_recorded_steps if recording_of_thread() is not None else _steps)(body, values, sources)
     outputs = []
-    for place, rows in enumerate(collected):
-        rows = rows[::-1] if scan_output_directions and scan_output_directions[place] else rows
-        outputs.append(dynograd.stack(rows, scan_output_axes[place] if scan_output_axes else 0))
+    for place, result in enumerate(rows):
+        backwards = scan_output_directions and scan_output_directions[place]
+        outputs.append(
+            (dynograd.flip(result, [0]) if backwards else result).movedim(0, (scan_output_axes or {place: 0})[place])
+        )
     return _alone([*values, *outputs], n_outputs)
+
+
+def _steps(body: Callable[..., Any], values: list[Any], sources: list[Tensor]) -> tuple[list[Any], list[Tensor]]:
+    """The last states, and what all steps gave beside them."""
+    collected = []
+    for turn in range(sources[0].shape[0]):
+        results = _results(body(*values, *[source[turn] for source in sources]))
+        values = list(results[: len(values)])
+        collected.append(results[len(values) :])
+    return values, [dynograd.stack(rows) for rows in zip(*collected)]
+
+
+def _recorded_steps(
+    body: Callable[..., Any], values: list[Any], sources: list[Tensor]
+) -> tuple[list[Any], list[Tensor]]:
+    """The same by `scan`, which stays one where it is written down again."""
+
+    def step(state: list[Tensor], parts: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        results = [_as_tensor(result) for result in _results(body(*state, *parts))]
+        return results[: len(state)], results[len(state) :]
+
+    return dynograd._higher_order_ops.scan(step, [_as_tensor(value) for value in values], sources)
 
 
 @operator("Scan", since=8, outputs=0)

@@ -73,6 +73,37 @@ def _weights(
     return weights, outside
 
 
+# What `interpolate` does as Resize does: (mode, how places are found, detail of the mode) -> `align_corners`.
+_INTERPOLATIONS = {
+    ("nearest", "asymmetric", "floor"): None,
+    ("linear", "half_pixel", None): False,
+    ("linear", "align_corners", None): True,
+    ("cubic", "half_pixel", -0.75): False,
+    ("cubic", "align_corners", -0.75): True,
+}
+_MODES = {"nearest": ("nearest",) * 3, "linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
+
+
+def _interpolated(
+    x: Tensor, mode: str, new_sizes: dict[int, Any], align_corners: bool | None, by_scales: bool
+) -> Tensor | None:
+    """The picture by `interpolate`, which says its size as a number of the input's; None: it does something else there.
+
+    Args:
+        new_sizes: factors or sizes, by axis.
+    """
+    name = _MODES[mode][x.ndim - 3]
+    usual = {axis: 1.0 if by_scales else x.shape[axis] for axis in range(x.ndim)}
+    sizes = list({**usual, **new_sizes}.values())
+    if not name or not x.dtype.is_floating_point or sizes[:2] != list(usual.values())[:2]:
+        return None
+    if not by_scales:
+        return dynograd.nn.functional.interpolate(x, size=sizes[2:], mode=name, align_corners=align_corners)
+    if align_corners and any([factor != int(factor) for factor in sizes]):
+        return None
+    return dynograd.nn.functional.interpolate(x, scale_factor=sizes[2:], mode=name, align_corners=align_corners)
+
+
 @operator("Resize", since=11)
 def resize(
     x: Tensor, roi: Numbers | None = None, scales: Numbers | None = None, sizes: Numbers | None = None, *,
@@ -91,6 +122,14 @@ def resize(
             factor = min(factors) if keep_aspect_ratio_policy == "not_larger" else max(factors)
             factors = [factor] * len(axes)
             news = [math.floor(x.shape[axis] * factor + 0.5) for axis in axes]
+    by_scales = scales is not None and bool(numbers(scales))
+    details = nearest_mode if mode == "nearest" else cubic_coeff_a if mode == "cubic" else None
+    how = (mode, coordinate_transformation_mode, details)
+    if how in _INTERPOLATIONS and not (antialias or exclude_outside) and x.ndim in (3, 4, 5):
+        new_sizes = dict(zip(axes, factors)) if by_scales else dict(zip(axes, news))
+        picture = _interpolated(x, mode, new_sizes, _INTERPOLATIONS[how], by_scales)
+        if picture is not None and keep_aspect_ratio_policy == "stretch":
+            return picture
     corners = [] if roi is None else [float(corner) for corner in numbers(roi)]
     y, dtype = x if x.dtype.is_floating_point else x.double(), x.dtype
     cropped = coordinate_transformation_mode == "tf_crop_and_resize"

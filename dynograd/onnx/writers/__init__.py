@@ -6,9 +6,12 @@ from dynograd.onnx.writers import (
     layouts,
     lookups,
     norms,
+    orders,
+    picks,
     products,
     recurrent,
     reductions,
+    scans,
     segments,
 )
 from dynograd.onnx.writers.structures import write_structure

@@ -158,6 +158,13 @@ class Call:
         own = self.input(name)
         return own if self.dtype_of(name) == self.dtype else self.cast(own, self.dtype)
 
+    def inputs_in_result_type(self, name: str) -> list[str]:
+        """The names of a list of tensors in the dtype of the result."""
+        kinds = [getattr(value.dtype, "numpy", value.dtype) for value in self.arguments[name]]
+        return [
+            own if kind == self.dtype else self.cast(own, self.dtype) for own, kind in zip(self.inputs(name), kinds)
+        ]
+
     def number(self, value: Any, dtype: Any = None) -> str:
         """A number without dims, in the dtype of the result unless another is named."""
         return self.constant(value, dtype or self.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -19,6 +20,7 @@ from dynograd.plans.reporting.graphs import Value
 __all__ = ["is_writable", "write_elementwise"]
 
 _LARGEST = 1_000_000  # denominator of a number that follows from the sizes
+_ROUNDING = ("floor", "ceil", "round")  # which leave whole numbers as they are
 _OF_TRUTHS = ("&&", "||", "!")
 
 
@@ -101,6 +103,8 @@ class _Formula:
             return self.node(formulas_onnx.TRUTHS[head], *names), True
         if head in formulas_onnx.DIVISIONS:
             return self._division(head, names), False
+        if head in _ROUNDING and self.kind.kind != "f":
+            return names[0], False
         return self.node(formulas_onnx.NUMBERS[head], *names), False
 
     def _bits(self, kind: str, names: list[str]) -> tuple[str, bool]:
@@ -156,11 +160,25 @@ class _Formula:
             return self.number(value), False
         return self._sized(values), False
 
+    def _parts_of(self, fractions: list[Fraction]) -> list[list[int]]:
+        """Numerators and denominators; the latter are a size, or nearly so, if all fractions are parts of that."""
+        if all([fraction.denominator == 1 for fraction in fractions]):
+            return [[fraction.numerator for fraction in fractions], [1] * len(fractions)]
+        for column, by in itertools.product(self.call.builder.columns().values(), (0, -1, 1, -2, 2)):
+            wholes = [size + by for size in column]
+            if all([whole % fraction.denominator == 0 for whole, fraction in zip(wholes, fractions)]):
+                return [[int(whole * fraction) for whole, fraction in zip(wholes, fractions)], wholes]
+        return [[fraction.numerator for fraction in fractions], [fraction.denominator for fraction in fractions]]
+
     def _sized(self, values: list[Any]) -> str:
-        """A number that follows from the sizes: a whole one, or a fraction of whole ones."""
+        """A number that follows from the sizes: a whole one, its root or logarithm, or a fraction of whole ones."""
+        if self.kind.kind == "f":
+            name = self.call.builder.real([float(value) for value in values], self.kind)
+            if name is not None:
+                return name
         fractions = [Fraction(value).limit_denominator(_LARGEST) for value in values]
         if all([math.isclose(fraction, value, rel_tol=1e-12) for fraction, value in zip(fractions, values)]):
-            parts = [[fraction.numerator for fraction in fractions], [fraction.denominator for fraction in fractions]]
+            parts = self._parts_of(fractions)
             names = [self.call.cast(self.call.builder.scalar(whole), self.kind) for whole in parts]
             return names[0] if set(parts[1]) == {1} else self.node("Div", *names)
         raise self.call.refused(f"of a number that depends on the sizes ({values[0]}, {values[1]})")

@@ -163,19 +163,32 @@ def mirrored_pad(call: Call) -> str:
     return call.node("Pad", [call.input("input"), _pads(call)], mode=mode)
 
 
+_RESIZE_OPTIONS: dict[str, dict[str, Any]] = {
+    "nearest": {"nearest_mode": "floor"},
+    "cubic": {"cubic_coeff_a": -0.75},
+}
+
+
 @writer("resample")
 def resample(call: Call) -> str:
-    """One dim becomes longer or shorter, by weights where its size stays and by Resize where that is nearest or linear."""
+    """One dim becomes longer or shorter, by weights where its size stays and by Resize where that is nearest or linear.
+
+    A factor is written as such: of a size that it does not divide, the places lie elsewhere than by the ratio of the sizes.
+    """
     rule, axis, rank = call.static("rule"), call.axis(), call.rank()
-    if rule not in ("nearest", "linear"):
+    by_weights = rule != "cubic" or rank != 4 or len(set(call.dims(axis))) == 1
+    if rule not in ("nearest", "linear") and by_weights:
         return _by_weights(call, axis, rank)
     corners = call.static("align_corners")
     where = "asymmetric" if rule == "nearest" else "align_corners" if corners else "half_pixel"
-    sizes = call.builder.numbers(call.result_shapes())
-    options: dict[str, Any] = {"nearest_mode": "floor"} if rule == "nearest" else {}
-    return call.node(
-        "Resize", [call.input("input"), "", "", sizes], mode=rule, coordinate_transformation_mode=where, **options
-    )
+    options = _RESIZE_OPTIONS.get(rule, {})
+    step = call.static("scale")
+    if step is None or where == "align_corners":
+        new_sizes = ["", call.builder.numbers(call.result_shapes())]
+    else:
+        new_sizes = [call.constant([1 / step if place == axis else 1 for place in range(rank)], numpy.float32)]
+    names = [call.input("input"), "", *new_sizes]
+    return call.node("Resize", names, mode=rule, coordinate_transformation_mode=where, **options)
 
 
 def _by_weights(call: Call, axis: int, rank: int) -> str:

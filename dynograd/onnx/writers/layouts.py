@@ -29,6 +29,13 @@ def copied(call: Call) -> str:
     return call.input("input")
 
 
+@writer("conj")
+def conj(call: Call) -> str:
+    if call.dtype.kind == "c":
+        raise call.refused("of complex numbers")
+    return call.input("input")
+
+
 @writer("to_copy")
 def to_copy(call: Call) -> str:
     return call.cast(call.input("input"), call.dtype)
@@ -60,13 +67,15 @@ def permute(call: Call) -> str:
 @writer("cat")
 def cat(call: Call) -> str:
     rank = len(call.result_shapes()[0])
-    return call.node("Concat", call.inputs("tensors"), axis=call.static("dim") % rank)
+    return call.node("Concat", call.inputs_in_result_type("tensors"), axis=call.static("dim") % rank)
 
 
 @writer("stack")
 def stack(call: Call) -> str:
     axis = call.static("dim") % len(call.result_shapes()[0])
-    return call.node("Concat", [call.unsqueeze(name, axis) for name in call.inputs("tensors")], axis=axis)
+    return call.node(
+        "Concat", [call.unsqueeze(name, axis) for name in call.inputs_in_result_type("tensors")], axis=axis
+    )
 
 
 @writer("split_with_sizes")
@@ -143,21 +152,63 @@ def diagonal(call: Call) -> str:
     rank = call.rank()
     rows, columns = call.static("dim1") % rank, call.static("dim2") % rank
     offset = call.static("offset")
-    height, width = call.fixed(rows), call.fixed(columns)
-    count = min(height - max(-offset, 0), width - max(offset, 0))
-    places = (numpy.arange(count) + max(-offset, 0)) * width + numpy.arange(count) + max(offset, 0)
+    sizes = list(zip(call.dims(rows), call.dims(columns)))
+    sides = [[height - max(-offset, 0) for height, _ in sizes], [width - max(offset, 0) for _, width in sizes]]
+    places = _along_diagonal(call, sides, [width for _, width in sizes], offset)
     others = [axis for axis in range(rank) if axis not in (rows, columns)]
     name = call.transpose(call.input("input"), [*others, rows, columns])
-    shapes = [[*[shape[axis] for axis in others], height * width] for shape in call.shapes()]
-    return call.node("Gather", [call.reshape(name, shapes), call.constant(places)], axis=len(others))
+    shapes = [[*[shape[axis] for axis in others], shape[rows] * shape[columns]] for shape in call.shapes()]
+    return call.node("Gather", [call.reshape(name, shapes), places], axis=len(others))
+
+
+def _along_diagonal(call: Call, sides: list[list[int]], widths: list[int], offset: int) -> str:
+    """The places of a diagonal's elements in rows one behind the other; there are as many as the shortest side has."""
+    zero, step = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
+    counts = [min(each) for each in zip(*sides)]
+    if len({*counts}) == len({*widths}) == 1:
+        first = max(-offset, 0) * widths[0] + max(offset, 0)
+        return call.constant(first + numpy.arange(counts[0]) * (widths[0] + 1))
+    names = [call.builder.scalar(side) for side in dict.fromkeys(map(tuple, sides))]
+    count = names[0] if len(names) == 1 else call.node("Min", names)
+    steps = call.node("Range", [zero, count, step])
+    by = call.builder.number([width + 1 for width in widths])
+    places = call.node("Mul", [steps, by])
+    return call.node(
+        "Add", [places, call.builder.number([max(-offset, 0) * width + max(offset, 0) for width in widths])]
+    )
+
+
+@writer("diagonal_backward")
+def diagonal_backward(call: Call) -> str:
+    """Zeros with elements at the places of a diagonal."""
+    rank = len(call.result_shapes()[0])
+    rows, columns, offset = call.static("dim1") % rank, call.static("dim2") % rank, call.static("offset")
+    others = [axis for axis in range(rank) if axis not in (rows, columns)]
+    shapes = call.result_shapes()
+    counts = [shape[-1] for shape in call.shapes("g")]
+    places = _along_diagonal(call, [counts], [shape[columns] for shape in shapes], offset)
+    flat = [[shape[rows] * shape[columns], *[shape[axis] for axis in others]] for shape in shapes]
+    zeros = call.node("Expand", [call.number(0), call.builder.numbers(flat)])
+    last = len(others)
+    values = call.transpose(call.in_result_type("g"), [last, *range(last)])
+    filled = call.node("ScatterND", [zeros, call.unsqueeze(places, 1), values])
+    wide = [[shape[rows], shape[columns], *[shape[axis] for axis in others]] for shape in shapes]
+    ahead = [rows, columns, *others]
+    return call.transpose(call.reshape(filled, wide), [ahead.index(axis) for axis in range(rank)])
 
 
 @writer("unfold")
 def unfold(call: Call) -> str:
     axis = call.axis("dimension")
-    size, step, length = call.static("size"), call.static("step"), call.fixed(axis)
-    places = numpy.arange(0, length - size + 1, step)[:, None] + numpy.arange(size)
-    name = call.node("Gather", [call.input("input"), call.constant(places)], axis=axis)
+    size, step = call.static("size"), call.static("step")
+    counts = [(length - size) // step + 1 for length in call.dims(axis)]
+    within = call.constant(numpy.arange(size))
+    zero, by = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
+    starts = call.node(
+        "Mul", [call.node("Range", [zero, call.builder.scalar(counts), by]), call.constant(step, numpy.int64)]
+    )
+    places = call.node("Add", [call.unsqueeze(starts, 1), within])
+    name = call.node("Gather", [call.input("input"), places], axis=axis)
     rank = call.rank() + 1
     return call.transpose(name, [*range(axis + 1), *range(axis + 2, rank), axis + 1])
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import ndarray
 from dynograd.onnx.writers.calls import Call, writer
 from dynograd.onnx.writers.layouts import whole_index
+from dynograd.onnx.writers.picks import has_mask, picked_by_mask, put_at_mask
 
 __all__: list[str] = []
 
@@ -27,6 +27,11 @@ def gather(call: Call) -> str:
 @writer("scatter")
 def scatter(call: Call) -> str:
     return _scattered(call)
+
+
+@writer("scatter_number")
+def scatter_number(call: Call) -> str:
+    return _filled(call, call.static("value"))
 
 
 @writer("scatter_add")
@@ -96,6 +101,8 @@ def rows_by_index(call: Call) -> str:
 @writer("index")
 def index(call: Call) -> str:
     """Elements at index arrays: the dims that have these come first, and where they stand together go back to their place."""
+    if has_mask(call):
+        return picked_by_mask(call)
     axes, name = _indexed(call), call.input("input")
     if len(axes) == 1:
         return call.node("Gather", [name, call.inputs("indices")[0]], axis=axes[0])
@@ -111,6 +118,8 @@ def index(call: Call) -> str:
 @writer("index_put_at")
 def index_put_at(call: Call) -> str:
     """A copy with values at index arrays."""
+    if has_mask(call):
+        return put_at_mask(call)
     axes, name, rank = _indexed(call), call.input("input"), call.rank()
     others = [axis for axis in range(rank) if axis not in axes]
     ahead = [*axes, *others]
@@ -129,13 +138,6 @@ def index_put_at(call: Call) -> str:
 
 def _indexed(call: Call) -> list[int]:
     """The dims that have an index array."""
-    if any(
-        [
-            index.dtype.kind == "b" if isinstance(index, ndarray) else index.dtype.numpy.kind == "b"
-            for index in call.arguments["indices"]
-        ]
-    ):
-        raise call.refused("by a mask, which picks as many as it has true elements,")
     return [axis for axis, entry in enumerate(call.static("template")) if type(entry) is int]
 
 
@@ -178,14 +180,42 @@ def basic_put(call: Call) -> str:
     ahead = [*own, *[axis for axis in range(rank) if axis not in own]]
     if not own:
         return call.node("Expand", [call.input("value"), call.builder.numbers(call.shapes())])
-    places = [numpy.atleast_1d(numpy.arange(call.fixed(axis))[indices[0][axis]]) for axis in own]
-    if any([index[axis] != indices[0][axis] for index in indices for axis in own]):
-        raise call.refused("at an index that depends on the sizes")
-    counts = dict(zip(own, [len(picked) for picked in places]))
+    places = [_taken(call, axis, [index[axis] for index in indices]) for axis in own]
+    counts = dict(zip(own, [sizes for _, sizes in places]))
     gone = [axis for axis in own if not isinstance(indices[0][axis], slice)]
-    wide = [[counts.get(axis, size) for axis, size in enumerate(shape) if axis not in gone] for shape in call.shapes()]
+    wide = [
+        [counts[axis][number] if axis in counts else size for axis, size in enumerate(shape) if axis not in gone]
+        for number, shape in enumerate(call.shapes())
+    ]
     value = call.in_result_type("value") if call.has("value") else call.number(0)
     value = call.unsqueeze(call.node("Expand", [value, call.builder.numbers(wide)]), *gone)
-    grid = numpy.stack(numpy.meshgrid(*places, indexing="ij"), -1)
-    names = [call.transpose(call.input("input"), ahead), call.constant(grid), call.transpose(value, ahead)]
+    grid = _grid(call, [name for name, _ in places], list(zip(*[counts[axis] for axis in own])))
+    names = [call.transpose(call.input("input"), ahead), grid, call.transpose(value, ahead)]
     return call.transpose(call.node("ScatterND", names), [ahead.index(axis) for axis in range(rank)])
+
+
+def _taken(call: Call, axis: int, entries: list[Any]) -> tuple[str, list[int]]:
+    """The places that an index takes along a dim, and how many they are at each size."""
+    sizes = call.dims(axis)
+    taken = [numpy.atleast_1d(numpy.arange(size)[entry]) for size, entry in zip(sizes, entries)]
+    counts = [len(each) for each in taken]
+    if all([numpy.array_equal(each, taken[0]) for each in taken]):
+        return call.constant(taken[0], numpy.int64), counts
+    starts = [
+        entry.indices(size)[0] if isinstance(entry, slice) else int(entry) % size for size, entry in zip(sizes, entries)
+    ]
+    step = (entries[0].step or 1) if isinstance(entries[0], slice) else 1
+    zero, by = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
+    name = call.node("Range", [zero, call.builder.scalar(counts), by])
+    name = name if step == 1 else call.node("Mul", [name, call.constant(step, numpy.int64)])
+    return call.node("Add", [name, call.builder.number(starts)]), counts
+
+
+def _grid(call: Call, names: list[str], counts: list[Any]) -> str:
+    """All combinations of places along some dims: (counts, dims)."""
+    rank = len(names)
+    wide = []
+    for number, name in enumerate(names):
+        own = call.unsqueeze(name, *[axis for axis in range(rank) if axis != number])
+        wide.append(call.unsqueeze(call.node("Expand", [own, call.builder.numbers(counts)]), rank))
+    return call.node("Concat", wide, axis=rank)

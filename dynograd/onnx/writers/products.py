@@ -87,7 +87,7 @@ def attention(call: Call) -> list[str]:
 def _shared_heads(call: Call, name: str) -> str:
     """Keys or values with each head repeated for the group of query heads that shares it."""
     own, rank = call.input(name), call.rank(name)
-    if rank < 3 or call.fixed(-3, name) == call.fixed(-3, "query"):
+    if rank < 3 or call.dims(-3, name) == call.dims(-3, "query"):
         return own
     times = call.fixed(-3, "query") // call.fixed(-3, name)
     wide = [[*shape[:-2], times, *shape[-2:]] for shape in call.shapes(name)]

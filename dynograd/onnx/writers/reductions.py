@@ -31,6 +31,13 @@ def truths(call: Call, kind: str) -> str:
     return call.cast(call.reduce(kind, name, call.axes(), call.static("keepdim")), bool)
 
 
+@writer("not_nan")
+def not_nan(call: Call) -> str:
+    if call.dtype_of("input").kind != "f":
+        return call.node("Expand", [call.number(1), call.builder.numbers(call.result_shapes())])
+    return call.cast(call.node("Not", [call.node("IsNaN", [call.input("input")])]), call.dtype)
+
+
 @writer("count_nonzero")
 def count_nonzero(call: Call) -> str:
     name = call.cast(call.cast(call.input("input"), bool), numpy.int64)

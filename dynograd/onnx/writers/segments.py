@@ -48,6 +48,40 @@ def segment_extreme(call: Call) -> str:
     return call.reduce("ReduceMax" if is_largest else "ReduceMin", values, [1], False)
 
 
+@writer("segment_product")
+def segment_product(call: Call) -> str:
+    return call.reduce("ReduceProd", _of_rows(call, 1), [1], False)
+
+
+@writer("segment_logsumexp")
+def segment_logsumexp(call: Call) -> str:
+    """By the largest of each row, which is the result where it is infinite, as in rows of nothing."""
+    values = _of_rows(call, -math.inf)
+    largest = call.reduce("ReduceMax", values, [1], True)
+    total = call.reduce("ReduceSum", call.node("Exp", [call.node("Sub", [values, largest])]), [1], True)
+    result = call.node("Add", [largest, call.node("Log", [total])])
+    return call.squeeze(call.node("Where", [call.node("IsInf", [largest]), largest, result]), 1)
+
+
+@writer("segment_squares")
+def segment_squares(call: Call) -> str:
+    """Sums of squares, or of those of distances from the mean of the row."""
+    values = _of_rows(call, 0)
+    if call.static("centered"):
+        mask = call.unsqueeze(_within(call), *range(2, call.rank("values") + 1))
+        count = call.reduce("ReduceSum", call.cast(mask, call.dtype), [1], True)
+        count = call.node("Max", [count, call.number(1)])
+        mean = call.node("Div", [call.reduce("ReduceSum", values, [1], True), count])
+        values = call.node("Where", [mask, call.node("Sub", [values, mean]), call.number(0)])
+    return call.reduce("ReduceSum", call.node("Mul", [values, values]), [1], False)
+
+
+def _of_rows(call: Call, other: float) -> str:
+    """(rows, values, ...): the values of each row, and a number in the place of those of other rows."""
+    mask = call.unsqueeze(_within(call), *range(2, call.rank("values") + 1))
+    return call.node("Where", [mask, call.unsqueeze(call.in_result_type("values"), 0), call.number(other)])
+
+
 @writer("segment_softmax")
 def segment_softmax(call: Call) -> str:
     """A softmax over all values for each row, which sees its own alone; of these, each value takes its row's."""

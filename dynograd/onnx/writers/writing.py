@@ -41,7 +41,7 @@ def write_call(builder: Builder, nodes: Sequence[Node]) -> list[str]:
             return [names] if isinstance(names, str) else list(names)
     if op.kind == "elementwise":
         return [write_elementwise(call, op)]
-    if op.decomposition is None:
+    if op.decomposition is None or {"starts", "ends"} <= call.arguments.keys():  # parts may follow from these values
         raise call.refused("")
     return _by_parts(call, op)
 

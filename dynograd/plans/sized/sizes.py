@@ -219,10 +219,10 @@ class Sizes:
         """How many numbers differ from size to size."""
         return len(self._formulas)
 
-    def formula(self, number: Number) -> tuple[list[tuple[int, int]], int, int]:
-        """The simplest formula of a number: (place of a size, what is added to it) of each factor of m, and c and d of c m + d."""
-        product, c, d = self._formulas[number.place][0]
-        return [(self.places[factor], by) for factor, by in self.factors[product]], c, d
+    def formulas(self, number: Number) -> Iterator[tuple[list[tuple[int, int]], int, int]]:
+        """The formulas of a number, the simplest first: (place of a size, what is added to it) of each factor of m, and c and d of c m + d."""
+        for product, c, d in self._formulas[number.place]:
+            yield [(self.places[factor], by) for factor, by in self.factors[product]], c, d
 
     def own(self, sizes: Sequence[int]) -> list[int]:
         """Those at `places`."""
