@@ -313,6 +313,21 @@ def test_a_batch_that_raised_does_not_come_again():
         assert [batch.tolist() for batch in loader] == [[4, 5], [6, 7]]
 
 
+@pytest.mark.parametrize("sampler", [None, Shuffled(SIZE)], ids=["shuffle", "the user's"])
+def test_the_order_is_drawn_before_the_program_goes_on(sampler):
+    """As in an epoch that was not interrupted: what is drawn between `iter` and the first batch changes no order."""
+    loader = DataLoader(range(SIZE), 3, shuffle=sampler is None, sampler=sampler)
+    batches = iter(loader)
+    state = loader.state_dict()
+    expected = [batch.tolist() for batch in batches]
+    loader = DataLoader(range(SIZE), 3, shuffle=sampler is None, sampler=sampler and Shuffled(SIZE))
+    loader.load_state_dict(state)
+    batches = iter(loader)
+    dg.manual_seed(123)
+    random.seed(123)
+    assert [batch.tolist() for batch in batches] == expected
+
+
 def test_a_samplers_own_state_is_asked_for_and_it_is_not_run_again():
     loader = DataLoader(range(SIZE), 3, sampler=Remembers(), num_workers=2)
     batches = iter(loader)

@@ -5,6 +5,7 @@ import pytest
 
 import dynograd as dg
 from dynograd.optim.adam import adam
+from dynograd.optim.helpers import _default_to_fused_or_foreach
 from dynograd.optim.sgd import sgd
 
 ADAM = {"amsgrad": False, "beta1": 0.9, "beta2": 0.999, "lr": 0.1, "weight_decay": 0.1, "eps": 1e-8, "maximize": False}
@@ -81,3 +82,11 @@ def test_a_step_that_is_recorded():
     adam([w], [p * 2], *lists, **{**ADAM, "lr": lr}, differentiable=True)
     (w.sum() + lists[0][0].sum()).backward()
     assert lr.grad is not None and p.grad is not None and lists[0][0].requires_grad
+
+
+def test_what_is_updated_together_when_nothing_is_said():
+    w = dg.ones(2)
+    assert _default_to_fused_or_foreach([w], differentiable=False) == (False, False)
+    assert _default_to_fused_or_foreach([w], differentiable=False, use_fused=True) == (True, False)
+    assert _default_to_fused_or_foreach([w], differentiable=True, use_fused=True) == (False, False)
+    assert _default_to_fused_or_foreach([w, w.int()], differentiable=False, use_fused=True) == (False, False)
