@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 def cover(folder: Path, tests: list[str], processes: int) -> None:
     """Runs the tests of each folder that is not noted yet."""
-    parts = {"tables": OF_TABLES} | {name: [f"tests/{name}"] for name in tests}
+    parts = {"tables": _of_tables(tests)} | {name: [f"tests/{name}"] for name in tests}
     running: list[Any] = []
     for name, files in parts.items():
         if not (folder / "covering" / f"{name}.json").exists():
@@ -61,9 +61,14 @@ def cover(folder: Path, tests: list[str], processes: int) -> None:
         process.wait()
 
 
+def _of_tables(folders: list[str]) -> list[str]:
+    """The tests of whole tables that are in none of the folders."""
+    return [file for file in OF_TABLES if not file.startswith(tuple([f"tests/{folder}/" for folder in folders]))]
+
+
 def try_mutants(folder: Path, given: argparse.Namespace, again: bool) -> None:
     """Tries the mutants that have no result yet (`again`: those that survived), in several processes."""
-    tests = [*[f"tests/{name}" for name in given.tests.split()], *OF_TABLES[:3]]
+    tests = [*[f"tests/{name}" for name in given.tests.split()], *_of_tables(given.tests.split())]
     running = []
     for part in range(given.processes):
         options = {

@@ -71,7 +71,8 @@ class Covering:
         if self.is_run_by_imports(mutant):
             folder = f"tests/{ROOMS[room_of(mutant.file)].removeprefix('dynograd/')}/"
             quick = {test for test in self.seconds if test.startswith(folder) and self.seconds[test] < QUICK_SECONDS}
-            chosen += self._order(quick - set(chosen), mutant, times * UNSEEN_SECONDS)
+            users = set().union(*self._lines[mutant.file].values()) - {""}
+            chosen += self._order((quick | users) - set(chosen), mutant, times * UNSEEN_SECONDS)
             chosen += [test for test in self.seconds if test.split("::")[0] in OF_TABLES and test not in chosen]
         return chosen, seen
 

@@ -42,6 +42,8 @@ PAIRS = {
     "d[[0, 1], :, [0, 0]]": [[1, 3], [4]],
     "im[[0, 1], 0, [0, 1], [3, 4]]": [3, 9],
     "im[[0, 1], :, [0, 1]][1]": [[5, 6, 7, 8, 9], [15, 16, 17, 18, 19]],
+    "d[tensor([]).long(), 0, tensor([]).long()]": [],
+    "im[tensor([]).long(), 0, tensor([]).long(), 0]": [],
     "x[tensor([[0], [2]])]": [[[1, 2, 3]], [[4]]],
     "x[[[0, 2], [2, 2]]].lengths": [2, 2],
 }
@@ -96,6 +98,11 @@ def test_gradients_of_writes():
         ("x.__setitem__(0, torch.ones(2))", ShapeError, ["(3)", "(2,)"]),
         ("x.__setitem__((slice(None), slice(1)), ragged_tensor([[1.0], [2.0], [3.0]]))", ShapeError, ["row 1"]),
         ("t.expand(2, -1, 5)", ShapeError, ["(5)", "(4, 2)"]),
+        ("t.view(2, t.shape[1], 3)", RuntimeError, ["view", "(2, j1, 3)", "(2, j1, 2)"]),
+        ("x.unfold(1, 1, 0)", ShapeError, ["a step above 0", "size 1 and step 0"]),
+        ("x.unfold(1, -1, 1)", ShapeError, ["a size of at least 0", "size -1 and step 1"]),
+        ("x.unfold(1, 1, 1)", RuntimeError, ["unfold", "row 1 has 0 elements"]),
+        ("x.unfold(0, 1, 1)", RuntimeError, ["unfold", "dim 0"]),
         ("torch.ones(3).expand_as(t)", ShapeError, ["(3,)"]),
     ],
 )
