@@ -73,6 +73,11 @@ def test_arrays_and_tensors_are_equal_and_the_readers_own(rows):
         assert frozen[index].tolist() == row.tolist()
 
 
+def test_tensors_that_are_trained_stay_as_they_are():
+    rows = [dg.ones(2), dg.ones(3, requires_grad=True)]
+    assert [row.requires_grad for row in freeze(rows)] == [False, True]
+
+
 def test_edges():
     assert len(freeze([])) == 0
     for index in (0, 3, -4):

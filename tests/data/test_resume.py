@@ -403,3 +403,18 @@ def test_statistics_go_on():
     other.load_state_dict(loader.state_dict())
     list(other)
     assert (other.statistics.batches, other.statistics.samples) == (3, 10)
+
+
+class FailsFirst(Sampler):
+    def __iter__(self):
+        raise KeyError("no order")
+
+    def __len__(self):
+        return SIZE
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_of_the_sampler_is_raised_by_the_first_batch(workers):
+    batches = iter(DataLoader(range(SIZE), 3, sampler=FailsFirst(), num_workers=workers))
+    with pytest.raises(KeyError, match="no order"):
+        next(batches)

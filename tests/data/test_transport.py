@@ -51,6 +51,17 @@ def test_what_does_not_fit_lies_elsewhere_and_the_next_slot_is_larger():
     assert third.base is None
 
 
+def test_arrays_of_elsewhere_that_do_not_fit_behind_those_in_a_slot_go_to_a_larger_one():
+    slots = Slots()
+    slots.capacity = 1 << 16
+    slots.begin()
+    first, second = slots.empty((1 << 15,), "u1"), np.full(1 << 17, 7, "u1")
+    assert first.base is not None
+    first.fill(3)
+    number, _, places = slots.lay([first, second], first.nbytes + second.nbytes)
+    assert slots.size_of(number) >= first.nbytes + second.nbytes and len(places) == 2
+
+
 @pytest.mark.parametrize(
     "number, value",
     [(0, 0xE220A8397B1DCDAF), (1, 0x6E789E6AA1B965F4), (2, 0x06C45D188009454F), (3, 0xF88BB8A8724C81EC)],

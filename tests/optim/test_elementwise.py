@@ -70,9 +70,9 @@ def test_steps_match_the_reference(row):
 @pytest.mark.parametrize("row", ROWS, ids=row_id)
 def test_a_small_parameter_alone_matches_the_reference(row):
     for shape in SHAPES[:5]:
-        values, gradients = values_and_gradients([shape], 4)
+        values, gradients = values_and_gradients([shape], STEPS)
         parameters = parameters_of(values)
-        train(make(row, parameters), parameters, gradients, range(4))
+        train(make(row, parameters), parameters, gradients, range(STEPS))
         expected = reference(row, values[0], gradients[0])
         np.testing.assert_allclose(numpy_of(parameters[0]), expected, rtol=1e-6, atol=1e-12)
 
@@ -359,3 +359,14 @@ def test_states_of_another_shape_are_refused():
         ValueError, match=r"exp_avg of parameter 0 has shape \(2, 2\), but the parameter has shape \(3,\)"
     ):
         optim.NAdam([leaf((3,))]).load_state_dict(saved)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (50, 60)])
+def test_adafactor_keeps_means_of_rows_and_columns(shape):
+    values, gradients = values_and_gradients([shape], 1)
+    parameters = parameters_of(values)
+    optimizer = optim.Adafactor(parameters)
+    train(optimizer, parameters, gradients, range(1))
+    squares, state = gradients[0][0] ** 2, optimizer.state[parameters[0]]
+    np.testing.assert_allclose(state["row_var"].numpy(), squares.mean(-1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(state["col_var"].numpy(), squares.mean(-2, keepdims=True), rtol=1e-12)
