@@ -79,6 +79,21 @@ class WithNumpy(Sampler):
         return 6
 
 
+class WithGenerators(Sampler):
+    """A user's batch sampler with generators of its own of other kinds, which it draws from as it goes."""
+
+    def __init__(self):
+        self.python, self.bits, self.old = random.Random(5), np.random.Generator(np.random.MT19937(5)), np.random.RandomState(5)
+
+    def __iter__(self):
+        for _ in range(6):
+            numbers = self.python.gauss(0, 9), self.bits.normal() * 9, self.old.normal() * 9
+            yield [int(number) % SIZE for number in numbers]
+
+    def __len__(self):
+        return 6
+
+
 class Remembers(Sampler):
     """A user's sampler that tells its state; after load_state_dict its next __iter__ goes on in the middle."""
 
@@ -119,6 +134,7 @@ LOADERS = {
     "distributed": lambda: {"batch_size": 2, "sampler": DistributedSampler(range(SIZE), 2, 1)},
     "user's list": lambda: {"batch_size": 3, "sampler": Shuffled(SIZE)},
     "user's batches": lambda: {"batch_sampler": WithNumpy()},
+    "user's batches of several generators": lambda: {"batch_sampler": WithGenerators()},
     "user's within batches": lambda: {"batch_sampler": BatchSampler(Shuffled(SIZE), 4, True)},
     "user's with state": lambda: {"batch_size": 3, "sampler": Remembers()},
 }
@@ -344,8 +360,12 @@ def test_a_samplers_own_state_is_asked_for_and_it_is_not_run_again():
     assert (sampler.place, sampler.epoch) == (0, 1)
 
 
-def test_the_length_of_token_batches_is_that_of_the_epoch_under_way():
-    sampler = TokenBatchSampler(LENGTHS, 30, pool=8)
+@pytest.mark.parametrize(
+    "sampler",
+    [TokenBatchSampler(LENGTHS, 30, pool=8), DistributedTokenBatchSampler(LENGTHS, 15, 2, 1)],
+    ids=["alone", "one of two processes"],
+)
+def test_the_length_of_token_batches_is_that_of_the_epoch_under_way(sampler):
     loader = DataLoader(Noisy(), batch_sampler=sampler)
     expected = len(loader)
     batches = iter(loader)

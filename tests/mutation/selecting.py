@@ -17,7 +17,6 @@ from tests.mutation.swapping import around
 __all__ = ["Covering", "Mutant", "mutants_of"]
 
 SECONDS = 10.0  # of tests that a mutant may take: a line that thousands of tests run has a choice of them
-QUICK_SECONDS = 0.01  # of a test that looks at names and defaults
 UNSEEN_SECONDS = 5.0  # where no test is known to run the line: of tests that run other lines of its function or file
 
 
@@ -68,49 +67,67 @@ class Covering:
         """The tests to try in order, of so many times the seconds, and whether they are known to run the line."""
         tests, seen = self._running(mutant)
         chosen = self._order(tests, mutant, times * (SECONDS if seen else UNSEEN_SECONDS))
-        if self.is_run_by_imports(mutant):
+        if not seen or self.is_run_by_imports(
+            mutant
+        ):  # it may run in a process that a test starts, or be read when it does not run
             folder = f"tests/{ROOMS[room_of(mutant.file)].removeprefix('dynograd/')}/"
-            quick = {test for test in self.seconds if test.startswith(folder) and self.seconds[test] < QUICK_SECONDS}
+            of_room = {test for test in self.seconds if test.startswith(folder)}
             users = set().union(*self._lines[mutant.file].values()) - {""}
-            chosen += self._order((quick | users) - set(chosen), mutant, times * UNSEEN_SECONDS)
+            chosen += self._order((of_room | users) - set(chosen), mutant, times * UNSEEN_SECONDS)
+        if self.is_run_by_imports(mutant):
             chosen += [test for test in self.seconds if test.split("::")[0] in OF_TABLES and test not in chosen]
         return chosen, seen
 
     def _running(self, mutant: Mutant) -> tuple[set[str], bool]:
         """The tests that run the statement, and True; else those of its function or file, with those named like it."""
-        source, own = (ROOT / mutant.file).read_text("utf-8"), f"/test_{Path(mutant.file).stem}.py"
+        source = (ROOT / mutant.file).read_text("utf-8")
         tests = self._between(mutant.file, *statement_around(source, mutant.mutation.line))
         if tests:
             return tests, True
         near = self._between(mutant.file, *function_around(source, mutant.mutation.line))
         near = near or set().union(*self._lines[mutant.file].values()) - {""}
-        return near | {test for test in self.seconds if test.split("::")[0].endswith(own)}, False
+        return near | {test for test in self.seconds if _is_own(test, mutant.file)}, False
 
     def _between(self, file: str, first: int, last: int) -> set[str]:
         lines = self._lines[file]
         return set().union(*[lines[line] for line in range(first, last + 1) if line in lines]) - {""}
 
     def _order(self, tests: set[str], mutant: Mutant, seconds: float) -> list[str]:
-        """The quickest test of each line of the function and of the file, so that they differ; then quick ones of each file in turn."""
+        """The quickest test of each line of the function and of the file, so that they differ; for half of the time those of files that
+        are named like the mutant's; then quick ones of each file in turn."""
         quick = sorted(tests, key=lambda test: (self.seconds[test], test))
         first, last = function_around((ROOT / mutant.file).read_text("utf-8"), mutant.mutation.line)
         lines = self._lines[mutant.file]
         near = sorted(lines, key=lambda line: (not first <= line <= last, line))
         differing = [next((test for test in quick if test in lines[line]), None) for line in near]
+        own = [test for test in quick if _is_own(test, mutant.file)]
         by_file = defaultdict(list)
         for test in quick:
             by_file[test.split("::")[0]].append(test)
-        own = f"/test_{Path(mutant.file).stem}.py"
-        files = sorted(by_file, key=lambda file: (not file.endswith(own), self.seconds[by_file[file][0]]))
-        in_turn = [test for rank in itertools.zip_longest(*[by_file[file] for file in files]) for test in rank]
-        chosen, total = [], 0.0
-        for test in dict.fromkeys(differing + in_turn):
-            if test is not None:
+        in_turn = [test for rank in itertools.zip_longest(*by_file.values()) for test in rank]
+        chosen = self._within(differing, [], seconds)
+        chosen = self._within(own, chosen, self._seconds_of(chosen) / 2 + seconds / 2)
+        return self._within(in_turn, chosen, seconds)
+
+    def _within(self, tests: list[str | None], chosen: list[str], seconds: float) -> list[str]:
+        """`chosen`, and of the tests as many behind one another as all take no more than the seconds; one at least."""
+        result = dict.fromkeys(chosen)
+        total = self._seconds_of(chosen)
+        for test in tests:
+            if test is not None and test not in result:
                 total += self.seconds[test]
-                if chosen and total > seconds:
+                if result and total > seconds:
                     break
-                chosen.append(test)
-        return chosen
+                result[test] = None
+        return list(result)
+
+    def _seconds_of(self, tests: list[str]) -> float:
+        return sum([self.seconds[test] for test in tests])
+
+
+def _is_own(test: str, file: str) -> bool:
+    """Whether the test stands in a file that is named like this one: test_uneven.py or test_autobatch_uneven.py for uneven.py."""
+    return test.split("::")[0].endswith(f"_{Path(file).name}")
 
 
 def statement_around(source: str, line: int) -> tuple[int, int]:
