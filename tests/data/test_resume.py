@@ -83,7 +83,11 @@ class WithGenerators(Sampler):
     """A user's batch sampler with generators of its own of other kinds, which it draws from as it goes."""
 
     def __init__(self):
-        self.python, self.bits, self.old = random.Random(5), np.random.Generator(np.random.MT19937(5)), np.random.RandomState(5)
+        self.python, self.bits, self.old = (
+            random.Random(5),
+            np.random.Generator(np.random.MT19937(5)),
+            np.random.RandomState(5),
+        )
 
     def __iter__(self):
         for _ in range(6):
@@ -373,6 +377,8 @@ def test_the_length_of_token_batches_is_that_of_the_epoch_under_way(sampler):
     before = dg.default_generator.state()
     assert len(loader) == len(batches) == expected
     assert dg.default_generator.state() == before
+    sampler.set_epoch(5)  # which has other batches
+    assert len(batches) == expected
     assert 1 + len(list(batches)) == expected
 
 

@@ -175,7 +175,9 @@ def test_resuming_by_last_epoch(row):
 
 
 @pytest.mark.parametrize("epoch", [1, 5, 11])
-@pytest.mark.parametrize("row", [row for row in ROWS if hasattr(getattr(schedules, row[0]), "_get_closed_form_lr")], ids=row_id)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if hasattr(getattr(schedules, row[0]), "_get_closed_form_lr")], ids=row_id
+)
 def test_going_to_an_epoch_warns_and_uses_the_closed_form(row, epoch):
     scheduler = make(row, optimizer_with(1.0))
     scheduler.optimizer.step()

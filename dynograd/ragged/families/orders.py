@@ -92,7 +92,9 @@ def unfold(call: Call) -> Any:
         part, place = x.partition, x.place
         check_whole("unfold", size=size, step=step)
         if size < 0 or step <= 0:
-            raise ShapeError(f"unfold: expected a size of at least 0 and a step above 0, got size {size} and step {step}.")
+            raise ShapeError(
+                f"unfold: expected a size of at least 0 and a step above 0, got size {size} and step {step}."
+            )
         if part.count:
             refuse_short(call, part, size, f"maximum size for a window at dimension {place} is that of the row")
         windows = Partition((part.lengths - size) // step + 1)
