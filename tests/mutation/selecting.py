@@ -107,17 +107,15 @@ class Covering:
         in_turn = [test for rank in itertools.zip_longest(*by_file.values()) for test in rank]
         chosen = self._within(differing, [], seconds)
         chosen = self._within(own, chosen, self._seconds_of(chosen) / 2 + seconds / 2)
-        return self._within(in_turn, chosen, seconds)
+        return self._within(in_turn, chosen, seconds) or quick[:1]
 
     def _within(self, tests: list[str | None], chosen: list[str], seconds: float) -> list[str]:
-        """`chosen`, and of the tests as many behind one another as all take no more than the seconds; one at least."""
+        """`chosen`, and those of the tests for which there is time."""
         result = dict.fromkeys(chosen)
         total = self._seconds_of(chosen)
         for test in tests:
-            if test is not None and test not in result:
+            if test is not None and test not in result and total + self.seconds[test] <= seconds:
                 total += self.seconds[test]
-                if result and total > seconds:
-                    break
                 result[test] = None
         return list(result)
 
