@@ -9,6 +9,7 @@ import pytest
 
 import dynograd
 from dynograd import ragged_tensor, tensor
+from dynograd.errors import ShapeError
 
 ROWS = [[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]]
 
@@ -26,12 +27,17 @@ def ragged(*rows):
     return ragged_tensor(list(rows))
 
 
+def levels():
+    """(2, j, k): sentences of words."""
+    return ragged_tensor([[[1.0, 2.0], [3.0]], [[4.0]]])
+
+
 def pairs():
     """(3, j), of one length."""
     return ragged_tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
 
-# an expression of x (3, j), t (3, j, 2), p (3, j) of one length, and what it gives
+# an expression of x (3, j), t (3, j, 2), p (3, j) of one length, l (2, j, k), and what it gives
 INDEXED = {
     "x[0]": [1, 2, 3],
     "x[-1]": [5, 6],
@@ -149,6 +155,10 @@ INDEXED = {
     "torch.tensordot(t, tensor([[1.0], [2.0]]), 1)": [[[21], [42], [63]], [[84]], [[105], [126]]],
     "torch.is_ragged(F.cosine_similarity(t, t, -1))": True,
     "torch.einsum('bjd,db->bj', t, tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]))": [[1, 2, 3], [40], [50, 60]],
+    "torch.einsum('bjk,bjk->b', l, l)": [14, 16],
+    "torch.einsum('bjk,b->b', l, tensor([2.0, 3.0]))": [12, 12],
+    "torch.einsum('bjk,bjk->bj', l, l)": [[5, 9], [16]],
+    "x.data": ROWS,
     "F.pad(x, (-1, 0))": [[2, 3], [], [6]],
     "x[:, ragged([-1], [0, -1], [])]": [[3], [4, 4], []],
     "x == x.clone()": [[True] * 3, [True], [True] * 2],
@@ -190,12 +200,23 @@ def test_expression(text):
         "x": words(),
         "t": tables(),
         "p": pairs(),
+        "l": levels(),
         "tensor": tensor,
         "torch": dynograd,
         "F": dynograd.nn.functional,
         "ragged": ragged,
     }
     assert plain(eval(text, space)) == INDEXED[text]
+
+
+def test_gradients_may_be_set():
+    x = words().requires_grad_()
+    x.grad = words() * 2
+    assert x.grad.tolist() == [[2, 4, 6], [8], [10, 12]]
+    with pytest.raises(ShapeError, match=r"grad: row 0 has 3 elements in the ragged operand and 1 in the given"):
+        x.grad = ragged([1.0], [2.0, 3.0, 4.0], [5.0, 6.0])
+    with pytest.raises(ShapeError, match=r"grad: expected a ragged tensor with lengths \[3, 1, 2\], got a tensor of shape \(3,\)"):
+        x.grad = dynograd.ones(3)
 
 
 # --- offsets through kernels -----------------------------------------------------------------------------------------------------
