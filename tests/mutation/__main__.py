@@ -3,6 +3,7 @@
 What has been tried stands in `$MUTANTS` (`build/mutants`), and a run that was stopped goes on there. Steps: `cover` notes which test runs which
 line, where that is not there yet; `try` tries the mutants; `again` tries survivors again, with more tests; `table`
 shows how many were killed, and `survivors` those that were not and have no reason in `equivalent.txt`. Without a step: cover, try, table.
+`python -m tests.mutation.against` tells whether new tests kill a survivor.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tests", default=" ".join(TESTS), help="folders of tests/ that mutants are tried with")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
-    folder = Path(os.environ.setdefault("MUTANTS", str(ROOT / "build" / "mutants")))
+    folder = folder_of_mutants()
     (folder / "covering").mkdir(0o700, parents=True, exist_ok=True)
     (folder / "cache").mkdir(0o700, exist_ok=True)
     if given.step in (None, "cover"):
@@ -46,6 +47,11 @@ def main(arguments: list[str]) -> int:
             if each["result"] == "survived" and reason_of(each) is None:
                 print(f"{each['mutant']}  [{each['tests']} tests{'' if each['seen'] else ', not run by them'}]")
     return 0
+
+
+def folder_of_mutants() -> Path:
+    """Where the covering and the results stand."""
+    return Path(os.environ.setdefault("MUTANTS", str(ROOT / "build" / "mutants")))
 
 
 def cover(folder: Path, tests: list[str], processes: int) -> None:
