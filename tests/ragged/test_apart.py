@@ -215,7 +215,9 @@ def test_gradients_may_be_set():
     assert x.grad.tolist() == [[2, 4, 6], [8], [10, 12]]
     with pytest.raises(ShapeError, match=r"grad: row 0 has 3 elements in the ragged operand and 1 in the given"):
         x.grad = ragged([1.0], [2.0, 3.0, 4.0], [5.0, 6.0])
-    with pytest.raises(ShapeError, match=r"grad: expected a ragged tensor with lengths \[3, 1, 2\], got a tensor of shape \(3,\)"):
+    with pytest.raises(
+        ShapeError, match=r"grad: expected a ragged tensor with lengths \[3, 1, 2\], got a tensor of shape \(3,\)"
+    ):
         x.grad = dynograd.ones(3)
 
 

@@ -349,3 +349,17 @@ def test_rows_are_updated_by_operations_as_by_the_kernel(make, module, maximize,
     monkeypatch.setattr(module, "step_compiled", lambda *arguments: False)
     for found, expected in zip(trained(), by_kernel, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_adagrad_of_sparse_gradients_is_that_of_dense_ones():
+    tables = []
+    for sparse in (False, True):
+        dg.manual_seed(0)
+        table = dg.nn.Embedding(6, 3, sparse=sparse, dtype=dg.float64)
+        optimizer = dg.optim.Adagrad(table.parameters(), lr=0.5, lr_decay=0.3)
+        for step in range(4):
+            optimizer.zero_grad()
+            (table(dg.tensor([step, 2, 5, 2])) ** 3).sum().backward()
+            optimizer.step()
+        tables.append(table.weight.detach().numpy())
+    np.testing.assert_allclose(*tables, rtol=1e-12)

@@ -386,7 +386,7 @@ def test_leaving_the_block_ends_the_pool():
     with pytest.raises(RuntimeError, match="closed, and takes no new requests"):
         pool.submit(dynograd.tensor(8.0))
     gate = Gate()
-    with pytest.raises(KeyError), dynograd.batched(gate, running=True, concurrent=1) as pool:  # noqa: PT012
+    with pytest.raises(KeyError), dynograd.batched(gate, running=True, concurrent=1) as pool:
         first = pool.submit(gate)
         assert gate.begun.wait(60)
         second = pool.submit(dynograd.tensor(8.0))
