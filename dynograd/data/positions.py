@@ -144,7 +144,7 @@ def restore(loader: Any, saved: dict[str, Any], with_global: bool) -> None:
         if "python" in saved:
             version, words, normal = saved["python"]
             random.setstate((version, tuple(words), normal))
-            numpy.random.set_state(_as_state(saved["numpy"]))
+            numpy.random.set_state(saved["numpy"])
     for path, holder, name in _fields(loader):
         if path in saved:
             _put(holder, name, saved[path])
@@ -241,13 +241,6 @@ def _is_key(key: Any) -> bool:
     return isinstance(key, (str, int))
 
 
-def _as_state(saved: Any) -> Any:
-    """A NumPy generator's state again: arrays may have become lists on their way through a file."""
-    if isinstance(saved, dict):
-        return {key: _as_state(value) for key, value in saved.items()}
-    return numpy.array(saved, numpy.uint64) if isinstance(saved, list) else saved
-
-
 def _put(holder: Any, name: str, saved: Any) -> None:
     """Writes a saved value back; into the generator, list, dict or array that is there, for others may hold it too."""
     now = getattr(holder, name)
@@ -258,9 +251,9 @@ def _put(holder: Any, name: str, saved: Any) -> None:
     elif isinstance(now, random.Random):
         now.setstate((saved[0], tuple(saved[1]), saved[2]))
     elif isinstance(now, numpy.random.Generator):
-        now.bit_generator.state = _as_state(saved)
+        now.bit_generator.state = saved  # arrays may have become lists on their way through a file
     elif isinstance(now, numpy.random.RandomState):
-        now.set_state(_as_state(saved))
+        now.set_state(saved)
     elif isinstance(now, list) and isinstance(saved, list):
         now[:] = [tuple(new) if isinstance(old, tuple) else new for old, new in _beside(now, saved)]
     elif isinstance(now, dict) and isinstance(saved, dict):

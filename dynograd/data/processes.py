@@ -51,7 +51,6 @@ class Worker:
         self.wait = self.receiver.wait
         self.pending: deque[Task] = deque()
         self.stale = 0
-        self.exhausted = False
         name = f"dynograd-loader-{self.id}"
         self.process = context.Process(target=worker_loop, args=(setup, theirs), name=name, daemon=True)
         try:
@@ -81,7 +80,6 @@ class Worker:
         """What is still under way belongs to the last epoch: its answers will be thrown away."""
         self.stale += len(self.pending)
         self.pending.clear()
-        self.exhausted = False
         self._send(("epoch", seed, epoch))
 
     def _send(self, message: tuple) -> None:
@@ -231,8 +229,7 @@ class Crew:
             number = worker.pending.popleft()[0]
             if kind == "end":
                 self.ended.append(number)
-                worker.exhausted = True  # the others go on with the tasks that they have and get
-                continue
+                continue  # it gets no more tasks; the others go on with those that they have and get
             self._give(worker)
             self.is_broken = False
             if kind == "error":
@@ -247,8 +244,6 @@ class Crew:
         raise StopIteration
 
     def _give(self, worker: Worker) -> None:
-        if worker.exhausted:
-            return
         try:
             task = next(self.tasks)
         except StopIteration:

@@ -293,6 +293,14 @@ def test_ragged_arguments():
     assert repr(collate_ragged(fields=["x"])) == "collate_ragged(fields=('x',))"
 
 
+def test_fields_of_named_tuples_have_positions_and_those_of_dicts_have_not():
+    pair = collections.namedtuple("pair", "words label")
+    batch = collate_ragged(fields=[0])([pair(dg.ones(2), 0), pair(dg.ones(1), 1)])
+    assert batch.words.lengths().tolist() == [2, 1]
+    with pytest.raises(ValueError, match=r"fields \[0\] are not among the fields \['words'\] of a sample"):
+        collate_ragged(fields=[0])([{"words": dg.ones(2)}])
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_how_much_was_padding(workers):
     data = [(dg.ones(size), 0) for size in (3, 1, 2, 2, 5)]

@@ -219,6 +219,7 @@ def test_idx_of_every_type(kind, dtype):
     array = numpy.arange(6).reshape(3, 2).astype(dtype)
     found = datasets.read_idx(io.BytesIO(idx(array, kind)))
     assert found.tolist() == array.tolist() and found.numpy().dtype == dtype
+    assert datasets.read_idx(io.BytesIO(idx(array.reshape((3, 2) + (1,) * 14), kind))).ndim == 16
 
 
 ONES = numpy.ones((2, 3), numpy.uint8)
@@ -231,6 +232,7 @@ ONES = numpy.ones((2, 3), numpy.uint8)
         (b"PNG\x00", "expected an idx file"),
         (bytes([0, 0, 10, 1]), "expected an idx file"),
         (bytes([0, 0, 8, 200]), "expected an idx file"),
+        (idx(ONES.reshape((2, 3) + (1,) * 15), 8), "1 to 16 dimensions"),
         (bytes([0, 0, 8, 3, 0, 0]), r"expected 3 sizes of 4 bytes, got a file of 6 bytes"),
         (idx(ONES, 8)[:-1], r"expected 6 bytes of values for the sizes \(2, 3\) of .*uint8, got 5"),
         (idx(ONES, 8) + b"x", r"expected 6 bytes .* got 7"),

@@ -24,6 +24,7 @@ SAMPLES = {
     "lists of ints": [[1, 2], [], [3]],
     "lists of huge ints": [[1, 2**70]],
     "lists of floats": [[1.0], [2.5, 3.5]],
+    "lists of ints and floats": [[1, 2.5], [3]],
     "empty lists": [[], []],
     "lists of words": [["a", "b"], [], ["c"]],
     "lists of lists": [[[1], [2, 3]], [[]]],
@@ -45,7 +46,7 @@ def test_samples_are_equal(name):
     for one in (frozen, again):
         assert len(one) == len(samples)
         got = [one[index] for index in range(len(samples))]
-        assert got == samples
+        assert got == samples and repr(got) == repr(samples)
         assert list(map(type, got)) == list(map(type, samples))
         assert one[-1] == samples[-1]
 
@@ -70,6 +71,11 @@ def test_arrays_and_tensors_are_equal_and_the_readers_own(rows):
         assert got.tolist() == row.tolist()
         got += 1
         assert frozen[index].tolist() == row.tolist()
+
+
+def test_tensors_that_are_trained_stay_as_they_are():
+    rows = [dg.ones(2), dg.ones(3, requires_grad=True)]
+    assert [row.requires_grad for row in freeze(rows)] == [False, True]
 
 
 def test_edges():

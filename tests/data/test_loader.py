@@ -346,6 +346,9 @@ def test_a_stream_that_is_longer_than_it_said():
     assert len(DataLoader(Liar(), None)) == 3
     with pytest.warns(UserWarning, match="reported to be 3 .* but more than 4 samples"):
         assert len(list(loader)) == 6
+    with pytest.warns(UserWarning, match="reported to be 3 .* but more than 4 samples"):
+        loader = DataLoader(Liar(5), 2)
+        assert len(loader) == 2 and len(list(loader)) == 3  # by the first batch that is too many
 
 
 # --- random numbers --------------------------------------------------------------------------------------------------------

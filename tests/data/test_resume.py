@@ -79,6 +79,25 @@ class WithNumpy(Sampler):
         return 6
 
 
+class WithGenerators(Sampler):
+    """A user's batch sampler with generators of its own of other kinds, which it draws from as it goes."""
+
+    def __init__(self):
+        self.python, self.bits, self.old = (
+            random.Random(5),
+            np.random.Generator(np.random.MT19937(5)),
+            np.random.RandomState(5),
+        )
+
+    def __iter__(self):
+        for _ in range(6):
+            numbers = self.python.gauss(0, 9), self.bits.normal() * 9, self.old.normal() * 9
+            yield [int(number) % SIZE for number in numbers]
+
+    def __len__(self):
+        return 6
+
+
 class Remembers(Sampler):
     """A user's sampler that tells its state; after load_state_dict its next __iter__ goes on in the middle."""
 
@@ -119,6 +138,7 @@ LOADERS = {
     "distributed": lambda: {"batch_size": 2, "sampler": DistributedSampler(range(SIZE), 2, 1)},
     "user's list": lambda: {"batch_size": 3, "sampler": Shuffled(SIZE)},
     "user's batches": lambda: {"batch_sampler": WithNumpy()},
+    "user's batches of several generators": lambda: {"batch_sampler": WithGenerators()},
     "user's within batches": lambda: {"batch_sampler": BatchSampler(Shuffled(SIZE), 4, True)},
     "user's with state": lambda: {"batch_size": 3, "sampler": Remembers()},
 }
@@ -313,6 +333,21 @@ def test_a_batch_that_raised_does_not_come_again():
         assert [batch.tolist() for batch in loader] == [[4, 5], [6, 7]]
 
 
+@pytest.mark.parametrize("sampler", [None, Shuffled(SIZE)], ids=["shuffle", "the user's"])
+def test_the_order_is_drawn_before_the_program_goes_on(sampler):
+    """As in an epoch that was not interrupted: what is drawn between `iter` and the first batch changes no order."""
+    loader = DataLoader(range(SIZE), 3, shuffle=sampler is None, sampler=sampler)
+    batches = iter(loader)
+    state = loader.state_dict()
+    expected = [batch.tolist() for batch in batches]
+    loader = DataLoader(range(SIZE), 3, shuffle=sampler is None, sampler=sampler and Shuffled(SIZE))
+    loader.load_state_dict(state)
+    batches = iter(loader)
+    dg.manual_seed(123)
+    random.seed(123)
+    assert [batch.tolist() for batch in batches] == expected
+
+
 def test_a_samplers_own_state_is_asked_for_and_it_is_not_run_again():
     loader = DataLoader(range(SIZE), 3, sampler=Remembers(), num_workers=2)
     batches = iter(loader)
@@ -329,8 +364,12 @@ def test_a_samplers_own_state_is_asked_for_and_it_is_not_run_again():
     assert (sampler.place, sampler.epoch) == (0, 1)
 
 
-def test_the_length_of_token_batches_is_that_of_the_epoch_under_way():
-    sampler = TokenBatchSampler(LENGTHS, 30, pool=8)
+@pytest.mark.parametrize(
+    "sampler",
+    [TokenBatchSampler(LENGTHS, 30, pool=8), DistributedTokenBatchSampler(LENGTHS, 15, 2, 1)],
+    ids=["alone", "one of two processes"],
+)
+def test_the_length_of_token_batches_is_that_of_the_epoch_under_way(sampler):
     loader = DataLoader(Noisy(), batch_sampler=sampler)
     expected = len(loader)
     batches = iter(loader)
@@ -338,6 +377,8 @@ def test_the_length_of_token_batches_is_that_of_the_epoch_under_way():
     before = dg.default_generator.state()
     assert len(loader) == len(batches) == expected
     assert dg.default_generator.state() == before
+    sampler.set_epoch(5)  # which has other batches
+    assert len(batches) == expected
     assert 1 + len(list(batches)) == expected
 
 
@@ -388,3 +429,18 @@ def test_statistics_go_on():
     other.load_state_dict(loader.state_dict())
     list(other)
     assert (other.statistics.batches, other.statistics.samples) == (3, 10)
+
+
+class FailsFirst(Sampler):
+    def __iter__(self):
+        raise KeyError("no order")
+
+    def __len__(self):
+        return SIZE
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_of_the_sampler_is_raised_by_the_first_batch(workers):
+    batches = iter(DataLoader(range(SIZE), 3, sampler=FailsFirst(), num_workers=workers))
+    with pytest.raises(KeyError, match="no order"):
+        next(batches)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+
+import numpy as np
 import pytest
 
+from dynograd.data import DataLoader
 from dynograd.data.generators import mix
+from dynograd.data.pinning import pinned_batch
 from dynograd.data.transport import Slots
 
 
@@ -46,6 +51,17 @@ def test_what_does_not_fit_lies_elsewhere_and_the_next_slot_is_larger():
     assert third.base is None
 
 
+def test_arrays_of_elsewhere_that_do_not_fit_behind_those_in_a_slot_go_to_a_larger_one():
+    slots = Slots()
+    slots.capacity = 1 << 16
+    slots.begin()
+    first, second = slots.empty((1 << 15,), "u1"), np.full(1 << 17, 7, "u1")
+    assert first.base is not None
+    first.fill(3)
+    number, _, places = slots.lay([first, second], first.nbytes + second.nbytes)
+    assert slots.size_of(number) >= first.nbytes + second.nbytes and len(places) == 2
+
+
 @pytest.mark.parametrize(
     "number, value",
     [(0, 0xE220A8397B1DCDAF), (1, 0x6E789E6AA1B965F4), (2, 0x06C45D188009454F), (3, 0xF88BB8A8724C81EC)],
@@ -53,3 +69,51 @@ def test_what_does_not_fit_lies_elsewhere_and_the_next_slot_is_larger():
 def test_seeds_are_those_of_splitmix64(number, value):
     """As published by Sebastiano Vigna, for the seed 0."""
     assert mix(0, number) == value
+
+
+def first_of(samples):
+    return samples[0]
+
+
+def test_arrays_of_objects_come_out_of_workers():
+    samples = [np.array([None, "a", number], object) for number in range(4)]
+    for received, sample in zip(DataLoader(samples, num_workers=2, collate_fn=first_of), samples, strict=True):
+        assert received.dtype == object and received.tolist() == sample.tolist()
+
+
+class Pinnable:
+    """Tells where it was asked to be pinned."""
+
+    def pin_memory(self, device="the current device"):
+        return device
+
+
+Fields = collections.namedtuple("Fields", "x y")
+
+
+class Rows(list):
+    def __init__(self, rows):
+        super().__init__(rows)
+
+
+class Named(dict):
+    def __init__(self, *, names):
+        super().__init__(names)
+
+
+@pytest.mark.parametrize(
+    "batch, pinned, kind",
+    [
+        (Pinnable(), "cuda:1", str),
+        ({"x": Pinnable(), "y": 3}, {"x": "cuda:1", "y": 3}, dict),
+        (Fields(Pinnable(), [Pinnable()]), Fields("cuda:1", ["cuda:1"]), Fields),
+        ((Pinnable(), "a"), ("cuda:1", "a"), tuple),
+        (Rows([Pinnable(), None]), ["cuda:1", None], Rows),
+        (Named(names={"x": Pinnable()}), {"x": "cuda:1"}, dict),
+    ],
+    ids=["itself", "dict", "namedtuple", "tuple", "own list", "own dict"],
+)
+def test_whatever_can_be_pinned_in_a_batch_is(batch, pinned, kind):
+    result = pinned_batch(batch, "cuda:1")
+    assert result == pinned and type(result) is kind
+    assert pinned_batch(Pinnable()) == "the current device"

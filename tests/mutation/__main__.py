@@ -3,6 +3,7 @@
 What has been tried stands in `$MUTANTS` (`build/mutants`), and a run that was stopped goes on there. Steps: `cover` notes which test runs which
 line, where that is not there yet; `try` tries the mutants; `again` tries survivors again, with more tests; `table`
 shows how many were killed, and `survivors` those that were not and have no reason in `equivalent.txt`. Without a step: cover, try, table.
+`python -m tests.mutation.against` tells whether new tests kill a survivor.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("seed", type=int, nargs="?", default=0)
     parser.add_argument("--step", choices=("cover", "try", "again", "table", "survivors"))
     parser.add_argument("--rooms", default=" ".join(ROOMS))
+    parser.add_argument("--tests", default=" ".join(TESTS), help="folders of tests/ that mutants are tried with")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
-    folder = Path(os.environ.setdefault("MUTANTS", str(ROOT / "build" / "mutants")))
+    folder = folder_of_mutants()
     (folder / "covering").mkdir(0o700, parents=True, exist_ok=True)
     (folder / "cache").mkdir(0o700, exist_ok=True)
     if given.step in (None, "cover"):
-        cover(folder, given.processes)
+        cover(folder, given.tests.split(), given.processes)
     if given.step in (None, "try", "again"):
         try_mutants(folder, given, given.step == "again")
     if given.step in (None, "table"):
@@ -47,9 +49,14 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def cover(folder: Path, processes: int) -> None:
+def folder_of_mutants() -> Path:
+    """Where the covering and the results stand."""
+    return Path(os.environ.setdefault("MUTANTS", str(ROOT / "build" / "mutants")))
+
+
+def cover(folder: Path, tests: list[str], processes: int) -> None:
     """Runs the tests of each folder that is not noted yet."""
-    parts = {"tables": OF_TABLES} | {name: [f"tests/{name}"] for name in TESTS}
+    parts = {"tables": _of_tables(tests)} | {name: [f"tests/{name}"] for name in tests}
     running: list[Any] = []
     for name, files in parts.items():
         if not (folder / "covering" / f"{name}.json").exists():
@@ -60,9 +67,14 @@ def cover(folder: Path, processes: int) -> None:
         process.wait()
 
 
+def _of_tables(folders: list[str]) -> list[str]:
+    """The tests of whole tables that are in none of the folders."""
+    return [file for file in OF_TABLES if not file.startswith(tuple([f"tests/{folder}/" for folder in folders]))]
+
+
 def try_mutants(folder: Path, given: argparse.Namespace, again: bool) -> None:
     """Tries the mutants that have no result yet (`again`: those that survived), in several processes."""
-    tests = [*[f"tests/{name}" for name in TESTS], *OF_TABLES[:3]]
+    tests = [*[f"tests/{name}" for name in given.tests.split()], *_of_tables(given.tests.split())]
     running = []
     for part in range(given.processes):
         options = {

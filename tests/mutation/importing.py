@@ -1,6 +1,6 @@
 """A plugin of pytest under which one module is imported with a mistake in it: for what runs while modules are imported.
 
-`$MUTANT` is a file of JSON: the path of the module, its mutated text, and the tests to run, in order.
+`$MUTANT` is a file of JSON: the path of the module, its mutated text, and the tests to run, in order; none: all that are collected.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ importlib.machinery.SourceFileLoader.get_code = _get_code  # type: ignore[method
 
 
 def pytest_collection_modifyitems(items):
+    if not _given["tests"]:
+        return
     places = {test: place for place, test in enumerate(_given["tests"])}
     items[:] = sorted([item for item in items if item.nodeid in places], key=lambda item: places[item.nodeid])
 

@@ -18,8 +18,11 @@ ROOMS = {
 }
 TESTS = "ops autograd ragged transforms optim data saving tensor interpreter nn sparse distributed profiler amp errors plans".split()  # folders of tests/
 
-# What reads the table of ops as a whole: for what runs while modules are imported. They have one part of the covering, "tables".
-OF_TABLES = [f"tests/{name}.py" for name in ("test_support", "test_names", "test_stubs", "ops/test_registry")]
+# What reads the table of ops, or that of ragged rules, as a whole: for what runs while modules are imported. Those that are in none of
+# the folders have one part of the covering, "tables".
+OF_TABLES = [
+    f"tests/{name}.py" for name in ("test_support", "test_names", "test_stubs", "ops/test_registry", "ragged/test_page")
+]
 
 
 def files_of(room: str) -> list[str]:

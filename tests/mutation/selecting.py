@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import random
 from collections import defaultdict
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutation.mutations import Mutation, mutations
-from tests.mutation.rooms import OF_TABLES, ROOT, files_of
+from tests.mutation.rooms import OF_TABLES, ROOMS, ROOT, files_of, room_of
+from tests.mutation.swapping import around
 
 __all__ = ["Covering", "Mutant", "mutants_of"]
 
@@ -57,46 +59,73 @@ class Covering:
                     self._lines[file][int(line)] |= names - {None}
 
     def is_run_by_imports(self, mutant: Mutant) -> bool:
-        """Whether the line runs while modules are imported or tests collected, too."""
-        return "" in self._lines[mutant.file][mutant.mutation.line]
+        """Whether the line runs while modules are imported, by a test that needs them or before, too."""
+        line = mutant.mutation.line
+        return "" in self._lines[mutant.file][line] or around((ROOT / mutant.file).read_text("utf-8"), line) is None
 
     def tests_of(self, mutant: Mutant, times: float = 1.0) -> tuple[list[str], bool]:
         """The tests to try in order, of so many times the seconds, and whether they are known to run the line."""
-        lines = self._lines[mutant.file]
-        first, last = statement_around((ROOT / mutant.file).read_text("utf-8"), mutant.mutation.line)
-        tests = set().union(*[lines[line] for line in range(first, last + 1) if line in lines]) - {""}
-        if tests:
-            return self._order(tests, mutant.file, times * SECONDS), True
-        first, last = function_around((ROOT / mutant.file).read_text("utf-8"), mutant.mutation.line)
-        near = set().union(*[lines[line] for line in range(first, last + 1) if line in lines]) - {""}
-        near = near or set().union(*lines.values()) - {""}
-        own = {test for test in self.seconds if Path(test.split("::")[0]).stem == f"test_{Path(mutant.file).stem}"}
-        chosen = self._order(near | own, mutant.file, times * UNSEEN_SECONDS)
+        tests, seen = self._running(mutant)
+        chosen = self._order(tests, mutant, times * (SECONDS if seen else UNSEEN_SECONDS))
+        if not seen or self.is_run_by_imports(
+            mutant
+        ):  # it may run in a process that a test starts, or be read when it does not run
+            folder = f"tests/{ROOMS[room_of(mutant.file)].removeprefix('dynograd/')}/"
+            of_room = {test for test in self.seconds if test.startswith(folder)}
+            users = set().union(*self._lines[mutant.file].values()) - {""}
+            chosen += self._order((of_room | users) - set(chosen), mutant, times * UNSEEN_SECONDS)
         if self.is_run_by_imports(mutant):
             chosen += [test for test in self.seconds if test.split("::")[0] in OF_TABLES and test not in chosen]
-        return chosen, False
+        return chosen, seen
 
-    def _order(self, tests: set[str], file: str, seconds: float) -> list[str]:
-        """Quick tests of the file's own first, then quick ones of each file of tests in turn."""
-        own, by_file = [], defaultdict(list)
-        for test in sorted(tests, key=lambda test: (self.seconds[test], test)):
-            test_file = test.split("::")[0]
-            if Path(test_file).stem == f"test_{Path(file).stem}":
-                own.append(test)
-            else:
-                by_file[test_file].append(test)
-        others, rank = [], 0
-        groups = sorted(by_file.values(), key=lambda group: self.seconds[group[0]])
-        while any([rank < len(group) for group in groups]):
-            others += [group[rank] for group in groups if rank < len(group)]
-            rank += 1
-        chosen, total = [], 0.0
-        for test in own + others:
-            total += self.seconds[test]
-            if chosen and total > seconds:
-                break
-            chosen.append(test)
-        return chosen
+    def _running(self, mutant: Mutant) -> tuple[set[str], bool]:
+        """The tests that run the statement, and True; else those of its function or file, with those named like it."""
+        source = (ROOT / mutant.file).read_text("utf-8")
+        tests = self._between(mutant.file, *statement_around(source, mutant.mutation.line))
+        if tests:
+            return tests, True
+        near = self._between(mutant.file, *function_around(source, mutant.mutation.line))
+        near = near or set().union(*self._lines[mutant.file].values()) - {""}
+        return near | {test for test in self.seconds if _is_own(test, mutant.file)}, False
+
+    def _between(self, file: str, first: int, last: int) -> set[str]:
+        lines = self._lines[file]
+        return set().union(*[lines[line] for line in range(first, last + 1) if line in lines]) - {""}
+
+    def _order(self, tests: set[str], mutant: Mutant, seconds: float) -> list[str]:
+        """The quickest test of each line of the function and of the file, so that they differ; for half of the time those of files that
+        are named like the mutant's; then quick ones of each file in turn."""
+        quick = sorted(tests, key=lambda test: (self.seconds[test], test))
+        first, last = function_around((ROOT / mutant.file).read_text("utf-8"), mutant.mutation.line)
+        lines = self._lines[mutant.file]
+        near = sorted(lines, key=lambda line: (not first <= line <= last, line))
+        differing = [next((test for test in quick if test in lines[line]), None) for line in near]
+        own = [test for test in quick if _is_own(test, mutant.file)]
+        by_file = defaultdict(list)
+        for test in quick:
+            by_file[test.split("::")[0]].append(test)
+        in_turn = [test for rank in itertools.zip_longest(*by_file.values()) for test in rank]
+        chosen = self._within(differing, [], seconds)
+        chosen = self._within(own, chosen, self._seconds_of(chosen) / 2 + seconds / 2)
+        return self._within(in_turn, chosen, seconds) or quick[:1]
+
+    def _within(self, tests: list[str | None], chosen: list[str], seconds: float) -> list[str]:
+        """`chosen`, and those of the tests for which there is time."""
+        result = dict.fromkeys(chosen)
+        total = self._seconds_of(chosen)
+        for test in tests:
+            if test is not None and test not in result and total + self.seconds[test] <= seconds:
+                total += self.seconds[test]
+                result[test] = None
+        return list(result)
+
+    def _seconds_of(self, tests: list[str]) -> float:
+        return sum([self.seconds[test] for test in tests])
+
+
+def _is_own(test: str, file: str) -> bool:
+    """Whether the test stands in a file that is named like this one: test_uneven.py or test_autobatch_uneven.py for uneven.py."""
+    return test.split("::")[0].endswith(f"_{Path(file).name}")
 
 
 def statement_around(source: str, line: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ functions are named by the state of the files, so that each mutant has an empty 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
@@ -90,7 +91,7 @@ class Trial:
             before, after = [compile(each, path, "exec", dont_inherit=True) for each in (plain, source)]
         except SyntaxError:
             return outcome | {"result": "no program"}
-        if before == after:
+        if ast.dump(ast.parse(plain)) == ast.dump(ast.parse(source)):
             return outcome | {"result": "same code"}
         tests, seen = self._covering.tests_of(mutant, AGAIN if again else 1.0)
         tests = [test for test in tests if test in self._items and self._passes_alone.get(test, True)]

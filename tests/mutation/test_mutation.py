@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
 
 from tests.mutation.__main__ import table
 from tests.mutation.mutations import mutated, mutations
-from tests.mutation.selecting import function_around, mutants_of, statement_around
+from tests.mutation.selecting import Covering, function_around, mutants_of, statement_around
 from tests.mutation.swapping import around, functions_by_code, swap
 
 TOY = '''"""A toy."""
@@ -129,3 +130,27 @@ def test_the_table_counts():
         outcome("same code"),
     ]
     assert "| optim | 4 | 2 | 0 | 1 | 1 | 66.7 % |" in table(outcomes)
+
+
+def test_tests_are_chosen_that_differ_and_then_those_of_a_file_with_the_name(tmp_path):
+    mutant = mutants_of("optim", 0, 1)[0]
+    line, own = mutant.mutation.line, f"tests/optim/test_my_{mutant.file.rsplit('/', 1)[1]}::test_it"
+    tests = [
+        "tests/a.py::test_quick",
+        "tests/a.py::test_elsewhere",
+        own,
+        "tests/b.py::test_slow",
+        "tests/b.py::test_failing",
+    ]
+    (tmp_path / "all.json").write_text(
+        json.dumps(
+            {
+                "tests": tests,
+                "seconds": [1.0, 2.0, 3.0, 100.0, 0.1],
+                "failed": tests[4:],
+                "lines": {mutant.file: {str(line): [0, 1, 2, 3, 4], "100000": [1, 3]}},
+            }
+        )
+    )
+    assert Covering(tmp_path).tests_of(mutant)[0] == [tests[0], tests[1], own]
+    assert Covering(tmp_path).tests_of(mutant, 20.0) == ([tests[0], tests[1], own, tests[3]], True)

@@ -109,6 +109,8 @@ ROWS = [
             error(lambda op: op(zeros(2), -1), RuntimeError, "non-negative number", "r=-1"),
         ],
     ),
+    moved("combinations", lambda x, r: x.reshape(-1, 1), shapes=[(4,)], kwargs={"r": 1}, id="each alone"),
+    moved("combinations", lambda x, r: x[:0], shapes=[(4,)], kwargs={"r": 0}, id="none"),
     moved(
         "combinations",
         lambda x, with_replacement: numpy.array(list(itertools.combinations_with_replacement(x, 2))).reshape(-1, 2),

@@ -1,5 +1,6 @@
 """What an optimizer or a schedule does when nothing is said: PyTorch's defaults."""
 
+import importlib
 import inspect
 
 import pytest
@@ -67,3 +68,13 @@ def test_defaults(name):
     assert {key: type(value) for key, value in defaults.items() if value in (True, False)} == {
         key: type(value) for key, value in DEFAULTS[name].items() if value in (True, False)
     }
+
+
+STEPS = "adadelta adafactor adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd".split()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_options_of_a_step_on_lists_are_off(name):
+    step = getattr(importlib.import_module(f"dynograd.optim.{name}"), name)
+    defaults = [one.default for one in inspect.signature(step).parameters.values() if one.default is not one.empty]
+    assert defaults and all(default is None or default is False for default in defaults)

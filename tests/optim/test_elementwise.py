@@ -31,6 +31,7 @@ OPTIONS = {
     "ASGD": [*grid(lr=[0.1], t0=[1e6, 3], lambd=[1e-4, 0.3], **DECAYS), dict(lr=0.1, alpha=0.5, lambd=0.2)],
     "Adafactor": [
         *grid(lr=[0.1], **DECAYS),
+        dict(lr=0.9),
         dict(lr=0.5, beta2_decay=-0.3, eps=(0.1, 0.5), d=1.5),
     ],
 }
@@ -64,6 +65,16 @@ def test_steps_match_the_reference(row):
     train(make(row, parameters), parameters, gradients, range(STEPS))
     for parameter, value, mine in zip(parameters, values, gradients):
         np.testing.assert_allclose(numpy_of(parameter), reference(row, value, mine), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=row_id)
+def test_a_small_parameter_alone_matches_the_reference(row):
+    for shape in SHAPES[:5]:
+        values, gradients = values_and_gradients([shape], STEPS)
+        parameters = parameters_of(values)
+        train(make(row, parameters), parameters, gradients, range(STEPS))
+        expected = reference(row, values[0], gradients[0])
+        np.testing.assert_allclose(numpy_of(parameters[0]), expected, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
@@ -125,11 +136,13 @@ def test_groups_closures_and_steps_as_numbers(name):
         np.testing.assert_allclose(numpy_of(parameter), reference((name, dict(lr=lr)), value, mine), rtol=1e-6)
 
 
-def test_asgd_keeps_the_average():
-    values, gradients = values_and_gradients([(3, 4)], 8)
+@pytest.mark.parametrize("shape", [(3, 4), (30, 40)])
+@pytest.mark.parametrize("steps", [1, 8])
+def test_asgd_keeps_the_average(steps, shape):
+    values, gradients = values_and_gradients([shape], steps)
     parameters = parameters_of(values)
     optimizer = optim.ASGD(parameters, lr=0.1, t0=3)
-    train(optimizer, parameters, gradients, range(8))
+    train(optimizer, parameters, gradients, range(steps))
     found = optimizer.state[parameters[0]]["ax"].numpy()
     wanted = references.asgd(values[0], gradients[0], lr=0.1, t0=3, average=True)
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
@@ -346,3 +359,14 @@ def test_states_of_another_shape_are_refused():
         ValueError, match=r"exp_avg of parameter 0 has shape \(2, 2\), but the parameter has shape \(3,\)"
     ):
         optim.NAdam([leaf((3,))]).load_state_dict(saved)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (50, 60)])
+def test_adafactor_keeps_means_of_rows_and_columns(shape):
+    values, gradients = values_and_gradients([shape], 1)
+    parameters = parameters_of(values)
+    optimizer = optim.Adafactor(parameters)
+    train(optimizer, parameters, gradients, range(1))
+    squares, state = gradients[0][0] ** 2, optimizer.state[parameters[0]]
+    np.testing.assert_allclose(state["row_var"].numpy(), squares.mean(-1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(state["col_var"].numpy(), squares.mean(-2, keepdims=True), rtol=1e-12)

@@ -1,10 +1,13 @@
 """Steps on lists: what they refuse, scaled gradients, and that they are the steps of the classes."""
 
+import importlib
+
 import numpy as np
 import pytest
 
 import dynograd as dg
 from dynograd.optim.adam import adam
+from dynograd.optim.helpers import _default_to_fused_or_foreach
 from dynograd.optim.sgd import sgd
 
 ADAM = {"amsgrad": False, "beta1": 0.9, "beta2": 0.999, "lr": 0.1, "weight_decay": 0.1, "eps": 1e-8, "maximize": False}
@@ -81,3 +84,63 @@ def test_a_step_that_is_recorded():
     adam([w], [p * 2], *lists, **{**ADAM, "lr": lr}, differentiable=True)
     (w.sum() + lists[0][0].sum()).backward()
     assert lr.grad is not None and p.grad is not None and lists[0][0].requires_grad
+
+
+def test_what_is_updated_together_when_nothing_is_said():
+    w = dg.ones(2)
+    assert _default_to_fused_or_foreach([w], differentiable=False) == (False, False)
+    assert _default_to_fused_or_foreach([w], differentiable=False, use_fused=True) == (True, False)
+    assert _default_to_fused_or_foreach([w], differentiable=True, use_fused=True) == (False, False)
+    assert _default_to_fused_or_foreach([w, w.int()], differentiable=False, use_fused=True) == (False, False)
+
+
+# The states that a step on lists takes, in the order of its arguments; its options, and those of the class where they have other names.
+RULES = {
+    "Adadelta": ("square_avg acc_delta step", dict(lr=0.5, rho=0.8, eps=1e-3, weight_decay=0.1, maximize=True), {}),
+    "Adagrad": ("sum step", dict(lr=0.1, lr_decay=0.3, eps=1e-3, weight_decay=0.1, maximize=True), {}),
+    "Adamax": ("exp_avg exp_inf step", dict(lr=0.1, eps=1e-3, weight_decay=0.1), {"betas": ("beta1", "beta2")}),
+    "ASGD": ("ax mu eta step", dict(lr=0.1, lambd=0.2, alpha=0.5, t0=1.0, weight_decay=0.1), {}),
+    "NAdam": (
+        "exp_avg exp_avg_sq mu_product step",
+        dict(lr=0.1, eps=1e-3, weight_decay=0.1, momentum_decay=0.3, decoupled_weight_decay=True),
+        {"betas": ("beta1", "beta2")},
+    ),
+    "RAdam": ("exp_avg exp_avg_sq step", dict(lr=0.1, eps=1e-3, weight_decay=0.1), {"betas": ("beta1", "beta2")}),
+    "RMSprop": (
+        "square_avg grad_avg momentum_buffer step",
+        dict(lr=0.1, alpha=0.7, eps=1e-3, weight_decay=0.1, momentum=0.5, centered=True),
+        {},
+    ),
+    "Rprop": (
+        "prev step_size step",
+        dict(maximize=True),
+        {"etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")},
+    ),
+}
+PAIRS = {"betas": (0.6, 0.7), "etas": (0.3, 2.0), "step_sizes": (0.02, 0.3)}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_step_on_lists_is_that_of_its_class(name):
+    names, options, pairs = RULES[name]
+    module = importlib.import_module(f"dynograd.optim.{name.lower()}")
+    random = np.random.default_rng(0)
+    values, gradients = random.normal(size=(2, 5, 4)), random.normal(size=(8, 2, 5, 4))
+    params = [dg.tensor(value, requires_grad=True) for value in values]
+    optimizer = getattr(module, name)(params, **options, **{pair: PAIRS[pair] for pair in pairs})
+    lists: list = []
+    for number, grads in enumerate(gradients):
+        if number == 1:  # from what one step of the class has left
+            copies = [p.detach().clone() for p in params]
+            lists = [[optimizer.state[p][state].clone() for p in params] for state in names.split()]
+        for p, g in zip(params, grads):
+            p.grad = dg.tensor(g)
+        optimizer.step()
+        if number:
+            ends = {end: value for pair, both in pairs.items() for end, value in zip(both, PAIRS[pair])}
+            getattr(module, name.lower())(copies, [dg.tensor(g) for g in grads], *lists, **options, **ends)
+    for p, copy in zip(params, copies):
+        np.testing.assert_allclose(copy.numpy(), p.detach().numpy(), rtol=1e-6)
+    for state, tensors in zip(names.split(), lists):
+        for p, tensor in zip(params, tensors):
+            np.testing.assert_allclose(tensor.numpy(), optimizer.state[p][state].numpy(), rtol=1e-6)

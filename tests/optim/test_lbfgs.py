@@ -208,8 +208,8 @@ def test_the_cubic_between_points():
         return _Point(length, loss, None, slope)
 
     assert _cubic(point(1.0, 2.0, -1.0), point(1.0, 2.0, -1.0), 0.0, 3.0) == 1.5  # one point twice
-    for a, b in ((0.0, 4.0), (-1.0, 7.0), (2.5, 3.5)):  # of a parabola around 3
-        ends = [point(at, (at - 3) ** 2, 2 * (at - 3)) for at in (a, b)]
+    for a, b, bend in ((0.0, 4.0, 1), (-1.0, 7.0, 1), (2.5, 3.5, 1), (0.0, 4.0, 0.01)):  # of a parabola around 3
+        ends = [point(at, bend * (at - 3) ** 2, 2 * bend * (at - 3)) for at in (a, b)]
         assert _cubic(*ends, -10.0, 10.0) == pytest.approx(3.0) == _cubic(*reversed(ends), -10.0, 10.0)
         assert _cubic(*ends, -10.0, 2.0) == 2.0 and _cubic(*ends, 4.0, 10.0) == 4.0
     rising = [point(at, at**3 + at, 3 * at**2 + 1) for at in (0.0, 1.0)]

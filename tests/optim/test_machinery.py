@@ -70,6 +70,11 @@ def test_zero_grad():
     assert a.grad is gradient and gradient.tolist() == [0, 0] and not gradient.requires_grad and b.grad is None
     optimizer.zero_grad()
     assert a.grad is None
+    rows = dynograd.ones(2, 2, requires_grad=True) * 3
+    a.grad = rows[0]  # a view with history, which stays
+    optimizer.zero_grad(set_to_none=False)
+    assert rows.tolist() == [[0, 0], [3, 3]] and rows.requires_grad
+    assert a.grad.tolist() == [0, 0] and not a.grad.requires_grad
 
 
 def test_parameters_may_be_added_and_replaced_while_training():

@@ -51,6 +51,7 @@ ERRORS = [
         "lr_lambda should be a function, but got int",
     ),
     (lambda: schedules.ConstantLR(optimizer_with(1.0), 2), ValueError, "Constant multiplicative factor.*got 2"),
+    (lambda: schedules.ConstantLR(optimizer_with(1.0), -0.5), ValueError, "Constant multiplicative factor.*got -0.5"),
     (lambda: schedules.LinearLR(optimizer_with(1.0), 0), ValueError, "Starting multiplicative factor.*got 0"),
     (lambda: schedules.LinearLR(optimizer_with(1.0), 0.5, 2), ValueError, "Ending multiplicative factor.*got 2"),
     (

@@ -117,6 +117,35 @@ def test_counters_have_the_default_dtype_unless_a_kernel_counts(make):
             assert optimizer.state[p]["step"].dtype is expected
 
 
+def test_sparse_states_are_saved_and_loaded():
+    table = dynograd.nn.Embedding.from_pretrained(dynograd.ones(4, 2), freeze=False, sparse=True)
+    table(dynograd.tensor([1, 3])).sum().backward()
+    optimizer = optim.SGD(table.parameters(), lr=0.1, momentum=0.9)
+    optimizer.step()
+    buffer = optimizer.state[table.weight]["momentum_buffer"]
+    half = dynograd.ones(4, 2, dtype=dynograd.float16, requires_grad=True)
+    other = optim.SGD([half], lr=0.1, momentum=0.9)
+    other.load_state_dict(optimizer.state_dict())
+    loaded = other.state[half]["momentum_buffer"]
+    assert loaded.is_sparse and loaded.dtype is dynograd.float16 and buffer.is_sparse
+    assert loaded.to_dense().tolist() == buffer.to_dense().tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
+
+
+LATER = {"foreach": None, "fused": None, "maximize": False, "capturable": False, "differentiable": False}
+LATER |= {"decoupled_weight_decay": False, "momentum": 0, "centered": False}
+
+
+@pytest.mark.parametrize("name", ["Adam", "NAdam", "RMSprop", "Rprop", "ASGD"])
+def test_options_that_old_states_lack_are_off(name):
+    make = getattr(optim, name)
+    optimizer = make([dynograd.ones(2, requires_grad=True)], lr=0.1)
+    saved = optimizer.state_dict()
+    lacking = [option for option in LATER if saved["param_groups"][0].pop(option, "none") != "none"]
+    optimizer.load_state_dict(saved)
+    group = optimizer.param_groups[0]
+    assert lacking and {option: group[option] for option in lacking} == {option: LATER[option] for option in lacking}
+
+
 def test_old_states_and_numpy_arrays_are_understood():
     """`step` as a number, options that did not exist, arrays for tensors, momentum_buffer None."""
     w = dynograd.ones(2, requires_grad=True)

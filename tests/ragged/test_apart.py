@@ -9,6 +9,7 @@ import pytest
 
 import dynograd
 from dynograd import ragged_tensor, tensor
+from dynograd.errors import ShapeError
 
 ROWS = [[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]]
 
@@ -26,7 +27,17 @@ def ragged(*rows):
     return ragged_tensor(list(rows))
 
 
-# an expression of x (3, j), t (3, j, 2), and what it gives
+def levels():
+    """(2, j, k): sentences of words."""
+    return ragged_tensor([[[1.0, 2.0], [3.0]], [[4.0]]])
+
+
+def pairs():
+    """(3, j), of one length."""
+    return ragged_tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+
+# an expression of x (3, j), t (3, j, 2), p (3, j) of one length, l (2, j, k), and what it gives
 INDEXED = {
     "x[0]": [1, 2, 3],
     "x[-1]": [5, 6],
@@ -114,6 +125,42 @@ INDEXED = {
         [[6, 40]],
         [[8, 50], [9, 60]],
     ],
+    "p + tensor([[1.0], [2.0], [3.0]])": [[2, 3], [5, 6], [8, 9]],
+    "p - tensor([1.0, 2.0, 3.0])": [[0, 1], [1, 2], [2, 3]],
+    "tensor([[1.0], [2.0], [3.0]]) - p": [[0, -1], [-1, -2], [-2, -3]],
+    "p * tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])": [[1, 20], [6, 80], [15, 180]],
+    "p * tensor([[2.0]])": [[2, 4], [6, 8], [10, 12]],
+    "p * tensor(2.0)": [[2, 4], [6, 8], [10, 12]],
+    "p + 2 * p + tensor([[1.0], [2.0], [3.0]])": [[4, 7], [11, 14], [18, 21]],
+    "torch.where(p > 2, p, tensor([[7.0], [8.0], [9.0]]))": [[7, 7], [3, 4], [5, 6]],
+    "torch.addcmul(p, p, tensor([[1.0], [0.0], [2.0]]))": [[2, 4], [3, 4], [15, 18]],
+    "p[..., None] * tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[2.0, 0.0]]])": [
+        [[1, 0], [2, 0]],
+        [[0, 3], [0, 4]],
+        [[10, 0], [12, 0]],
+    ],
+    "p[:, None] + tensor([[[1.0], [2.0]], [[0.0], [0.0]], [[3.0], [4.0]]])": [
+        [[2, 3], [3, 4]],
+        [[3, 4], [3, 4]],
+        [[8, 9], [9, 10]],
+    ],
+    "torch.is_ragged(p + tensor([[1.0], [2.0], [3.0]]))": True,
+    "torch.linalg.det(t[..., None] * tensor([[1.0, 0.0], [0.0, 1.0]]))": [[10, 40, 90], [160], [250, 360]],
+    "t.unfold(1, 1, 1)[..., 0]": [[[1, 10], [2, 20], [3, 30]], [[4, 40]], [[5, 50], [6, 60]]],
+    "t.unfold(2, 2, 1)[:, :, 0]": [[[1, 10], [2, 20], [3, 30]], [[4, 40]], [[5, 50], [6, 60]]],
+    "x[[0, 2]].unfold(1, 2, 1)": [[[1, 2], [2, 3]], [[5, 6]]],
+    "p.unfold(1, 1, 2)": [[[1]], [[3]], [[5]]],
+    "t[[0, 2]].transpose(1, 2).unfold(2, 2, 1)[:, 0]": [[[1, 2], [2, 3]], [[5, 6]]],
+    "torch.unfold_copy(x[[0, 2]], 1, 2, 1)": [[[1, 2], [2, 3]], [[5, 6]]],
+    "torch.tensordot(t, tensor([[1.0], [2.0]]), 1)": [[[21], [42], [63]], [[84]], [[105], [126]]],
+    "torch.is_ragged(F.cosine_similarity(t, t, -1))": True,
+    "torch.einsum('bjd,db->bj', t, tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]))": [[1, 2, 3], [40], [50, 60]],
+    "torch.einsum('bjk,bjk->b', l, l)": [14, 16],
+    "torch.einsum('bjk,b->b', l, tensor([2.0, 3.0]))": [12, 12],
+    "torch.einsum('bjk,bjk->bj', l, l)": [[5, 9], [16]],
+    "x.data": ROWS,
+    "F.pad(x, (-1, 0))": [[2, 3], [], [6]],
+    "x[:, ragged([-1], [0, -1], [])]": [[3], [4, 4], []],
     "x == x.clone()": [[True] * 3, [True], [True] * 2],
     "x.sum()": 21,
     "x.mean((0, 1))": 3.5,
@@ -152,12 +199,26 @@ def test_expression(text):
     space = {
         "x": words(),
         "t": tables(),
+        "p": pairs(),
+        "l": levels(),
         "tensor": tensor,
         "torch": dynograd,
         "F": dynograd.nn.functional,
         "ragged": ragged,
     }
     assert plain(eval(text, space)) == INDEXED[text]
+
+
+def test_gradients_may_be_set():
+    x = words().requires_grad_()
+    x.grad = words() * 2
+    assert x.grad.tolist() == [[2, 4, 6], [8], [10, 12]]
+    with pytest.raises(ShapeError, match=r"grad: row 0 has 3 elements in the ragged operand and 1 in the given"):
+        x.grad = ragged([1.0], [2.0, 3.0, 4.0], [5.0, 6.0])
+    with pytest.raises(
+        ShapeError, match=r"grad: expected a ragged tensor with lengths \[3, 1, 2\], got a tensor of shape \(3,\)"
+    ):
+        x.grad = dynograd.ones(3)
 
 
 # --- offsets through kernels -----------------------------------------------------------------------------------------------------

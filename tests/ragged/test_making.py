@@ -283,6 +283,8 @@ def test_printing():
     long = ragged_tensor([[1] * n for n in range(60)])
     assert "..." in repr(long) and repr(long).count("\n") < 16
     assert repr(long).endswith("size=(60, j1), lengths=[0, 1, 2, ..., 57, 58, 59])")
+    assert repr(ragged_tensor([[1] * 300] * 10)).endswith(f"lengths=[{', '.join(['300'] * 10)}])")
+    assert repr(ragged_tensor([[1] * 300] * 11)).endswith("lengths=[300, 300, 300, ..., 300, 300, 300])")
 
 
 def rows_of(lengths, *more):

@@ -15,6 +15,7 @@ import dynograd as dg
 from dynograd.base import dtypes, files
 from dynograd.errors import CheckpointError
 from dynograd.saving import load_folder, save_folder
+from dynograd.saving.sharding import size_of
 from tests.support.system_faults import FaultyOs
 
 INDEX = "model.safetensors.index.json"
@@ -56,6 +57,22 @@ CUTS = [
     ((40,), 32, [[0]]),
     ((), 32, [[]]),
 ]
+
+
+@pytest.mark.parametrize(
+    "text, size",
+    [
+        ("7", 7),
+        ("1KB", 1000),
+        ("2 MB", 2 * 10**6),
+        ("5GB", 5 * 10**9),
+        ("1.5KiB", 1536),
+        ("3mib", 3 << 20),
+        ("0.5GiB", 1 << 29),
+    ],
+)
+def test_sizes_in_words(text, size):
+    assert size_of(text) == size_of(size) == size
 
 
 @pytest.mark.parametrize("sizes, limit, expected", CUTS)

@@ -7,6 +7,7 @@ import pytest
 
 import dynograd as dg
 from dynograd.nn import functional as F
+from dynograd.optim import adagrad, sparse_adam
 
 ROWS, COLUMNS = 7, 3
 INDEX = [[1, 2, 2], [4, 1, 6]]
@@ -319,3 +320,46 @@ def test_states_with_sparse_momentum_are_saved_and_loaded():
     w.grad = dg.ones(ROWS, COLUMNS)
     other.step()
     assert not other.state[w]["momentum_buffer"].is_sparse
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize(
+    "make, module",
+    [
+        (lambda p, **options: dg.optim.SparseAdam(p, lr=0.1, **options), sparse_adam),
+        (lambda p, **options: dg.optim.Adagrad(p, lr=0.1, lr_decay=0.3, **options), adagrad),
+    ],
+    ids=["SparseAdam", "Adagrad"],
+)
+def test_rows_are_updated_by_operations_as_by_the_kernel(make, module, maximize, monkeypatch):
+    """Operations are what arrays of a GPU are updated by."""
+
+    def trained():
+        dg.manual_seed(0)
+        table = dg.nn.Embedding(6, 3, sparse=True, dtype=dg.float64)
+        optimizer = make(table.parameters(), maximize=maximize)
+        for step in range(4):
+            optimizer.zero_grad()
+            (table(dg.tensor([step, 2, 5, 2])) ** 3).sum().backward()
+            optimizer.step()
+        state = optimizer.state[table.weight]
+        return [table.weight.detach().numpy()] + [state[name].numpy() for name in state if name != "step"]
+
+    by_kernel = trained()
+    monkeypatch.setattr(module, "step_compiled", lambda *arguments: False)
+    for found, expected in zip(trained(), by_kernel, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_adagrad_of_sparse_gradients_is_that_of_dense_ones():
+    tables = []
+    for sparse in (False, True):
+        dg.manual_seed(0)
+        table = dg.nn.Embedding(6, 3, sparse=sparse, dtype=dg.float64)
+        optimizer = dg.optim.Adagrad(table.parameters(), lr=0.5, lr_decay=0.3)
+        for step in range(4):
+            optimizer.zero_grad()
+            (table(dg.tensor([step, 2, 5, 2])) ** 3).sum().backward()
+            optimizer.step()
+        tables.append(table.weight.detach().numpy())
+    np.testing.assert_allclose(*tables, rtol=1e-12)

@@ -43,8 +43,6 @@ class CosineAnnealingLR(LRScheduler):
         step, period, low = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
             return rates
-        if self._step_count == 1 and step > 0:
-            return self._get_closed_form_lr()
         if (step - 1 - period) % (2 * period) == 0:  # the rate before is eta_min: no factor leads up from there
             rise = (1 - math.cos(math.pi / period)) / 2
             return [rate + (lr - low) * rise for rate, lr in zip(rates, self.base_lrs, strict=True)]

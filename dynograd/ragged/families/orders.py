@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dynograd.base.shapes import normalize_dim
+from dynograd.base.shapes import check_whole, normalize_dim
+from dynograd.errors import ShapeError
 from dynograd.interpreter import named_outputs
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.index.indices import FULL
@@ -82,13 +83,18 @@ def of_one_dim(call: Call) -> Any:
     return along(call, call["dim"], lambda x: grouped(call))
 
 
-@ragged_rule("unfold", kind="rows")
+@ragged_rule("unfold", "unfold.public", kind="rows")
 def unfold(call: Call) -> Any:
     """Windows of each row, which must be as long as one."""
     size, step = call["size"], call["step"]
 
     def of_rows(x: RaggedTensor) -> Any:
         part, place = x.partition, x.place
+        check_whole("unfold", size=size, step=step)
+        if size < 0 or step <= 0:
+            raise ShapeError(
+                f"unfold: expected a size of at least 0 and a step above 0, got size {size} and step {step}."
+            )
         if part.count:
             refuse_short(call, part, size, f"maximum size for a window at dimension {place} is that of the row")
         windows = Partition((part.lengths - size) // step + 1)

@@ -95,7 +95,7 @@ def cut(arguments: dict[str, Any]) -> Any:
         return NotImplemented
     whole = run("getitem", x, tuple(plain))
     in_front = entries[0] is None or (isinstance(entries[0], slice) and entries[0] == slice(None))
-    of_rows = in_front and bool(cuts[0][0]) and whole.shape[0] in (1, count)
+    of_rows = in_front and whole.shape[0] in (1, count)
     if of_rows and whole.shape[0] == 1:
         whole, cuts, of_rows = whole[0], [(dim - 1, bound) for dim, bound in cuts], False
     bounds = [_bounds(bound, int(whole.shape[dim])) for dim, bound in cuts]

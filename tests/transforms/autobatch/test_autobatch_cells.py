@@ -1,5 +1,6 @@
 """Cells by what is decorated: methods, several of one module, functions of modules, copies."""
 
+import collections
 import copy
 import pickle
 
@@ -40,6 +41,14 @@ def applied(net, x):
     return net.layer(x).tanh()
 
 
+Bounds = collections.namedtuple("Bounds", "least most")
+
+
+@dynograd.cell
+def bounded(x, bounds, parts):
+    return x.clamp(bounds.least, bounds.most) + parts["a"][0] * parts["b"]
+
+
 @dynograd.cell
 def nothing():
     return dynograd.ones(3)
@@ -53,6 +62,8 @@ CALLS = {
     "static": lambda net, x: net.halved(x),
     "a function of a module": lambda net, x: applied(net, x),
     "all": lambda net, x: applied(net, net.halved(net.scaled(net(x)))),
+    "named tuples": lambda net, x: bounded(x, Bounds(0.5, 1.5), {"a": (2.0, "unused"), "b": x}),
+    "tensors in named tuples": lambda net, x: bounded(x, Bounds(x * 0, x + 1), {"a": [x], "b": 3}),
     "no arguments": lambda net, x: nothing() + x,
 }
 

@@ -311,3 +311,32 @@ def test_static_arguments_are_keys_that_tell_kinds_apart():
     keys = [frozen(value) for value in values]
     assert len(set(keys)) == len(values) and len({repr(key) for key in keys}) == len(values)
     assert [frozen(value) for value in values] == keys
+
+
+@pytest.mark.parametrize("wrong", [0, 8, 9, 10, 11, 13, 15])
+def test_running_sums_hold_up_to_a_term_that_failed(wrong):
+    table = dynograd.nn.Embedding(4, 2)
+    indices = [9 if place == wrong else place % 4 for place in range(16)]
+    with pytest.raises(IndexError, match="index 9 is outside"), dynograd.autobatch(always=True):
+        total, totals = dynograd.zeros(()), []
+        for index in indices:
+            total = total + table(dynograd.tensor(index)).sum()
+            totals.append(total)
+        for place, so_far in enumerate(totals):
+            if place < wrong:
+                expected = table.weight.detach().numpy()[indices[: place + 1]].sum()
+                assert float(so_far) == pytest.approx(float(expected), rel=1e-5, abs=1e-6)
+            else:
+                with pytest.raises(IndexError, match="index 9 is outside"):
+                    float(so_far)
+
+
+def test_many_terms_are_one_running_sum():
+    weight = dynograd.ones(3, requires_grad=True)
+    with dynograd.autobatch(always=True) as report:
+        total, numbers = dynograd.zeros(()), range(40)
+        for number in numbers:
+            total = total + (weight * float(number)).tanh().sum()
+    assert [sizes for label, sizes in report.groups.items() if "running sum" in label] == [[32]]
+    assert report.launches < 20
+    numpy.testing.assert_allclose(total.item(), 3 * numpy.tanh(numpy.arange(40.0)).sum(), rtol=1e-6)

@@ -114,6 +114,19 @@ class Chosen(nn.Module):
         return (shares - b.detach() * y.mean() + y.sum(-1, keepdim=True) / (1 + b.abs())).tanh()
 
 
+class Normed(nn.Module):
+    """Logarithms of sums of exponentials, of numbers whose own exponentials are too large."""
+
+    def __init__(self):
+        super().__init__()
+        self.way = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, a, b):
+        x = self.way(a) + 2000 * b
+        rows = dynograd.stack([x, a - x])
+        return (x - dynograd.logsumexp(x, -1, keepdim=True)).tanh() + dynograd.logsumexp(rows, 0).tanh()
+
+
 class Pieces(nn.Module):
     """Parts of states that cross: slices, flips of halves, stacks of rows."""
 
@@ -157,6 +170,7 @@ BODIES = {
     "attending": Attending,
     "weights": Weights,
     "chosen": Chosen,
+    "normed": Normed,
     "pieces": Pieces,
     "lstm": lambda: Pair(nn.LSTMCell(WIDTH, WIDTH)),
     "gru": lambda: Pair(nn.GRUCell(WIDTH, WIDTH)),

@@ -377,3 +377,19 @@ def test_wrong_options_say_what_is_wrong(call, words):
 def test_a_function_that_does_not_yield_has_no_stream():
     with pytest.raises(TypeError, match="wants a function that yields, and halvings does not"):
         dynograd.batched(halvings, running=True).stream(1)
+
+
+def test_leaving_the_block_ends_the_pool():
+    with dynograd.batched(halvings, running=True) as pool:
+        future = pool.submit(dynograd.tensor(8.0))
+    assert future.result(timeout=0) == 3
+    with pytest.raises(RuntimeError, match="closed, and takes no new requests"):
+        pool.submit(dynograd.tensor(8.0))
+    gate = Gate()
+    with pytest.raises(KeyError), dynograd.batched(gate, running=True, concurrent=1) as pool:
+        first = pool.submit(gate)
+        assert gate.begun.wait(60)
+        second = pool.submit(dynograd.tensor(8.0))
+        second.add_done_callback(lambda _: gate.go.set())
+        raise KeyError
+    assert second.cancelled() and first.done()

@@ -417,13 +417,21 @@ def test_one_example_runs_as_it_stands():
     assert "batched: in example 0" in caught.value.__notes__
 
 
-@pytest.mark.parametrize("read", [True, False])
-def test_a_failing_call_is_the_error_of_its_example(route, read):
+ANSWERS = {
+    "read": lambda k, x: (k, float(x)),
+    "tuple": lambda k, x: (k, x),
+    "list": lambda k, x: [k, x],
+    "dict": lambda k, x: {0: k, 1: x},
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_a_failing_call_is_the_error_of_its_example(route, kind):
     table = nn.Embedding(4, 2)
 
     def one(k):
         x = table(dynograd.tensor(k)) * 2
-        return (k, float(x.sum())) if read else (k, x.sum())
+        return ANSWERS[kind](k, x.sum())
 
     with pytest.raises(IndexError, match="index 9") as caught:
         dynograd.batched(one)([0, 9, 2])

@@ -340,8 +340,8 @@ class Group:
     def _running_sum(self) -> Any:
         column = self.columns[0]
         terms, stacked = self._terms(column)
-        first = min(self.errors, default=0)
         if self.errors:  # so are the sums from there on
+            first = min(self.errors)
             error = self.errors[first]
             self.errors = dict.fromkeys(range(max(0, first - 1), self.size), error)
         return self.form.prefix_sums(terms if stacked else _repeat(terms, len(column)))
