@@ -179,6 +179,7 @@ class Compiled:
                 self.note_left("it is called on another stream than before")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
+            self.changing.numbers.begin_step()
             self.sizes = self.sizes_now(args, kwargs)
             walk = self.walks.get(self.sizes)
             if walk is not self.walk or self.families.all or not 0 < len(walk.paths) < FEWEST:
@@ -347,6 +348,7 @@ class Compiled:
             self.on_gpu,
             self.changing,
         )
+        recording.sizes = self.sizes
         recording.begin()
         self.recording = recording
         return recording

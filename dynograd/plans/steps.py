@@ -109,6 +109,7 @@ class Path:
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
         # The places of leaves among those of the history to which its gradients go, one by one.
         self.receivers: tuple[int, ...] = ()
+        self.constant_numbers = recording.constant_numbers
         self.result = recording.result
         self.idle: Sequence[int] = ()  # places among the sizes of the arguments of those that no op gets
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
@@ -180,9 +181,12 @@ class Path:
 class Freed(Node):
     """The history of a recorded tensor whose graph an earlier backward pass has used up."""
 
-    __slots__ = ()
+    __slots__ = ("title",)
     saved_names = ()
     op = None
+
+    def name(self) -> str:
+        return str(self.title)
 
 
 def freed(path: Path, value: Any) -> Freed | None:
@@ -190,6 +194,7 @@ def freed(path: Path, value: Any) -> Freed | None:
     if not value.grad or value.is_leaf:
         return None
     node = Freed()
+    node.title = value.history
     node.edges, node.seq, node.hooks, node.attrs = path.leaves, 1, None, FREED
     return node
 

@@ -275,6 +275,10 @@ class Walk(
                     return None
             elif kind == "outside":
                 outside = step.path.outside[content]
+                if outside.is_number and not isinstance(value, Tensor):
+                    value = self.owner.changing.numbers.tensor(value, outside.array.dtype)
+                    if value is None:
+                        return None
                 if not outside.fresh:
                     if value is not outside.tensor:
                         return None
