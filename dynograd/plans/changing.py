@@ -20,6 +20,7 @@ class Changing:
     def __init__(self) -> None:
         self.tensors: dict[int, Any] = {}  # weakly, by id
         self.numbers = ChangingNumbers()
+        self.overlaps = False  # those that share memory do not always lie in it at the same distances
 
     def has(self, tensor: Any) -> bool:
         reference = self.tensors.get(id(tensor))
@@ -52,10 +53,11 @@ class Changing:
         self.tensors[id(tensor)] = weakref.ref(tensor)
 
     def concern(self, paths: list[Any]) -> bool:
-        """Whether one of these ways expects that such a tensor, or number, stays."""
+        """Whether one of these ways expects that such a tensor, number or distance stays."""
         return any(
             [
-                not path.constant_numbers.isdisjoint(self.numbers.changing)
+                (self.overlaps and bool(path.overlaps))
+                or not path.constant_numbers.isdisjoint(self.numbers.changing)
                 or any([self.has(outside.tensor) for outside in path.staying])
                 for path in paths
             ]

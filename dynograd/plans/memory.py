@@ -26,6 +26,19 @@ def bounds(array: Any) -> tuple[int, int]:
     return numpy.lib.array_utils.byte_bounds(array)
 
 
+def overlaps_of(arrays: dict[int, Any]) -> dict[int, set[int]]:
+    """By the number of each array that shares memory with others the numbers of those."""
+    rows = sorted([(*bounds(array), number) for number, array in arrays.items() if array.size])
+    shared: dict[int, set[int]] = {}
+    for place, (_, high, number) in enumerate(rows):
+        for low, _, other in rows[place + 1 :]:
+            if low >= high:
+                break
+            shared.setdefault(number, set()).add(other)
+            shared.setdefault(other, set()).add(number)
+    return shared
+
+
 class Arena:
     """Memory that the ways through one function share, of which one at a time is computed."""
 

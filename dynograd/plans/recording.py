@@ -33,7 +33,7 @@ from dynograd.plans.graph_passes import stays
 from dynograd.plans.handed import detached
 from dynograd.plans.lowering import described
 from dynograd.plans.masks import at_places, is_mask
-from dynograd.plans.memory import is_part_of_any
+from dynograd.plans.memory import is_part_of_any, overlaps_of
 from dynograd.plans.optimizers.closures import is_usual, stepped_behind
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
@@ -444,6 +444,10 @@ class Recording(
         """The program checks the values of an array."""
         if not self.inside and not self.reason:
             self.checked.update(self.by_array.get(id(array), ()))
+
+    def has_overlaps(self) -> bool:
+        """Whether tensors that are others in each step share memory."""
+        return not self.on_gpu and bool(overlaps_of({of.number: of.array for of in self.outside if of.fresh}))
 
     def history_of(self, tensor: Any) -> str | None:
         """The name of the node that made a value."""

@@ -228,7 +228,7 @@ class Walk(
         ):
             return False
         path = choice.path
-        if not path.within.holds():  # a tensor of that way is another one now
+        if not path.within.holds() or not path.lie_alike(self.bound):  # a tensor of that way is another one now
             return False
         released = self._released_on(path)
         if released is None:
@@ -310,6 +310,9 @@ class Walk(
                 or any([leaf is value for leaf in path.leaves])
             ):
                 return False
+        if path.overlaps and not path.lie_alike(self.bound | dict(new)):
+            self.owner.changing.overlaps = True
+            return False
         return True
 
     def _go_to(self, choice: Step, new: list[tuple[int, Any]]) -> None:

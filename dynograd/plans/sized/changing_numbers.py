@@ -14,6 +14,7 @@ import numpy
 from dynograd.base import dtypes
 from dynograd.interpreter import TENSORS
 from dynograd.ops.readers import Entry
+from dynograd.plans.sized.sizes import flat_sizes
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["ChangingNumbers", "numbers_among", "tensor_of"]
@@ -22,7 +23,9 @@ Key = tuple[Any, ...]  # the line, the op, the place among its operands, and how
 
 _FORMULA = re.compile("input [-+*/] other")
 _DTYPES = {dtypes.float32: numpy.dtype("float32"), dtypes.float64: numpy.dtype("float64")}
-_MOST_SIZES = 12  # at which a number may be another one, and still be known as a function of them
+_FEWEST_SIZES = (
+    6  # at which a number that follows from none of them changes by itself: functions of sizes are found from three on
+)
 _MOST_NOTED = 1 << 10
 
 
@@ -33,6 +36,17 @@ def tensor_of(value: Any, dtype: Any) -> Tensor | None:
     if value - value == 0 and abs(value) > numpy.finfo(dtype).max:
         return None
     return Tensor.wrap(numpy.array(value, dtype))
+
+
+def _follows_from_a_size(values: dict[tuple, Any]) -> bool:
+    """Whether numbers at several sizes are the same, or proportional to a size, its inverse, or the root of either."""
+    rows = [flat_sizes(sizes)[0] for sizes in values]
+    if len(set(map(len, rows))) > 1:  # not the same tensors in all calls: nothing is known of it
+        return True
+    numbers, columns = numpy.array(list(values.values()), float) ** 2, numpy.array(rows, float).T
+    quotients = [numbers, *[numbers * power for column in columns for power in (column, column**2)]]
+    quotients += [numbers / power for column in columns for power in (column, column**2) if column.all()]
+    return any([bool(numpy.allclose(quotient, quotient[0], rtol=1e-9, atol=0)) for quotient in quotients])
 
 
 class ChangingNumbers:
@@ -66,7 +80,7 @@ class ChangingNumbers:
         values = self.noted.setdefault(key, {})
         before = values.setdefault(sizes, value)
         others = before != value and not (before != before and value != value)
-        if others or len(values) >= _MOST_SIZES == len(set(values.values())):
+        if others or (len(values) >= _FEWEST_SIZES and not _follows_from_a_size(values)):
             self.changing.add(key)
             del self.noted[key]
             return True
