@@ -396,8 +396,8 @@ class Compiled:
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
                     f"fullgraph out, or change the program there."
                 )
-        elif self.changing.overlaps and recording.has_overlaps():
-            self.note_left("tensors that are others in each call share memory, at other distances than before")
+        elif (self.changing.overlaps or self.on_gpu) and recording.has_overlaps():
+            self.note_left("tensors that are others in each call share memory, and may lie at other distances")
         elif not self.known:
             if recording.events:
                 self.note_left("it calls no op that is recorded")

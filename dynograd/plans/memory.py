@@ -10,7 +10,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
-from dynograd.plans.gpu.array_kinds import PLAIN, is_writeable, may_share
+from dynograd.plans.gpu.array_kinds import PLAIN, address_range, is_writeable, may_share
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Arena", "Memory", "bounds", "is_alone", "is_part_of_any", "regions_of", "write"]
@@ -28,7 +28,7 @@ def bounds(array: Any) -> tuple[int, int]:
 
 def overlaps_of(arrays: dict[int, Any]) -> dict[int, set[int]]:
     """By the number of each array that shares memory with others the numbers of those."""
-    rows = sorted([(*bounds(array), number) for number, array in arrays.items() if array.size])
+    rows = sorted([(*address_range(array), number) for number, array in arrays.items() if array.size])
     shared: dict[int, set[int]] = {}
     for place, (_, high, number) in enumerate(rows):
         for low, _, other in rows[place + 1 :]:

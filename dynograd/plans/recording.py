@@ -27,7 +27,7 @@ from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.functions.recorded import RecordedFunctions
-from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
+from dynograd.plans.gpu.array_kinds import PLAIN, address_range, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
 from dynograd.plans.handed import detached
@@ -446,8 +446,19 @@ class Recording(
             self.checked.update(self.by_array.get(id(array), ()))
 
     def has_overlaps(self) -> bool:
-        """Whether tensors that are others in each step share memory."""
-        return not self.on_gpu and bool(overlaps_of({of.number: of.array for of in self.outside if of.fresh}))
+        """Whether tensors that are others in each step share memory that the plan would have in one place; on a GPU, where one lies within another."""
+        arrays = {outside.number: outside.array for outside in self.outside if outside.fresh}
+        overlaps = overlaps_of(arrays)
+        if not self.on_gpu:
+            return bool(overlaps)
+        ranges = {number: address_range(arrays[number]) for number in overlaps}
+        return any(
+            [
+                ranges[number][0] <= ranges[other][0] and ranges[other][1] <= ranges[number][1]
+                for number, others in overlaps.items()
+                for other in others
+            ]
+        )
 
     def history_of(self, tensor: Any) -> str | None:
         """The name of the node that made a value."""
