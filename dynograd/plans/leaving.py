@@ -208,8 +208,6 @@ class Leaving:
                 for _, tensor, array in restored:
                     tensor.array = array
             results = [result] if event.shape is None else list(result)
-            for tensor in results if event.entry.op.view else ():
-                _look_at_what_is_there(tensor, lent)
             self.saved_as_written(results, lent)
         for number, tensor in zip(step.results, results):
             self._take_over(number, tensor, recording, event.calls <= done and event.kind in ("op", "grad"))
@@ -295,13 +293,6 @@ class Leaving:
         elif type(tensor) is Read:
             become(tensor, tensor.array, freed(self.path, tensor.value), True)
         return tensor
-
-
-def _look_at_what_is_there(view: Any, lent: list[tuple[int, Any, Any]]) -> None:
-    """A view that was made of what tensors from outside held earlier becomes one of their own memory."""
-    for _, tensor, array in lent:
-        if is_part_of_any(view.array, [array]):
-            view.array = same_part(view.array, array, tensor.array)
 
 
 def _write(recording: Recording, array: Any, values: Any) -> None:

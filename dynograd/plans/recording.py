@@ -172,7 +172,6 @@ class Recording(
         self.checked: set[int] = set()  # values of which the program checks the numbers
         self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
         self.sizes: tuple = ()  # of the arguments
-        self.views: dict[int, Outside] = {}  # of tensors that stay and were written: the values, by number
         self.met: dict[Any, int] = {}  # how often numbers came at a place
         self.constant_numbers: set[Any] = set()  # places of those that the record has as they were
         self.begin_parts()
@@ -321,8 +320,6 @@ class Recording(
         if isinstance(value, Tensor):
             number = self.numbers.get(id(value))
             if number is not None:
-                if number in self.views:  # what it holds by now is looked at anew
-                    self._place_of(self.views[number].tensor)
                 return "value", number
             described = self.saved(value) if self.differentiating and id(value) not in self.places else None
             return ("outside", self._place_of(value)) if described is None else described
@@ -491,7 +488,7 @@ class Recording(
         self.before_write_in_part(tensor)
         if self.inside or self.reason:
             return
-        if id(tensor) in self.numbers or not self._leaves_values(tensor.array):
+        if id(tensor) in self.numbers or any([may_share(value.array, tensor.array) for value in self.values]):
             self.refuse("a write in place into a tensor that the step has made")
             return
         self.writes.append((len(self.calls), tensor.array))
@@ -500,18 +497,6 @@ class Recording(
         for place in list(self.current):
             if may_share(self.outside[place].tensor.array, tensor.array):
                 self.current.discard(place)
-
-    def _leaves_values(self, array: Any) -> bool:
-        """Whether a write from outside changes no values but views of tensors that stay, which are read where those are."""
-        staying = [outside for outside in self.outside if not outside.fresh]
-        for number, value in enumerate(self.values):
-            if not may_share(value.array, array):
-                continue
-            owner = next((outside for outside in staying if is_part_of_any(value.array, [outside.array])), None)
-            if owner is None:
-                return False
-            self.views[number] = owner
-        return True
 
     # --- checkpointed parts -----------------------------------------------------------------------------------------------------
 

@@ -131,54 +131,6 @@ def caches_that_begin_empty(compile: Any) -> Any:
 
 
 @program
-def averaged_codebook(compile: Any) -> Any:
-    """Of VQ-VAE: views of the codebook are there when it is written, and what they show afterwards is read."""
-    encoder, decoder, book, counts = nn.Linear(5, 4), nn.Linear(4, 5), torch.randn(7, 4), torch.ones(7)
-    optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.05)
-    row = book[3]
-
-    @compile
-    def step(x: Any, other: bool) -> Any:
-        codes, first = book.T, book[0]
-        z = encoder(x)
-        places = (book.square().sum(1) - 2 * z @ codes).argmin(1)
-        nearest = book[places]
-        with torch.no_grad():
-            before = first.sum()
-            counts.mul_(0.9).index_add_(0, places, torch.ones_like(places, dtype=torch.float32), alpha=0.1)
-            book.mul_(0.9).index_add_(0, places, z.detach() * 0.1)
-            after = first.sum()
-            row.add_(0.01)
-        loss = F.mse_loss(decoder(z + (nearest - z).detach()), x) + 0.25 * F.mse_loss(z, nearest)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss, before, after, (codes.sin() if other else codes.cos()).sum(), first * 1
-
-    return lambda n: step(batch(n, 6, 5), n % 5 == 4), watching(encoder, decoder, book, counts)
-
-
-@program
-def moved_centres(compile: Any) -> Any:
-    """Of k-means by hand: a loop that ends where nothing moves much, over rows of what it writes."""
-    centres = torch.randn(3, 2)
-
-    @compile
-    def step(x: Any) -> Any:
-        for _ in range(6):
-            nearest = torch.cdist(x, centres).argmin(1)
-            means = [x[nearest == k].mean(0) if (nearest == k).any() else centres[k] for k in range(3)]
-            new = torch.stack(means)
-            shift = (new - centres).norm()
-            centres.copy_(new)
-            if shift < 0.05:
-                break
-        return shift, nearest
-
-    return lambda n: step(batch(n % 2, 9, 2)), watching(centres)
-
-
-@program
 def gradients_of_each_row(compile: Any) -> Any:
     """Of private learning by hand: the gradient of each example is clipped by itself, with a number that Python computes."""
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))

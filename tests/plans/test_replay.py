@@ -76,8 +76,6 @@ LEFT = {
     "mixtures_of_experts": "nonzero, whose result depends on values",
     "seq2seq": "a tensor that the step has made of numbers is written in place",
     "variational": "a value is read",
-    "averaged_codebook": "it writes in place what is not known",
-    "moved_centres": "a value is read",
     "gradients_of_each_row": "a value is read",
     "decisions_on_values": "a value is read",
     "hooks": "",
