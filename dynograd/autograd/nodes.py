@@ -113,6 +113,16 @@ class Node:
         """
         return type(self).__name__
 
+    def name_of_output(self, number: int) -> str:
+        """The name that one of its outputs has as a node.
+
+        Args:
+            number: of the output.
+        Returns:
+            A string such as "UnbindBackward0".
+        """
+        return self.name()
+
     def op_name(self) -> str:
         """The op's own name, for messages."""
         return self.op.name if self.op is not None else type(self).__name__
@@ -131,7 +141,7 @@ class Node:
         return entries
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
+        return f"<{self.name()}>"
 
 
 class AccumulateGrad:
@@ -207,7 +217,7 @@ class OutputNode(Node):
     apply_graph = apply
 
     def name(self) -> str:
-        return self.edges[0].name()
+        return self.edges[0].name_of_output(self.attrs)
 
     def op_name(self) -> str:
         return self.edges[0].op_name()
@@ -215,9 +225,6 @@ class OutputNode(Node):
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         return self.edges[0].next_functions
-
-    def __repr__(self) -> str:
-        return repr(self.edges[0])
 
 
 def caller(level: int = 2) -> tuple[Any, int] | None:

@@ -9,6 +9,7 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.gpu.array_kinds import own_copy
+from dynograd.plans.memory import is_part_of_any
 
 __all__ = ["Call"]
 
@@ -57,6 +58,10 @@ class Call:
 
     def __post_init__(self) -> None:
         self.note_results()
+
+    def made(self) -> list[Array]:
+        """Its outputs that are no parts of what it reads."""
+        return [array for array in self.outputs if array is not None and not is_part_of_any(array, self.inputs)]
 
     def note_results(self) -> None:
         self.copies = tuple([None if array is None else own_copy(array) for array in (*self.outputs, *self.saved)])

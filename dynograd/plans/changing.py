@@ -6,6 +6,7 @@ import weakref
 from typing import Any
 
 from dynograd.plans.recording import kind_of
+from dynograd.plans.sized.changing_numbers import ChangingNumbers
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Changing"]
@@ -18,6 +19,8 @@ class Changing:
 
     def __init__(self) -> None:
         self.tensors: dict[int, Any] = {}  # weakly, by id
+        self.numbers = ChangingNumbers()
+        self.overlaps = False  # those that share memory do not always lie in it at the same distances
 
     def has(self, tensor: Any) -> bool:
         reference = self.tensors.get(id(tensor))
@@ -50,8 +53,15 @@ class Changing:
         self.tensors[id(tensor)] = weakref.ref(tensor)
 
     def concern(self, paths: list[Any]) -> bool:
-        """Whether one of these ways expects that such a tensor stays."""
-        return any([self.has(outside.tensor) for path in paths for outside in path.staying])
+        """Whether one of these ways expects that such a tensor, number or distance stays."""
+        return any(
+            [
+                (self.overlaps and bool(path.overlaps))
+                or not path.constant_numbers.isdisjoint(self.numbers.changing)
+                or any([self.has(outside.tensor) for outside in path.staying])
+                for path in paths
+            ]
+        )
 
 
 def _may_change(outside: Any, value: Tensor) -> bool:

@@ -182,6 +182,7 @@ class Compiled:
                 self.note_left("it is called on another stream than before")
                 return self.function(*args, **kwargs)
             self.shared.let_go()
+            self.changing.numbers.begin_step()
             self.sizes = self.sizes_now(args, kwargs)
             walk = self.walks.get(self.sizes)
             if walk is not self.walk or self.families.all or not 0 < len(walk.paths) < FEWEST:
@@ -351,6 +352,7 @@ class Compiled:
             self.changing,
         )
         recording.any_shape = self.any_shape
+        recording.sizes = self.sizes
         recording.begin()
         self.recording = recording
         return recording
@@ -398,6 +400,8 @@ class Compiled:
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
                     f"fullgraph out, or change the program there."
                 )
+        elif (self.changing.overlaps or self.on_gpu) and recording.has_overlaps():
+            self.note_left("tensors that are others in each call share memory, and may lie at other distances")
         elif not self.known:
             if recording.events:
                 self.note_left("it calls no op that is recorded")

@@ -34,6 +34,7 @@ class Value:
         "device",
         "dtype",
         "grad",
+        "history",
         "is_leaf",
         "is_view",
         "number",
@@ -53,6 +54,7 @@ class Value:
         self.shown, self.contiguous = Size(array.shape), is_contiguous(array)
         self.device = arrays.place_of(array)
         self.is_leaf = False  # though it requires grad
+        self.history: str | None = None  # the name of the node that made it
         self.version = 0  # how often the step has written into it in place
 
 
@@ -83,6 +85,9 @@ class Handed(Tensor):
     @node.setter
     def node(self, node: Any) -> None:
         self.value.walk.leave("a tensor was given another history", self).node = node
+
+    def _history_name(self) -> str | None:
+        return self.value.history
 
     shape = property(lambda self: self.value.shown)
     ndim = property(lambda self: len(self.value.shape))

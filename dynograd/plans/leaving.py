@@ -54,6 +54,7 @@ class Leaving:
     read_numbers: dict[int, Any]
     reader: Any
     running: bool
+    pass_writes_before: Any
     saved_as_written: Any
     values: list[Any]
     written: list[tuple[int, Any, Any]]
@@ -97,6 +98,7 @@ class Leaving:
                     self.toggle_again(step, recording)
             self.anew = StepsAnew(self, [step for step in steps if step.number > boundary], recording, done)
             self.anew.run()
+            self.pass_writes_before(number)
             self.make_checks_before(number)
         finally:
             STATE.inside_op = inside
@@ -119,14 +121,23 @@ class Leaving:
         return self.path.steps[:number]
 
     def _take_gradients(self, steps: list[Step], boundary: int) -> list[tuple[Any, Any]]:
-        taken = []
+        """Leaves are without gradients, as they were before the passes. Gives what they have now."""
+        taken: dict[int, tuple[Any, Any]] = {}
         for step in steps:
             if step.event is not None and step.event.kind == "backward" and step.number > boundary:
-                for place in [place for place, _, had in step.subject if not had]:
-                    leaf = self._outside_now(step.path, place)
-                    taken.append((leaf, leaf._grad))
+                for leaf in self._first_receivers(step):
+                    taken.setdefault(id(leaf), (leaf, leaf._grad))
                     leaf._grad = None
-        return taken
+        return list(taken.values())
+
+    def _first_receivers(self, step: Step) -> list[Any]:
+        """The leaves that have no gradient before a backward pass."""
+        return [self._outside_now(step.path, place) for place, _, had in step.subject if not had]
+
+    def clear_receivers(self, step: Step) -> None:
+        """The program has dropped gradients of an earlier pass by now."""
+        for leaf in self._first_receivers(step):
+            leaf._grad = None
 
     def _settle(self, steps: list[Step]) -> None:
         """What came before the step of an optimizer keeps its values, and its place in the graph where that was not used up."""
@@ -155,6 +166,7 @@ class Leaving:
         before = MODES.grad
         if event.kind == "backward":
             outputs, keeps, seeds = [self._actual(described, step.path) for described in step.args]
+            self.clear_receivers(step)
             differentiation.backward(outputs, seeds, keeps)
             self.take_gradients_over(step, recording, done)
             return
@@ -192,11 +204,11 @@ class Leaving:
                 result = call_with(event.entry.function, event.entry.op, self._arguments(step))
             finally:
                 MODES.grad = before
-                lent = [(tensor, tensor.array) for tensor, _ in restored]
-                for tensor, array in restored:
+                lent = [(at, tensor, tensor.array) for at, tensor, _ in restored]
+                for _, tensor, array in restored:
                     tensor.array = array
             results = [result] if event.shape is None else list(result)
-            self.saved_as_written(step.number, results, lent)
+            self.saved_as_written(results, lent)
         for number, tensor in zip(step.results, results):
             self._take_over(number, tensor, recording, event.calls <= done and event.kind in ("op", "grad"))
 
@@ -262,18 +274,17 @@ class Leaving:
             return content[0]([self._actual(part, path) for part in content[1]])
         return content
 
-    def _as_it_was(self, step: Step) -> list[tuple[Any, Any]]:
-        """Tensors from outside that were written later than this step lend it what they held then; gives what to put back."""
-        restored = []
-        for number, tensor, array in reversed(self.written):
-            if step.number < number:
-                restored.append((tensor, tensor.array))
+    def _as_it_was(self, step: Step) -> list[tuple[int, Any, Any]]:
+        """Tensors from outside that were written later than this step lend it what they held then.
+
+        Gives (number of the first of these writes, tensor, array to put back).
+        """
+        lent: dict[int, tuple[int, Any, Any]] = {}
+        for number, tensor, array in self.written:
+            if step.number < number and id(tensor) not in lent:
+                lent[id(tensor)] = number, tensor, tensor.array
                 tensor.array = array
-        return (
-            restored[::-1]
-            if len(restored) < 2
-            else list({id(tensor): (tensor, array) for tensor, array in restored[::-1]}.values())
-        )
+        return list(lent.values())
 
     def _outlive(self, tensor: Any) -> Tensor:
         """A recorded tensor whose step is over becomes a plain one."""

@@ -10,7 +10,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
-from dynograd.plans.gpu.array_kinds import PLAIN, is_writeable, may_share
+from dynograd.plans.gpu.array_kinds import PLAIN, address_range, is_writeable, may_share
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Arena", "Memory", "bounds", "is_alone", "is_part_of_any", "regions_of", "write"]
@@ -24,6 +24,19 @@ def bounds(array: Any) -> tuple[int, int]:
         start = array.__array_interface__["data"][0]
         return start, start
     return numpy.lib.array_utils.byte_bounds(array)
+
+
+def overlaps_of(arrays: dict[int, Any]) -> dict[int, set[int]]:
+    """By the number of each array that shares memory with others the numbers of those."""
+    rows = sorted([(*address_range(array), number) for number, array in arrays.items() if array.size])
+    shared: dict[int, set[int]] = {}
+    for place, (_, high, number) in enumerate(rows):
+        for low, _, other in rows[place + 1 :]:
+            if low >= high:
+                break
+            shared.setdefault(number, set()).add(other)
+            shared.setdefault(other, set()).add(number)
+    return shared
 
 
 class Arena:

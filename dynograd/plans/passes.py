@@ -15,7 +15,7 @@ from dynograd.kernels.build.launches import noting
 from dynograd.nn.backward_hooks import BackwardHookFunction
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.plans.calls import Call
-from dynograd.plans.gpu.array_kinds import PLAIN, bytes_alike, is_writeable
+from dynograd.plans.gpu.array_kinds import PLAIN, bytes_alike, is_writeable, may_share
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
 from dynograd.tensor.tensor import Tensor
 
@@ -101,10 +101,20 @@ class Pass:
                 list(launches),
                 shadow,
                 recording.lines.get(id(node), ""),
-                any([not bytes_alike(array, copied) for array, copied in before]),
+                any([not bytes_alike(array, copied) for array, copied in before])
+                or self._gives_what_is_saved(gradients, incoming, saved),
             )
         )
         return gradients
+
+    def _gives_what_is_saved(self, gradients: Any, incoming: Any, saved: list[Any]) -> bool:
+        """Whether a rule gives memory of what its node has saved: right for what comes to it now, which may be another number in other steps."""
+        own = [part for part in gradients if type(part) is ndarray and not any([may_share(part, g) for g in incoming])]
+        if not any([may_share(part, array) for part in own for array in saved]):
+            return False
+        if self.begun is None or self.begun[2] != ("same", None):
+            return True
+        return any([may_share(g, output) for g in incoming for call in self.recording.calls for output in call.made()])
 
     def add(self, total: Any, part: Any) -> Any:
         """The sum of two gradients of one node or leaf."""

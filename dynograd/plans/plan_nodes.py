@@ -46,6 +46,9 @@ class PlanNode(Node):
         self.saved = [tensor.array for tensor in tensors]
         self.spoiled = _spoiled(walk, self.steps, self.contexts)
 
+    def name_of_output(self, number: int) -> str:
+        return str(self.walk.values[number].history)
+
     def _check(self) -> None:
         if self.spoiled:
             raise InplaceError(

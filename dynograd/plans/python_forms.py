@@ -126,15 +126,21 @@ class Forward:
 
 
 def taken(new: Any, kept: Any) -> Any:
-    """What a node saves from now on: arrays in the memory of `kept` where they fit, all else as it is now."""
+    """What a node saves from now on: arrays in the memory of `kept`, all else as it is now.
+
+    Raises:
+        LookupError: an op has not saved what it saved when it was recorded: another call may read that there.
+    """
     if new is kept:
         return kept
     if type(new) in (list, tuple):
         if type(kept) is not type(new) or len(new) != len(kept):
             return new
         return type(new)([taken(first, second) for first, second in zip(new, kept)])
-    if type(new) is not ndarray or type(kept) is not ndarray or new.shape != kept.shape or new.dtype != kept.dtype:
+    if type(kept) is not ndarray:
         return new
+    if type(new) is not ndarray or new.shape != kept.shape or new.dtype != kept.dtype:
+        raise LookupError("an op of a plan saves other things than when it was recorded")
     if not new.ndim and not kept.flags.writeable:  # a number beside the tensors
         return new
     if not numpy.may_share_memory(new, kept):

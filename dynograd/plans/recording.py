@@ -27,17 +27,18 @@ from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
 from dynograd.plans.checkpointed.parts import Parts
 from dynograd.plans.functions.recorded import RecordedFunctions
-from dynograd.plans.gpu.array_kinds import PLAIN, may_share, own_copy
+from dynograd.plans.gpu.array_kinds import PLAIN, address_range, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
 from dynograd.plans.handed import detached
 from dynograd.plans.lowering import described
 from dynograd.plans.masks import at_places, is_mask
-from dynograd.plans.memory import is_part_of_any
+from dynograd.plans.memory import is_part_of_any, overlaps_of
 from dynograd.plans.optimizers.closures import is_usual, stepped_behind
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
+from dynograd.plans.sized.changing_numbers import numbers_among
 from dynograd.plans.writes.created import RecordedCreations
 from dynograd.plans.writes.flags import RecordedFlags
 from dynograd.plans.writes.spoiling import RecordedSaves
@@ -53,12 +54,13 @@ _OF_GRADIENTS = ("backward", "differentiate", "grad", "step")  # kinds of events
 class Outside:
     """A tensor that the record did not make: a parameter, an input, a constant."""
 
-    __slots__ = ("address", "array", "first", "fresh", "grad", "kind", "meta", "name", "number", "tensor")
+    __slots__ = ("address", "array", "first", "fresh", "grad", "is_number", "kind", "meta", "name", "number", "tensor")
 
     def __init__(self, number: int, tensor: Any, fresh: bool, first: int, name: str) -> None:
         self.number, self.tensor, self.array, self.fresh, self.first = number, tensor, tensor.array, fresh, first
         self.grad, self.meta, self.name = tensor._requires_grad, tensor._meta, name
         self.kind = kind_of(tensor)
+        self.is_number = False  # that the program computes in Python
         self.address: int | None = None  # where another tensor must lie to stand in its place
 
     def apart(self, place: Any) -> Outside:
@@ -174,6 +176,9 @@ class Recording(
         self.lent, self.renewed, self.apart = [], [], {}
         self.checked: set[int] = set()  # values of which the program checks the numbers
         self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
+        self.sizes: tuple = ()  # of the arguments
+        self.met: dict[Any, int] = {}  # how often numbers came at a place
+        self.constant_numbers: set[Any] = set()  # places of those that the record has as they were
         self.begin_parts()
         self.begin_gradients()
         self.begin_functions()
@@ -238,7 +243,7 @@ class Recording(
         if MODES.grad > 1:
             self.refuse("nodes are watched (anomaly mode, hooks of saved tensors)")
             return call_with(below, entry.op, args)
-        args = tuple([frozen(value, self.constants) for value in args])
+        args = self._with_numbers(entry, tuple([frozen(value, self.constants) for value in args]))
         described = tuple(
             [
                 self._described(value) if name != entry.op.row["by_row"] else ("key", self.source_of(value))
@@ -274,6 +279,23 @@ class Recording(
         if self.listening is not None:
             self.told(entry, args, results, described)
         return result
+
+    def _with_numbers(self, entry: Entry, args: tuple) -> tuple:
+        """The operands, with tensors in the place of numbers that are others in each step."""
+        if self.differentiating or self.on_gpu or self.changing is None:
+            return args
+        numbers = self.changing.numbers
+        for place, dtype in numbers_among(entry, args):
+            at = (caller(3), entry.key, place)
+            self.met[at] = self.met.get(at, -1) + 1
+            key = (*at, self.met[at])
+            if numbers.note(key, args[place], self.sizes):
+                tensor = numbers.tensor(args[place], dtype)
+                if tensor is not None:
+                    args = (*args[:place], tensor, *args[place + 1 :])
+                    continue
+            self.constant_numbers.add(key)
+        return args
 
     def _is_here(self, entry: Entry, tensors: list[Any]) -> bool:
         """Whether the tensors lie where the record's do; if not, the op runs as it is written, or the step is refused."""
@@ -325,7 +347,9 @@ class Recording(
             if tensor.node is not None:
                 self.refuse("a tensor from outside has a history")
             name = self.arguments.get(id(tensor), "")
-            self.outside.append(Outside(place, tensor, fresh, len(self.events), name))
+            outside = Outside(place, tensor, fresh, len(self.events), name)
+            outside.is_number = self.changing is not None and self.changing.numbers.has(tensor)
+            self.outside.append(outside)
         if place not in self.current:
             self.current.add(place)
             self.snapshots.append((len(self.calls), place, own_copy(tensor.array)))
@@ -422,6 +446,25 @@ class Recording(
         """The program checks the values of an array."""
         if not self.inside and not self.reason:
             self.checked.update(self.by_array.get(id(array), ()))
+
+    def has_overlaps(self) -> bool:
+        """Whether tensors that are others in each step share memory that the plan would have in one place; on a GPU, where one lies within another."""
+        arrays = {outside.number: outside.array for outside in self.outside if outside.fresh}
+        overlaps = overlaps_of(arrays)
+        if not self.on_gpu:
+            return bool(overlaps)
+        ranges = {number: address_range(arrays[number]) for number in overlaps}
+        return any(
+            [
+                ranges[number][0] <= ranges[other][0] and ranges[other][1] <= ranges[number][1]
+                for number, others in overlaps.items()
+                for other in others
+            ]
+        )
+
+    def history_of(self, tensor: Any) -> str | None:
+        """The name of the node that made a value."""
+        return None if tensor.node is None else tensor.node.name()
 
     def node_of(self, root: Any) -> int | None:
         for number, tensor in enumerate(self.values):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dynograd.arrays import base_of
+from dynograd.arrays import address_of, base_of
 from dynograd.autograd.nodes import FREED, Node
+from dynograd.plans.memory import overlaps_of
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.plans.watches import Watch
@@ -75,6 +76,11 @@ class Step:
             setattr(self, field, UNSEEN)
 
 
+def _fresh_in(recording: Recording, program: Program) -> dict[int, Any]:
+    """The memory of the plan for tensors that are others in each step, by number."""
+    return {outside.number: program.outside[outside.number] for outside in recording.outside if outside.fresh}
+
+
 class Path:
     """One way through the program: its steps, its tensors from outside, and what computes it."""
 
@@ -82,6 +88,8 @@ class Path:
         self.events, self.program, self.tree = recording.events, program, tree
         self.outside = [outside.apart(place) for outside, place in zip(recording.outside, program.outside)]
         self.staying = [outside for outside in self.outside if not outside.fresh]
+        # Those that are others in each step and share memory in the plan, by number: there they lie as they did when they were recorded.
+        self.overlaps = {} if program.on_gpu else overlaps_of(_fresh_in(recording, program))
         toggled = toggled_by(recording.events)
         self.watch = self._watch_of(set())  # that they are as they were
         self.within = self._watch_of(toggled) if toggled else self.watch  # the same, in the middle of a step
@@ -109,6 +117,7 @@ class Path:
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
         # The places of leaves among those of the history to which its gradients go, one by one.
         self.receivers: tuple[int, ...] = ()
+        self.constant_numbers = recording.constant_numbers
         self.result = recording.result
         self.idle: Sequence[int] = ()  # places among the sizes of the arguments of those that no op gets
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
@@ -125,6 +134,19 @@ class Path:
                 watch.field(outside.tensor, "_requires_grad", outside.grad)
         watch.close()
         return watch
+
+    def lie_alike(self, tensors: dict[int, Any]) -> bool:
+        """Whether tensors from outside that share memory in the plan lie in theirs at the same distances."""
+        return all(
+            [
+                address_of(tensors[other].array) - address_of(tensors[number].array)
+                == address_of(self.program.outside[other]) - address_of(self.program.outside[number])
+                for number, others in self.overlaps.items()
+                if number in tensors
+                for other in others
+                if other in tensors
+            ]
+        )
 
     def agrees_with(self, other: Path) -> bool:
         """Whether tensors from outside are as another way has them. Only then both share steps: a walk looks at all tensors of a way, and then goes there."""
@@ -180,9 +202,12 @@ class Path:
 class Freed(Node):
     """The history of a recorded tensor whose graph an earlier backward pass has used up."""
 
-    __slots__ = ()
+    __slots__ = ("title",)
     saved_names = ()
     op = None
+
+    def name(self) -> str:
+        return str(self.title)
 
 
 def freed(path: Path, value: Any) -> Freed | None:
@@ -190,6 +215,7 @@ def freed(path: Path, value: Any) -> Freed | None:
     if not value.grad or value.is_leaf:
         return None
     node = Freed()
+    node.title = value.history
     node.edges, node.seq, node.hooks, node.attrs = path.leaves, 1, None, FREED
     return node
 

@@ -228,7 +228,7 @@ class Walk(
         ):
             return False
         path = choice.path
-        if not path.within.holds():  # a tensor of that way is another one now
+        if not path.within.holds() or not path.lie_alike(self.bound):  # a tensor of that way is another one now
             return False
         released = self._released_on(path)
         if released is None:
@@ -275,6 +275,10 @@ class Walk(
                     return None
             elif kind == "outside":
                 outside = step.path.outside[content]
+                if outside.is_number and not isinstance(value, Tensor):
+                    value = self.owner.changing.numbers.tensor(value, outside.array.dtype)
+                    if value is None:
+                        return None
                 if not outside.fresh:
                     if value is not outside.tensor:
                         return None
@@ -306,6 +310,9 @@ class Walk(
                 or any([leaf is value for leaf in path.leaves])
             ):
                 return False
+        if path.overlaps and not path.lie_alike(self.bound | dict(new)):
+            self.owner.changing.overlaps = True
+            return False
         return True
 
     def _go_to(self, choice: Step, new: list[tuple[int, Any]]) -> None:

@@ -786,15 +786,20 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     __hash__ = object.__hash__
 
+    def _history_name(self) -> str | None:
+        """The name of the node that made it."""
+        return None if self.node is None else self.node.name()
+
     def __repr__(self, **options: Any) -> str:
+        name = self._history_name()
         return printing.format_tensor(
             None if self.is_meta else arrays.to_numpy(self.array),
             contents="..." if self.is_meta else None,
             size=self.array.shape if self.is_meta else None,
             dtype_suffix=printing.dtype_suffix(self.dtype, 0 if self.is_meta else self.array.size),
             device_suffix=None if self.device.type == "cpu" else f"'{self.device}'",
-            requires_grad=self.requires_grad and self.node is None,
-            grad_fn_name=None if self.node is None else repr(self.node),
+            requires_grad=self.requires_grad and name is None,
+            grad_fn_name=None if name is None else f"<{name}>",
             prefix=self._printed_prefix,
         )
 

@@ -56,6 +56,25 @@ def gradient_descent(compile: Any) -> Any:
 
 
 @program
+def inputs_that_share_memory(compile: Any) -> Any:
+    """One lies within the other where the step is recorded, and elsewhere later."""
+    model = mlp()
+
+    @compile
+    def step(x: Any, y: Any) -> Any:
+        model.zero_grad()
+        loss = model(x).square().sum() - 2 * model(y).sum()
+        loss.backward()
+        return loss
+
+    def run(n: int) -> Any:
+        x = batch(n, 8, 6)
+        return step(x, x[2:6] if n < 3 else batch(50 + n, 4, 6))
+
+    return run, lambda: [parameter.grad for parameter in model.parameters()]
+
+
+@program
 def value_read_before_backward(compile: Any) -> Any:
     model = mlp()
     return trained(model, torch.optim.AdamW(model.parameters(), lr=0.1), compile, read=True)

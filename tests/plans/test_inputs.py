@@ -173,3 +173,28 @@ def test_beside_indices_that_are_checked() -> None:
             x, k = batch(n), torch.arange(ROWS) % 3
             assert step(x, k).item() == pytest.approx(step.function(x, k).item(), rel=1e-5)
     assert step.walked == 4 and step.walk.paths[0].program.pointers
+
+
+@pytest.mark.parametrize("replay", [False, True])
+@pytest.mark.parametrize("distances", [(1, 1, 1, 1, 3, 0, 5, 2), (5, 5, 5, 5, 1, 2, 0, -1), (0, 0, 0, 0, 9, 9, 9, 9)])
+def test_inputs_that_share_memory_may_lie_at_other_distances(distances: tuple[int, ...], replay: bool) -> None:
+    """Windows of one series: what they share in the recorded call is others' in the next one."""
+    weight = torch.nn.Parameter(torch.ones(3))
+    series = torch.from_numpy(numpy.random.default_rng(0).standard_normal((40, 3)).astype("float32"))
+
+    def step(x: Any, y: Any) -> Any:
+        weight.grad = None
+        loss = (x * weight - y).square().sum()
+        loss.backward()
+        return loss
+
+    def gradient() -> list[float]:
+        assert weight.grad is not None
+        return weight.grad.tolist()
+
+    compiled = Compiled(step, always=True, replay=replay)
+    for call, distance in enumerate(distances * 2):
+        x, y = series[call + 1 : call + 6], series[call + 1 + distance : call + 6 + distance]
+        expected = [step(x, y).item(), *gradient()]
+        assert [compiled(x, y).item(), *gradient()] == pytest.approx(expected, rel=1e-5, abs=1e-5), f"call {call}"
+    assert compiled.walked >= 2, compiled.report()

@@ -76,6 +76,7 @@ LEFT = {
     "mixtures_of_experts": "nonzero, whose result depends on values",
     "seq2seq": "a tensor that the step has made of numbers is written in place",
     "variational": "a value is read",
+    "gradients_of_each_row": "a value is read",
     "decisions_on_values": "a value is read",
     "hooks": "",
     "inner_loop": "",

@@ -50,8 +50,8 @@ def test_its_text():
 
 def test_in_a_notebook():
     x = torch.randn(4)
-    html = report_of(lambda x, n: x * n, *[(x, n) for n in (2, 2, 2, 3, 2)], name="<step>")._repr_html_()
-    assert "&lt;step&gt;: 5 calls" in html and "<td>1</td><td>mul came where the record has mul</td>" in html
+    html = report_of(lambda x, n: x.roll(n), *[(x, n) for n in (2, 2, 2, 3, 2)], name="<step>")._repr_html_()
+    assert "&lt;step&gt;: 5 calls" in html and "<td>1</td><td>roll came where the record has roll</td>" in html
     assert html.count("<details>") == 2
 
 

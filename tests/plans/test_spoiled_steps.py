@@ -160,7 +160,51 @@ def outside_of_the_step(w: Any) -> Step:
     return step
 
 
+def another_way_behind_a_write(w: Any) -> Step:
+    """As in a search along a line: the pass is over when the parameter is written, and another way begins behind that."""
+
+    def step(x: Any, writes: bool) -> Any:
+        loss = (w * w * x).square().sum()
+        (gradient,) = torch.autograd.grad(loss, [w])
+        with torch.no_grad():
+            w.sub_(gradient, alpha=1e-3)
+            lower = (w * w * x).square().sum()
+            return lower.sqrt() + loss if writes else lower - loss
+
+    return step
+
+
+def another_way_behind_a_gradient_and_a_write(w: Any) -> Step:
+    def step(x: Any, writes: bool) -> Any:
+        loss = (x * w).square().sum()
+        loss.backward()
+        with torch.no_grad():
+            w.mul_(0.9)
+        other = (x * w).exp().sum()
+        return (other.sqrt() if writes else other.log()).detach()
+
+    return step
+
+
+def another_way_behind_two_passes(w: Any) -> Step:
+    """The gradients of the first pass are dropped before the second one, as they are of each example by itself."""
+
+    def step(x: Any, writes: bool) -> Any:
+        total = torch.zeros(4)
+        for row in x:
+            w.grad = None
+            (row * w).exp().sum().backward()
+            assert w.grad is not None
+            total += w.grad.tanh()
+        return total.abs().sum() if writes else total.sum()
+
+    return step
+
+
 STEPS = [
+    another_way_behind_two_passes,
+    another_way_behind_a_write,
+    another_way_behind_a_gradient_and_a_write,
     input_that_a_norm_saved,
     parameter_between_two_passes,
     input_behind_its_last_pass,

@@ -62,6 +62,7 @@ class StepsAnew:
 
     def _run_next(self) -> None:
         walk, step = self.walk, self.steps[self.at]
+        walk.pass_writes_before(step.number)
         if walk.waiting:
             walk.make_checks_before(step.number)
         if step.event.kind == "enter":
@@ -119,6 +120,8 @@ class StepsAnew:
         request = [walk._actual(described, step.path) for described in step.args]
         end = self._end_of_pass()
         if end is not None:
+            if end.event.kind == "backward":
+                walk.clear_receivers(end)
             grad, MODES.grad = MODES.grad, end.event.grad if end.event.kind == "grad" else MODES.grad
             try:
                 results = _run(request)

@@ -111,6 +111,8 @@ class Learned:
     def _bind(self, trace: Trace) -> None:
         """Where tensors from outside come from in each call."""
         walk, path, places = self.walk, self.path, trace.places
+        if path.overlaps:
+            raise NotReplayed("tensors that are others in each call share memory")
         self.arguments_of: list[tuple[int, int]] = []  # (number of the tensor from outside, place among the arguments)
         self.constants: list[tuple[int, Any]] = []
         self.drawn: list[tuple[int, int]] = []  # (number, place among the calls that draw)

@@ -80,6 +80,8 @@ class Way:
             consumed=lambda: first.used,
             spoilable=lambda: first.spoilable,
             writes_into=lambda array: 0,
+            constant_numbers=first.constant_numbers,
+            history_of=lambda tensor: None,
             result=first.result,
         )
         self.walk.add(recording, self.program)
@@ -88,6 +90,7 @@ class Way:
         self._branch = self._find_branch()
         for number, value in zip(path.numbers, _values_of(first)):
             self.walk.values[number].version = value.version
+            self.walk.values[number].history = value.history
         self._varying = {path.numbers[place] for place in self.program.varying}
         self._fresh = [place for place, outside in enumerate(path.outside) if outside.fresh]
         self._everything = _Followers(

@@ -28,6 +28,7 @@ class UsualCases:
     bound: dict[int, Any]
     copied_alike: Any
     handed: list[Any]
+    owner: Any
     pointed: list[tuple[Any, Any]]
     read_numbers: dict[int, Any]
     running: bool
@@ -38,6 +39,10 @@ class UsualCases:
         """The one operand that is another tensor in each step comes, where the record has it and all other operands."""
         place, number = step.fresh
         value, path = args[place], step.path
+        if number in path.overlaps:
+            return False
+        if type(value) is float and path.outside[number].is_number:
+            value = self.owner.changing.numbers.tensor(value, path.outside[number].array.dtype)
         if type(value) not in TENSORS or value._meta is not None or value._requires_grad or value.node is not None:
             return False
         if number in self.bound:

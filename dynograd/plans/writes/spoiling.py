@@ -7,6 +7,7 @@ behind a write, nodes that were made before it have saved what is written by now
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from dynograd.arrays import base_of
@@ -90,6 +91,8 @@ class WalkedSaves:
 
     def begin_saves(self) -> None:
         self.write_times: dict[int, int] = {}  # of the last write before the first one at a step, by the step's number
+        # (number of the step before which it was written, node of a step that was run anew, tensor, the array that the node has)
+        self.hidden_writes: list[tuple[int, Any, Any, Any]] = []
 
     def is_spoiled_by(self, tensor: Any) -> bool:
         """Whether a backward pass that is to come needs what the tensor holds before it is written."""
@@ -107,27 +110,34 @@ class WalkedSaves:
     def note_write_at(self, number: int) -> None:
         self.write_times.setdefault(number, last_write[0])
 
-    def saved_as_written(self, number: int, results: list[Any], lent: list[tuple[Any, Any]]) -> None:
-        """The node of a step that is run anew has saved what was written behind it: so it is in eager mode.
+    def saved_as_written(self, results: list[Any], lent: list[tuple[int, Any, Any]]) -> None:
+        """The node of a step that is run anew has saved what is written behind it: it sees that when the writes are passed.
 
         Args:
-            number: of the step.
-            results: that it has given.
-            lent: (tensor from outside, the array that it had while the step was run anew).
+            results: that the step has given.
+            lent: (number of the first write behind the step, tensor from outside, the array that it had while the step was run anew).
         """
         node = next((tensor.node for tensor in results if tensor.node is not None), None)
         node = node.edges[0] if type(node) is OutputNode else node
-        if node is None or not lent:
+        if node is not None:
+            self.hidden_writes += [(number, node, tensor, array) for number, tensor, array in lent]
+
+    def pass_writes_before(self, number: int) -> None:
+        """Nodes of steps that were run anew see what was written before this step, as in eager mode."""
+        passed = [write for write in self.hidden_writes if write[0] <= number]
+        if not passed:
             return
-        since = min([time for at, time in self.write_times.items() if at > number], default=None)
+        self.hidden_writes = [write for write in self.hidden_writes if write[0] > number]
+        for at, node, tensor, array in passed:
+            for name in node.saved_names:
+                setattr(node, name, map_saved(getattr(node, name), functools.partial(_as_it_is, tensor, array)))
+            since = self.write_times.get(at)
+            if since is not None:
+                note_later(tensor.array, since)
 
-        def as_it_is(value: Any) -> object:
-            for tensor, array in lent:
-                if type(value) in PLAIN and may_share(value, array):
-                    if since is not None:
-                        note_later(tensor.array, since)
-                    return tensor.array if value is array else same_part(value, array, tensor.array)
-            return value
 
-        for name in node.saved_names:
-            setattr(node, name, map_saved(getattr(node, name), as_it_is))
+def _as_it_is(tensor: Any, array: Any, value: Any) -> object:
+    """What a node has saved, in the memory of `tensor` where it is a part of `array`, which was lent to that."""
+    if type(value) not in PLAIN or not may_share(value, array):
+        return value
+    return tensor.array if value is array else same_part(value, array, tensor.array)
