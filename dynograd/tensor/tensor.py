@@ -791,6 +791,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return None if self.node is None else self.node.name()
 
     def __repr__(self, **options: Any) -> str:
+        requires_grad = self.requires_grad  # a view has followed its base from here on
         name = self._history_name()
         return printing.format_tensor(
             None if self.is_meta else arrays.to_numpy(self.array),
@@ -798,7 +799,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             size=self.array.shape if self.is_meta else None,
             dtype_suffix=printing.dtype_suffix(self.dtype, 0 if self.is_meta else self.array.size),
             device_suffix=None if self.device.type == "cpu" else f"'{self.device}'",
-            requires_grad=self.requires_grad and name is None,
+            requires_grad=requires_grad and name is None,
             grad_fn_name=None if name is None else f"<{name}>",
             prefix=self._printed_prefix,
         )
