@@ -84,6 +84,8 @@ class Watch:
             return not _is_of_the_library(file) and not file.startswith((_WRITTEN, "<dynograd "))
         if event == "code.__new__" and str(arguments[1]).startswith("<dynograd "):
             return False
+        if event == "function.__new__" and arguments[0].co_filename.startswith("<dynograd "):
+            return False
         if event in ("marshal.loads", "marshal.load", "code.__new__"):
             return not _is_in_an_import()
         return True
