@@ -50,3 +50,4 @@ def test_mish_where_its_exponential_has_digits():
     result = dynograd.nn.functional.mish(dynograd.from_numpy(x)).numpy()
     error = numpy.abs(result - exact) / numpy.spacing(numpy.abs(exact).astype(numpy.float32))
     assert error.max() <= 2.7, x[error.argmax()]
+    assert numpy.signbit(dynograd.nn.functional.mish(dynograd.tensor([-0.0, 0.0])).numpy()).tolist() == [True, False]

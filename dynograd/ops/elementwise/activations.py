@@ -260,8 +260,8 @@ def silu_backward(input: Array, other: Array) -> Array:
 
 @elementwise(
     formula=(  # tanh(log(1 + e)) is 1 - 2 / (n + 2) with n = e e + 2 e, and e - e e (e + 1) / (n + 2): the first keeps more digits above -0.5
-        "input > 20 ? input : where(input > -0.5, 1, input) * (where(input > -0.5, input, exp(input)) - "
-        "where(input > -0.5, 2 * input, exp(input) * exp(input) * (exp(input) + 1)) / (exp(input) * exp(input) + 2 * exp(input) + 2))"
+        "where(input > 20, input, where(input == 0, input, where(input > -0.5, 1, input) * (where(input > -0.5, input, exp(input)) - "
+        "where(input > -0.5, 2 * input, exp(input) * exp(input) * (exp(input) + 1)) / (exp(input) * exp(input) + 2 * exp(input) + 2))))"
     ),
     derivative="g * (tanh(softplus(input, 1.0, 20.0)) "
     "+ input * sigmoid(input) * (1.0 - square(tanh(softplus(input, 1.0, 20.0)))))",
