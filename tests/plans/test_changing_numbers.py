@@ -148,3 +148,20 @@ def test_numbers_of_sizes_stay_functions_of_these() -> None:
         assert torch.equal(compiled(x), step(x))
     assert compiled.walked >= 20
     assert not compiled.changing.numbers.changing
+
+
+def test_a_record_begun_anew_behind_a_write_knows_how_often_was_written():
+    """The number of the last add changes: the record is left behind the write, and what is recorded then is walked later."""
+    buffer, versions = torch.zeros(4), []
+
+    def step(number):
+        h = buffer * 1.5
+        h.div_(buffer.abs() + 1)
+        versions.append(h._version)
+        if number is not None:
+            (h * 1.5).add_(number)
+
+    compiled = Compiled(step, exact=True, always=True)
+    for number in (*[None] * 6, 7.0, 0.5, 0.5, 10.0, 0.5, 0.5):
+        compiled(number)
+    assert versions == [1] * 12 and compiled.walked > 4

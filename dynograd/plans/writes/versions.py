@@ -182,6 +182,9 @@ class RecordedVersions:
             node = node_of(result)
             if node is not None:
                 self.apart[id(node)] = result.array
+            if event.kind == "rename":
+                self.renewed.append(result.array)
+                count_on(result.array, max(version(result.array), version(target.array) + 1))
 
     def take_apart(self) -> None:
         """From here on eager writes: what nodes have saved of new values lies in other memory, as it does where nothing is recorded."""
