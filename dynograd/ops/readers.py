@@ -243,6 +243,10 @@ class Reader:
         self.entries |= dict.fromkeys([entry for entry in _listed[self._looked :] if self.sees(entry)])
         self._looked = len(_listed)
 
+    def look_anew(self) -> None:
+        """`sees` has changed: the reader, which is off, looks at all functions when it is turned on."""
+        self._looked, self.entries, self._version = 0, {}, -1
+
     def see(self, entry: Entry) -> None:
         """From now on the reader sees this function, which it did not when it looked."""
         with _lock:

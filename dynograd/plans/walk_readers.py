@@ -37,7 +37,7 @@ class WalkReader(Reader):
             entry.codes = {on: code for on, code in entry.codes.items() if self not in on}
         self.seen |= entries
         self.sets_aside |= aside
-        self._looked, self.entries = 0, {}
+        self.look_anew()
 
     def write(self, entry: Entry, below: Any, names: dict[str, Any]) -> tuple[str, list[str]]:
         if entry.op is None:

@@ -85,3 +85,25 @@ def test_code_is_written_while_another_reader_is_on_that_does_not_see_the_functi
         assert glu().shape == (2, 2) and noting.calls == [KEY]
     glu()
     assert noting.calls == [KEY] * 2
+
+
+def test_a_reader_sees_what_it_did_not_see_before():
+    """Nothing else has changed meanwhile: the functions have code of their own already."""
+
+    class Choosing(Noting):
+        keys = {KEY}
+
+        def sees(self, entry):
+            return entry.key in self.keys
+
+    first, reader = Choosing(), Choosing()
+    for other, keys in ((first, {KEY, "selu"}), (reader, {KEY}), (reader, {KEY, "selu"})):
+        if keys != other.keys:
+            other.keys = keys
+            other.look_anew()
+        for _ in range(2):
+            other.turn_on()
+            glu(), dynograd.selu(dynograd.ones(2))
+            other.turn_off()
+    assert first.calls == [KEY, "selu"] * 2
+    assert reader.calls == [KEY, KEY] + [KEY, "selu"] * 2
