@@ -146,7 +146,9 @@ def _operand(op: Op, name: str, value: Any, has_tensor: bool) -> Any:
 
 
 def _number_tensor(value: Any) -> Any:
-    return tensor_class[0].wrap(arrays.from_python(value, None))
+    array = arrays.from_python(value, None)
+    array.flags.writeable = False  # which tells who records the op that it is a number
+    return tensor_class[0].wrap(array)
 
 
 def names_for_all() -> dict[str, Any]:

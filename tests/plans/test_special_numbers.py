@@ -12,6 +12,7 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.plans.compiling import Compiled
+from dynograd.plans.passes import is_constant
 
 F = nn.functional
 RECORDED = 4  # calls with the special number
@@ -145,3 +146,14 @@ def test_a_tensor_with_a_history_is_printed_as_it_is_as_written() -> None:
         assert seen == expected
     assert "<ExpBackward0>" in seen
     assert compiled.walked == 4, str(compiled.report())
+
+
+def test_a_truth_value_beside_a_tensor_is_a_constant():
+    """Its array was taken for memory of the step: gradients of `p * True` were lost in most runs of some programs."""
+    p = nn.Parameter(torch.ones(4))
+    compiled = Compiled(lambda x: (p * True).sum().backward(), exact=True, always=True)
+    for _ in range(3):
+        compiled(torch.ones(4))
+    calls = compiled.walk.paths[0].program.calls
+    numbers = [array for call in calls for array in call.inputs if str(getattr(array, "dtype", "")) == "bool"]
+    assert numbers and all(is_constant(array) for array in numbers)
