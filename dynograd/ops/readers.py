@@ -243,8 +243,10 @@ class Reader:
         self.entries |= dict.fromkeys([entry for entry in _listed[self._looked :] if self.sees(entry)])
         self._looked = len(_listed)
 
-    def look_anew(self) -> None:
-        """`sees` has changed: the reader, which is off, looks at all functions when it is turned on."""
+    def look_anew(self, entries: Iterable[Entry]) -> None:
+        """It sees these functions now, which it did not: the reader, which is off, looks at all when it is turned on."""
+        for entry in entries:  # some were called for the first time while it was on, and have no code for it
+            entry.codes = {on: code for on, code in entry.codes.items() if self not in on}
         self._looked, self.entries, self._version = 0, {}, -1
 
     def see(self, entry: Entry) -> None:

@@ -31,13 +31,11 @@ class WalkReader(Reader):
         return entry in self.seen
 
     def see_these(self, entries: set[Entry], aside: set[str]) -> None:
-        """From now on the reader sees these functions, too. Some were called for the first time while it was on, and have no code for it."""
+        """From now on the reader sees these functions, too."""
         end_rest()
-        for entry in entries - self.seen:
-            entry.codes = {on: code for on, code in entry.codes.items() if self not in on}
+        self.look_anew(entries - self.seen)
         self.seen |= entries
         self.sets_aside |= aside
-        self.look_anew()
 
     def write(self, entry: Entry, below: Any, names: dict[str, Any]) -> tuple[str, list[str]]:
         if entry.op is None:
