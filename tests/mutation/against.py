@@ -17,7 +17,7 @@ from typing import Any
 from tests.mutation.__main__ import folder_of_mutants, results
 from tests.mutation.mutations import mutated, mutations
 from tests.mutation.rooms import ROOT
-from tests.mutation.selecting import Mutant
+from tests.mutation.selecting import Mutant, command
 
 
 def main(words: str, tests: list[str]) -> int:
@@ -44,18 +44,7 @@ def killed_by(outcome: dict[str, Any], tests: list[str]) -> str:
         mutant = Path(folder) / "mutant.json"
         mutant.write_text(json.dumps({"path": str(path), "source": mutated(plain, mistake), "tests": []}))
         subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-x",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "-p",
-                "tests.mutation.importing",
-                *tests,
-            ],
+            command(tests),
             cwd=ROOT,
             env=os.environ | {"MUTANT": str(mutant), "DYNOGRAD_CACHE_DIR": folder},
             stdout=subprocess.DEVNULL,

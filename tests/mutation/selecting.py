@@ -6,6 +6,7 @@ import ast
 import itertools
 import json
 import random
+import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,3 +150,9 @@ def function_around(source: str, line: int) -> tuple[int, int]:
             if first <= line <= (node.end_lineno or 0) and first >= best[0]:
                 best = (first, node.end_lineno or 0)
     return best
+
+
+def command(tests: list[str]) -> list[str]:
+    """Runs these tests, until one fails, with the mistake in its file."""
+    plugins = ["-p", "no:cacheprovider", "-p", "tests.mutation.importing"]
+    return [sys.executable, "-m", "pytest", "-x", "-q", *plugins, *tests]

@@ -18,7 +18,6 @@ import resource
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,7 +27,7 @@ import pytest
 
 from tests.mutation.mutations import mutated
 from tests.mutation.rooms import ROOMS, ROOT, room_of
-from tests.mutation.selecting import Covering, Mutant, mutants_of
+from tests.mutation.selecting import Covering, Mutant, command, mutants_of
 from tests.mutation.swapping import around, functions_by_code, show, swap
 
 FOLDER = Path(os.environ["MUTANTS"])
@@ -192,18 +191,7 @@ class Trial:
             allowed = TIMES * sum([self._covering.seconds[test] for test in tests]) + 120
             with open(mutant.with_suffix(".log"), "wb") as log:
                 process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-m",
-                        "pytest",
-                        "-x",
-                        "-q",
-                        "-p",
-                        "no:cacheprovider",
-                        "-p",
-                        "tests.mutation.importing",
-                        *files,
-                    ],
+                    command(files),
                     cwd=ROOT,
                     env=environment,
                     stdout=log,
