@@ -348,8 +348,9 @@ def test_a_debugger_sees_values_at_once(route):
         sys.settrace(None)
         return float(y)
 
-    debugger = Debugger()
+    debugger, before = Debugger(), sys.gettrace()
     assert dynograd.batched(one)([0, 1, 2]) == [1, 3, 5]
+    sys.settrace(before)
     assert seen[:1] == [2.0]
 
 
