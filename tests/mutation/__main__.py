@@ -78,7 +78,6 @@ def try_mutants(folder: Path, given: argparse.Namespace, again: bool) -> None:
     running = []
     for part in range(given.processes):
         options = {
-            "results": f"{folder}/results-{part}.jsonl",
             "rooms": given.rooms.split(),
             "seed": given.seed,
             "count": -(-given.count // len(given.rooms.split())),
@@ -86,12 +85,16 @@ def try_mutants(folder: Path, given: argparse.Namespace, again: bool) -> None:
             "of": given.processes,
             "again": again,
         }
-        name = f"mutants-{part}"
-        running.append(
-            _pytest(folder, ["-p", "tests.mutation.serving", *tests], name, MUTANTS_OPTIONS=json.dumps(options))
-        )
+        running.append(serve(folder, str(part), tests, options))
     for process in running:
         process.wait()
+
+
+def serve(folder: Path, name: str, tests: list[str], options: dict[str, Any]) -> Any:
+    """A process that tries mutants with tests of these files, and notes what becomes of them in `results-NAME.jsonl`."""
+    options = {"results": f"{folder}/results-{name}.jsonl"} | options
+    arguments = ["-p", "tests.mutation.serving", *tests]
+    return _pytest(folder, arguments, name, MUTANTS_OPTIONS=json.dumps(options))
 
 
 def _pytest(folder: Path, arguments: list[str], name: str, **environment: str) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from tests.mutation.mutations import mutated
+from tests.mutation.mutations import mutated, mutations
 from tests.mutation.rooms import ROOMS, ROOT, room_of
 from tests.mutation.selecting import Covering, Mutant, command, mutants_of
 from tests.mutation.swapping import around, functions_by_code, show, swap
@@ -35,25 +35,36 @@ MEMORY = 6 << 30  # bytes that a mutant may take
 AGAIN = 2.0  # times as many tests for what is tried again
 READ = ROOMS["ops"]  # where texts of functions become lines of others
 TIMES, MORE = 10, 20.0  # a test has so many times its seconds, and so many more, before it counts as one that hangs
+UNKNOWN = 5.0  # seconds of a test that is new
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
     options = json.loads(os.environ["MUTANTS_OPTIONS"])
     results = Path(options["results"])
-    known = known_results(results.parent)
     trial = Trial({item.nodeid: item for item in session.items}, session)
+    for mutant in named(options["mutants"]) if "mutants" in options else chosen(options, known_results(results.parent)):
+        start = time.perf_counter()
+        outcome = trial.of(mutant, options.get("again", False), "mutants" in options)
+        outcome["seconds"] = round(time.perf_counter() - start, 2)
+        with results.open("a") as file:
+            file.write(json.dumps(outcome) + "\n")
+    return True
+
+
+def named(keys: list[str]) -> list[Mutant]:
+    """The mutants with these keys."""
+    files = dict.fromkeys([key.split(":")[0] for key in keys])
+    every = [Mutant(file, each) for file in files for each in mutations((ROOT / file).read_text("utf-8"))]
+    return [mutant for mutant in every if mutant.key in keys]
+
+
+def chosen(options: dict[str, Any], known: dict[str, str]) -> list[Mutant]:
+    """This process's part of the mutants of a seed: those without a result; `again`: the survivors."""
     lists = [mutants_of(room, options["seed"], options["count"]) for room in options["rooms"]]
     in_turn = [mutants[rank] for rank in range(options["count"]) for mutants in lists if rank < len(mutants)]
-    for place, mutant in enumerate(in_turn):
-        result = known.get(mutant.key)
-        if place % options["of"] == options["part"] and result == ("survived" if options["again"] else None):
-            start = time.perf_counter()
-            outcome = trial.of(mutant, options["again"])
-            outcome["seconds"] = round(time.perf_counter() - start, 2)
-            with results.open("a") as file:
-                file.write(json.dumps(outcome) + "\n")
-    return True
+    result = "survived" if options["again"] else None
+    return [mutant for mutant in in_turn[options["part"] :: options["of"]] if known.get(mutant.key) == result]
 
 
 def known_results(folder: Path) -> dict[str, str]:
@@ -71,9 +82,9 @@ class Trial:
         self._functions = functions_by_code({str(path) for path in (ROOT / "dynograd").rglob("*.py")})
         self._passes_alone: dict[str, bool] = {}
 
-    def of(self, mutant: Mutant, again: bool = False) -> dict[str, Any]:
+    def of(self, mutant: Mutant, again: bool = False, with_all: bool = False) -> dict[str, Any]:
         """What became of a mutant: a line of the file of results. `again`: with more tests, and in a new process where
-        the library reads texts of functions."""
+        the library reads texts of functions. `with_all`: with all tests that are collected."""
         (line, _), text = mutant.mutation.start, mutant.mutation.text
         outcome: dict[str, Any] = {
             "mutant": mutant.key,
@@ -93,7 +104,8 @@ class Trial:
         if ast.dump(ast.parse(plain)) == ast.dump(ast.parse(source)):
             return outcome | {"result": "same code"}
         tests, seen = self._covering.tests_of(mutant, AGAIN if again else 1.0)
-        tests = [test for test in tests if test in self._items and self._passes_alone.get(test, True)]
+        tests = list(self._items) if with_all else [test for test in tests if test in self._items]
+        tests = [test for test in tests if self._passes_alone.get(test, True)]
         outcome |= {"tests": len(tests), "seen": seen}
         if not tests:
             return outcome | {"result": "survived", "way": "no tests"}
@@ -102,7 +114,7 @@ class Trial:
             result, by, way = "", "", "swapped"
             if swappable:
                 result, by = self._forked(tests, path, source, before, after)
-            if not result or (again and result == "survived" and mutant.file.startswith(READ)):
+            if not result or ((again or with_all) and result == "survived" and mutant.file.startswith(READ)):
                 result, by = self._imported(tests, path, source)
                 way = "imported"
             if not by or self._is_sound(by):
@@ -159,7 +171,7 @@ class Trial:
         """Reads what the fork says: which test it begins with, and how it ends."""
         test, last, text = tests[0], "", ""
         while True:
-            allowed = TIMES * self._covering.seconds[test] + MORE
+            allowed = TIMES * self._covering.seconds.get(test, UNKNOWN) + MORE
             if not select.select([reading], [], [], allowed)[0]:
                 return "timeout", test
             data = os.read(reading, 4096).decode()
@@ -188,7 +200,7 @@ class Trial:
                 "DYNOGRAD_CACHE_DIR": _cache_folder(Path(folder) / "cache"),
             }
             files = list(dict.fromkeys([test.split("::")[0] for test in tests]))
-            allowed = TIMES * sum([self._covering.seconds[test] for test in tests]) + 120
+            allowed = TIMES * sum([self._covering.seconds.get(test, UNKNOWN) for test in tests]) + 120
             with open(mutant.with_suffix(".log"), "wb") as log:
                 process = subprocess.Popen(
                     command(files),
