@@ -14,7 +14,7 @@ def main(words: str, tests: list[str]) -> int:
     """How many of them the tests do not kill."""
     folder = folder_of_mutants()
     survivors = [each["mutant"] for each in results(folder) if each["result"] == "survived" and words in each["mutant"]]
-    process = serve(folder, "against", tests, {"mutants": survivors})
+    process = serve(folder, "against", tests, {"tests": "all", "mutants": survivors})
     if process.wait():
         print((folder / "against.log").read_text(), end="")
         return len(survivors)

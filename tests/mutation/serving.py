@@ -32,7 +32,7 @@ from tests.mutation.swapping import around, functions_by_code, show, swap
 
 FOLDER = Path(os.environ["MUTANTS"])
 MEMORY = 6 << 30  # bytes that a mutant may take
-AGAIN = 2.0  # times as many tests for what is tried again
+MORE_TESTS = 2.0  # times as many for what is tried again
 READ = ROOMS["ops"]  # where texts of functions become lines of others
 TIMES, MORE = 10, 20.0  # a test has so many times its seconds, and so many more, before it counts as one that hangs
 UNKNOWN = 5.0  # seconds of a test that is new
@@ -43,9 +43,9 @@ def pytest_runtestloop(session):
     options = json.loads(os.environ["MUTANTS_OPTIONS"])
     results = Path(options["results"])
     trial = Trial({item.nodeid: item for item in session.items}, session)
-    for mutant in named(options["mutants"]) if "mutants" in options else chosen(options, known_results(results.parent)):
+    for mutant in named(options["mutants"]) if "mutants" in options else untried(options, results.parent):
         start = time.perf_counter()
-        outcome = trial.of(mutant, options.get("again", False), "mutants" in options)
+        outcome = trial.of(mutant, options["tests"])
         outcome["seconds"] = round(time.perf_counter() - start, 2)
         with results.open("a") as file:
             file.write(json.dumps(outcome) + "\n")
@@ -59,18 +59,12 @@ def named(keys: list[str]) -> list[Mutant]:
     return [mutant for mutant in every if mutant.key in keys]
 
 
-def chosen(options: dict[str, Any], known: dict[str, str]) -> list[Mutant]:
-    """This process's part of the mutants of a seed: those without a result; `again`: the survivors."""
+def untried(options: dict[str, Any], folder: Path) -> list[Mutant]:
+    """This process's part of the mutants of a seed that have no result yet."""
+    known = {json.loads(line)["mutant"] for path in folder.glob("results*.jsonl") for line in path.open()}
     lists = [mutants_of(room, options["seed"], options["count"]) for room in options["rooms"]]
     in_turn = [mutants[rank] for rank in range(options["count"]) for mutants in lists if rank < len(mutants)]
-    result = "survived" if options["again"] else None
-    return [mutant for mutant in in_turn[options["part"] :: options["of"]] if known.get(mutant.key) == result]
-
-
-def known_results(folder: Path) -> dict[str, str]:
-    """What has become of mutants that were tried."""
-    lines = [line for path in folder.glob("results*.jsonl") for line in path.read_text().splitlines()]
-    return {outcome["mutant"]: outcome["result"] for outcome in map(json.loads, lines)}
+    return [mutant for mutant in in_turn[options["part"] :: options["of"]] if mutant.key not in known]
 
 
 class Trial:
@@ -82,9 +76,9 @@ class Trial:
         self._functions = functions_by_code({str(path) for path in (ROOT / "dynograd").rglob("*.py")})
         self._passes_alone: dict[str, bool] = {}
 
-    def of(self, mutant: Mutant, again: bool = False, with_all: bool = False) -> dict[str, Any]:
-        """What became of a mutant: a line of the file of results. `again`: with more tests, and in a new process where
-        the library reads texts of functions. `with_all`: with all tests that are collected."""
+    def of(self, mutant: Mutant, choice: str) -> dict[str, Any]:
+        """What became of a mutant: a line of the file of results. The tests are "some" of those that run its line, "more" of them,
+        or "all" that are collected; but for "some", in a new process, too, where the library reads texts of functions."""
         (line, _), text = mutant.mutation.start, mutant.mutation.text
         outcome: dict[str, Any] = {
             "mutant": mutant.key,
@@ -103,8 +97,8 @@ class Trial:
             return outcome | {"result": "no program"}
         if ast.dump(ast.parse(plain)) == ast.dump(ast.parse(source)):
             return outcome | {"result": "same code"}
-        tests, seen = self._covering.tests_of(mutant, AGAIN if again else 1.0)
-        tests = list(self._items) if with_all else [test for test in tests if test in self._items]
+        tests, seen = self._covering.tests_of(mutant, 1.0 if choice == "some" else MORE_TESTS)
+        tests = list(self._items) if choice == "all" else [test for test in tests if test in self._items]
         tests = [test for test in tests if self._passes_alone.get(test, True)]
         outcome |= {"tests": len(tests), "seen": seen}
         if not tests:
@@ -114,7 +108,7 @@ class Trial:
             result, by, way = "", "", "swapped"
             if swappable:
                 result, by = self._forked(tests, path, source, before, after)
-            if not result or ((again or with_all) and result == "survived" and mutant.file.startswith(READ)):
+            if not result or (choice != "some" and result == "survived" and mutant.file.startswith(READ)):
                 result, by = self._imported(tests, path, source)
                 way = "imported"
             if not by or self._is_sound(by):

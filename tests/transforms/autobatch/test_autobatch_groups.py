@@ -9,6 +9,7 @@ import pytest
 
 import dynograd as torch
 from dynograd.autograd.modes import MODES
+from dynograd.transforms.autobatch.group import scheduling
 from dynograd.transforms.autobatch.group.executing import Flush
 from dynograd.transforms.autobatch.record.buckets import Bucket
 from dynograd.transforms.autobatch.record.forms import FORMS
@@ -112,6 +113,63 @@ def test_rows_of_leaves_that_join_a_group_while_others_run(monkeypatch):
 
     assert run(torch.autobatch(always=True)) == run(contextlib.nullcontext())
     assert len(reached) > 1 and all(reached)
+
+
+# Ops of examples, one after the other, and how many calls the groups of an op have.
+LINES = {
+    "a kind that follows itself through another one": (
+        ["tanh sin tanh tanh sin exp", "tanh tanh sin exp", "tanh sin tanh tanh sin tanh exp", "tanh exp"],
+        {"tanh": [4, 3, 2, 1], "sin": [2, 3], "exp": [4]},
+    ),
+    "all calls of an op that are left, in one group": (
+        ["exp sin", "tanh exp tanh sin", "exp tanh"],
+        {"tanh": [1, 2], "exp": [3], "sin": [2]},
+    ),
+    "encoders, then decoders": (
+        ["tanh " * steps + "sin " * (6 - steps) + "exp" for steps in (3, 1, 5, 2)],
+        {"tanh": [4, 3, 2, 1, 1], "sin": [4, 3, 3, 2, 1], "exp": [4]},
+    ),
+}
+
+
+@pytest.mark.parametrize("most", [scheduling._Generations._MOST, 0], ids=["counted", "as recorded"])
+@pytest.mark.parametrize("name", LINES)
+def test_sizes_of_groups(name, most, monkeypatch):
+    """The same where generations are counted, and where they are those known when calls were recorded."""
+    monkeypatch.setattr(scheduling._Generations, "_MOST", most)
+    lines, sizes = LINES[name]
+    with torch.autobatch(always=True) as report:
+        for line in lines:
+            state = torch.ones(3)
+            for op in line.split():
+                state = getattr(state, op)()
+    assert {label.split()[0]: groups for label, groups in report.groups.items()} == sizes
+
+
+TOKENS = [3, 1, 5, 1]
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 0, 2], [1, 1, 1]])
+def test_tokens_of_lookups_in_several_tables(order):
+    """A number is an operand of each of them: of the tables' groups, the numbers are every second one."""
+    random = np.random.default_rng(0)
+    tables = [torch.tensor(random.normal(size=(6, 2)), requires_grad=True) for _ in range(2)]
+    with torch.autobatch(always=True) as report:
+        losses = [
+            torch.nn.functional.embedding(torch.tensor(TOKENS[place]), table).tanh().sum()
+            for place in order
+            for table in tables
+        ]
+    sum(losses).backward()
+    assert not report.refused and sorted(report.groups["embedding -> float64[2]"]) == [len(order)] * 2
+    for number, table in enumerate(tables):
+        rows = np.tanh(table.detach().numpy())
+        expected = np.zeros_like(rows)
+        for place in order:
+            expected[TOKENS[place]] += 1 - rows[TOKENS[place]] ** 2
+        np.testing.assert_allclose(table.grad.numpy(), expected, rtol=1e-12)
+        sums = [loss.item() for loss in losses[number::2]]
+        np.testing.assert_allclose(sums, [rows[TOKENS[place]].sum() for place in order], rtol=1e-12)
 
 
 def test_counting_calls_asks_no_iterator_for_its_pickle():
