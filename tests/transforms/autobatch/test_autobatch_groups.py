@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import numpy as np
 import pytest
@@ -147,29 +148,66 @@ def test_sizes_of_groups(name, most, monkeypatch):
 
 
 TOKENS = [3, 1, 5, 1]
+LOOKUPS = {
+    "modules": lambda tables: [torch.nn.Embedding.from_pretrained(table, freeze=False) for table in tables],
+    "functions": lambda tables: [functools.partial(torch.nn.functional.embedding, weight=table) for table in tables],
+}
 
 
+@pytest.mark.parametrize("in_turn", [True, False])
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 0, 2], [1, 1, 1]])
-def test_tokens_of_lookups_in_several_tables(order):
-    """A number is an operand of each of them: of the tables' groups, the numbers are every second one."""
+@pytest.mark.parametrize("way", LOOKUPS)
+def test_tokens_of_lookups_in_two_tables(way, order, in_turn):
+    """In turn, each table has every second of the numbers; else one has those before the other's."""
     random = np.random.default_rng(0)
-    tables = [torch.tensor(random.normal(size=(6, 2)), requires_grad=True) for _ in range(2)]
+    tables = [random.normal(size=(6, 2)) for _ in range(2)]
+    lookups = LOOKUPS[way]([torch.tensor(table, requires_grad=True) for table in tables])
+    calls = [(place, number) for place in order for number in range(2)]
     with torch.autobatch(always=True) as report:
-        losses = [
-            torch.nn.functional.embedding(torch.tensor(TOKENS[place]), table).tanh().sum()
-            for place in order
-            for table in tables
-        ]
-    sum(losses).backward()
-    assert not report.refused and sorted(report.groups["embedding -> float64[2]"]) == [len(order)] * 2
+        rows = {}
+        for place, number in calls if in_turn else sorted(calls, key=lambda call: call[1]):
+            rows.setdefault(number, []).append(lookups[number](torch.tensor(TOKENS[place])))
+        losses = {number: torch.stack(each).tanh().sum() for number, each in rows.items()}
+    assert not report.refused and report.groups["embedding -> float64[2]"] == [len(order)] * 2
     for number, table in enumerate(tables):
-        rows = np.tanh(table.detach().numpy())
-        expected = np.zeros_like(rows)
-        for place in order:
-            expected[TOKENS[place]] += 1 - rows[TOKENS[place]] ** 2
-        np.testing.assert_allclose(table.grad.numpy(), expected, rtol=1e-12)
-        sums = [loss.item() for loss in losses[number::2]]
-        np.testing.assert_allclose(sums, [rows[TOKENS[place]].sum() for place in order], rtol=1e-12)
+        picked = [TOKENS[place] for place in order]
+        assert [row.tolist() for row in rows[number]] == table[picked].tolist()
+        weight = lookups[number].weight if way == "modules" else lookups[number].keywords["weight"]
+        (gradient,) = torch.autograd.grad(losses[number], [weight], retain_graph=True)
+        expected = np.zeros_like(table)
+        np.add.at(expected, picked, 1 - np.tanh(table[picked]) ** 2)
+        np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-12)
+
+
+WITH_A_NUMBER = {
+    "product": lambda x, number: x * number,
+    "quotient": lambda x, number: x / number,
+    "quotient of it": lambda x, number: number / x,
+    "sum": lambda x, number: x * 0.0 * -1.0 + number,
+    "difference": lambda x, number: number - x * 0.0,
+    "factor of a summand": lambda x, number: torch.add(x * 0.0 * -1.0, x, alpha=number),
+    "power": lambda x, number: number**x,
+    "of integers": lambda x, number: x.long() * number,
+}
+NUMBERS = [
+    [0.0, -0.0, 0.0],
+    [-0.0, 0.0, 0.0],
+    [-0.0, -0.0],
+    [0, 0.0, -0.0],
+    [1, 1.0, 1],
+    [float("nan"), 2.0, float("nan")],
+]
+
+
+@pytest.mark.parametrize("numbers", NUMBERS, ids=str)
+@pytest.mark.parametrize("name", WITH_A_NUMBER)
+def test_numbers_of_a_group_that_are_equal_and_not_the_same(name, numbers):
+    def results(scope):
+        with scope, np.errstate(all="ignore"):
+            found = [WITH_A_NUMBER[name](torch.tensor([1.0, 2.0]).exp(), number) for number in numbers]
+        return [(one.dtype, str(one.tolist())) for one in found]
+
+    assert results(torch.autobatch(always=True)) == results(contextlib.nullcontext())
 
 
 def test_counting_calls_asks_no_iterator_for_its_pickle():
