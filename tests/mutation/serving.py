@@ -61,7 +61,8 @@ def named(keys: list[str]) -> list[Mutant]:
 
 def untried(options: dict[str, Any], folder: Path) -> list[Mutant]:
     """This process's part of the mutants of a seed that have no result yet."""
-    known = {json.loads(line)["mutant"] for path in folder.glob("results*.jsonl") for line in path.open()}
+    lines = [line for path in folder.glob("results*.jsonl") for line in path.read_text().splitlines()]
+    known = {json.loads(line)["mutant"] for line in lines}
     lists = [mutants_of(room, options["seed"], options["count"]) for room in options["rooms"]]
     in_turn = [mutants[rank] for rank in range(options["count"]) for mutants in lists if rank < len(mutants)]
     return [mutant for mutant in in_turn[options["part"] :: options["of"]] if mutant.key not in known]
