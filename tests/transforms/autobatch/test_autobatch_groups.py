@@ -12,6 +12,7 @@ import dynograd as torch
 from dynograd.autograd.modes import MODES
 from dynograd.transforms.autobatch.group import scheduling
 from dynograd.transforms.autobatch.group.executing import Flush
+from dynograd.transforms.autobatch.group.rows import ArenaGatherNode
 from dynograd.transforms.autobatch.record.buckets import Bucket
 from dynograd.transforms.autobatch.record.forms import FORMS
 
@@ -19,6 +20,8 @@ BODIES = {
     "cat, linear, tanh": lambda x, y, w: torch.nn.functional.linear(torch.cat([x, y]), w).tanh(),
     "stack of three": lambda x, y, w: torch.stack([x, y, x]).sin().sum(0),
     "stack along the last dim": lambda x, y, w: torch.stack([x, y], -1).cos().mean(1),
+    "stack beside a shared operand": lambda x, y, w: torch.stack([w, (x * y)[0].expand(4, 6)]).prod(0),
+    "cat behind a shared operand": lambda x, y, w: torch.cat([w, torch.stack([x, y])[:, [0, 1, 2, 2, 1, 0]]]).cos(),
     "cat of one operand twice": lambda x, y, w: torch.cat([x, x]).exp(),
     "slices, sums, softmax": lambda x, y, w: (x[1:] * y[:2]).softmax(0) + x.sum() - y.amax(),
     "shapes with the size in them": lambda x, y, w: x.view(3, 1).expand(3, 2).reshape(6) * y.repeat(2),
@@ -87,6 +90,29 @@ def test_rows_of_one_slab_in_any_order():
         grads[place] += product
         grads[place - 1] += product
     np.testing.assert_allclose(rows.grad.numpy(), grads, rtol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [(2, 2, 2), (1, 3, 2), (3, 1, 1)])
+def test_rows_of_several_groups_are_taken_at_once(steps):
+    """The results of groups of one form lie behind one another: a group that needs rows of many has one operand for all of them."""
+    rows = torch.arange(12.0).reshape(6, 2).mul(0.1).requires_grad_()
+    with torch.autobatch(always=True):
+        states = []
+        for row, count in zip(rows.unbind(), (*steps, 1, 2, 3)):
+            for _ in range(count):
+                row = row.tanh()
+            states.append(row)
+        found = [one * other for one, other in zip(states, reversed(states))]
+        total = sum(one.sum() for one in found)
+    (product,) = {id(one.grad_fn.edges[0].edges[0]): one.grad_fn.edges[0].edges[0] for one in found}.values()
+    assert [type(node) for node in product.edges] == [ArenaGatherNode, ArenaGatherNode]
+    total.backward()
+    plain, slope = rows.detach().numpy(), np.ones((6, 2))
+    for place, count in enumerate((*steps, 1, 2, 3)):
+        for _ in range(count):
+            plain[place] = np.tanh(plain[place])
+            slope[place] *= 1 - plain[place] ** 2
+    np.testing.assert_allclose(rows.grad.numpy(), 2 * plain[::-1] * slope, rtol=1e-5)
 
 
 def test_rows_of_leaves_that_join_a_group_while_others_run(monkeypatch):
