@@ -2,7 +2,7 @@
 
 Each mutant has a process of its own, forked from this one, where everything is imported and no test has run: functions get their mutated
 code, and the covering tests run until one fails. What cannot be swapped (it runs while modules are imported) is tried in a new process
-that imports the mutated text. A test that has killed must pass without the mutation, or it counts no more.
+that imports the mutated text. A test that has killed must pass without the mutation, behind the same tests, or it counts no more.
 
 Kernels are kept in the folder of the mutants, each named by a digest of its text: those of a mutant have names of their own. Written
 functions are named by the state of the files, so that each mutant has an empty folder for them.
@@ -75,7 +75,8 @@ class Trial:
         self._items, self._session = items, session
         self._covering = Covering(FOLDER / "covering")
         self._functions = functions_by_code({str(path) for path in (ROOT / "dynograd").rglob("*.py")})
-        self._passes_alone: dict[str, bool] = {}
+        self._sound: dict[tuple[str, ...], bool] = {}
+        self._unsound: set[str] = set()
 
     def of(self, mutant: Mutant, choice: str) -> dict[str, Any]:
         """What became of a mutant: a line of the file of results. The tests are "some" of those that run its line, "more" of them,
@@ -100,7 +101,7 @@ class Trial:
             return outcome | {"result": "same code"}
         tests, seen = self._covering.tests_of(mutant, 1.0 if choice == "some" else MORE_TESTS)
         tests = list(self._items) if choice == "all" else [test for test in tests if test in self._items]
-        tests = [test for test in tests if self._passes_alone.get(test, True)]
+        tests = [test for test in tests if test not in self._unsound]
         outcome |= {"tests": len(tests), "seen": seen}
         if not tests:
             return outcome | {"result": "survived", "way": "no tests"}
@@ -112,15 +113,18 @@ class Trial:
             if not result or (choice != "some" and result == "survived" and mutant.file.startswith(READ)):
                 result, by = self._imported(tests, path, source)
                 way = "imported"
-            if not by or self._is_sound(by):
+            if not by or self._are_sound(tests[: tests.index(by) + 1]):
                 return outcome | {"result": result, "by": by, "way": way}
             tests.remove(by)
+            self._unsound.add(by)
         return outcome | {"result": "survived", "way": way}
 
-    def _is_sound(self, test: str) -> bool:
-        if test not in self._passes_alone:
-            self._passes_alone[test] = self._forked([test])[0] == "survived"
-        return self._passes_alone[test]
+    def _are_sound(self, tests: list[str]) -> bool:
+        """Whether these tests pass, one after the other, without a mistake."""
+        key = tuple(tests)
+        if key not in self._sound:
+            self._sound[key] = self._forked(tests)[0] == "survived"
+        return self._sound[key]
 
     def _forked(self, tests: list[str], path: str = "", source: str = "", before: Any = None, after: Any = None):
         """(result, test that killed) in a fork of this process; ("", "") where there is no function to swap."""
