@@ -224,10 +224,10 @@ def as_panels(matrix, panels, transposed, start, stop):
             for index in range(panel.size):
                 panel[index] = 0
         if transposed:
-            rows = matrix[first : first + filled]
-            for k in range(depth):
-                for column in range(filled):
-                    panel[k * width + column] = rows[column, k]
+            for column in range(filled):
+                row = matrix[first + column]
+                for k in range(depth):
+                    panel[k * width + column] = row[k]
         else:
             like, size = matrix.dtype.type(0), matrix.itemsize
             above, below = matrix.ctypes.data + first * size, panel.ctypes.data
