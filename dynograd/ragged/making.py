@@ -93,9 +93,12 @@ def ragged_like(x: RaggedTensor, values: Tensor) -> RaggedTensor:
 def _of_rows(who: str, rows: list[Any], dtype: Any, device: Any, ragged_dims: Any) -> RaggedTensor:
     if not rows:
         return make(empty(0, dtype=dtype, device=device), Partition(np.zeros(0, np.int64)))
-    if any([isinstance(row, RaggedTensor) or _has_levels(row) for row in rows]):
+    if dtype is None and device is None and _are_alike(rows):
+        tensors = rows
+    elif any([isinstance(row, RaggedTensor) or _has_levels(row) for row in rows]):
         return _of_levels(who, rows, dtype, device)
-    tensors = _tensors(who, rows, dtype, device)
+    else:
+        tensors = _tensors(who, rows, dtype, device)
     ranks = {row.ndim for row in tensors}
     if len(ranks) > 1 or not tensors[0].ndim:
         number = next((place for place, row in enumerate(tensors) if row.ndim != tensors[0].ndim or not row.ndim))
@@ -113,7 +116,7 @@ def _of_rows(who: str, rows: list[Any], dtype: Any, device: Any, ragged_dims: An
 
 
 def _ragged_dims(who: str, sizes: np.ndarray, asked: Any) -> list[int]:
-    differing = [dim for dim in range(1, sizes.shape[1] + 1) if (sizes[:, dim - 1] != sizes[0, dim - 1]).any()]
+    differing = [dim for dim, differs in enumerate((sizes != sizes[0]).any(0).tolist(), 1) if differs]
     if asked is None:
         return differing or [1]
     chosen = sorted(
@@ -129,6 +132,17 @@ def _ragged_dims(who: str, sizes: np.ndarray, asked: Any) -> list[int]:
     if not chosen or 0 in chosen:
         raise ShapeError(f"{who}: ragged_dims must name dims from 1 on (dim 0 counts the rows), got {asked}.")
     return chosen
+
+
+def _are_alike(rows: list[Any]) -> bool:
+    """Whether all rows are tensors of one dtype in host memory, as those of most batches are."""
+    first = rows[0]
+    if type(first) is not Tensor or type(first.array) is not np.ndarray:
+        return False
+    number = first.array.dtype.num
+    return all(
+        [type(row) is Tensor and type(row.array) is np.ndarray and row.array.dtype.num == number for row in rows]
+    )
 
 
 def _has_levels(row: Any) -> bool:

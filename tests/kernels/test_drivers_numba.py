@@ -1,5 +1,6 @@
 """Kernels called by address, in parts on all threads; registers of processors."""
 
+import ctypes
 import os
 
 import numba
@@ -28,6 +29,17 @@ def normalized(x, scale, y, start, stop):
             total += row[c] * row[c]
         for c in range(row.size):
             result[c] = row[c] / total * np.float32(scale) + row[c] / np.float32(3)
+
+
+_has_the_interpreter = ctypes.CDLL(None).PyGILState_Check
+_has_the_interpreter.argtypes, _has_the_interpreter.restype = (), ctypes.c_int
+
+
+@chunked
+def noted(numbers, start, stop):
+    """Whether this thread has Python's interpreter, so that no other one runs Python now."""
+    for item in range(start, stop):
+        numbers[item] = _has_the_interpreter()
 
 
 @pytest.fixture(autouse=True)
@@ -67,11 +79,31 @@ def test_the_pool_runs_every_part_once(monkeypatch):
     assert seen == [(7, 2)]
 
 
+@pytest.mark.parametrize(
+    ("options", "has_it"),
+    [
+        ({"work": 0}, 1),
+        ({"work": threads.GRAIN - 1}, 1),
+        ({"work": threads.GRAIN}, 0),
+        ({"work": 0, "parts": 1}, 0),
+    ],
+)
+def test_other_threads_run_beside_a_kernel_that_takes_a_while(options, has_it):
+    numbers = np.full(5, -1)
+    noted(numbers, count=4, **options)
+    assert numbers.tolist() == [has_it] * 4 + [-1]
+    numbers[:] = -1
+    noted.serial(numbers, 1, 4)
+    assert numbers.tolist() == [-1, 0, 0, 0, -1]
+
+
 def test_numba_has_what_parts_need():
     """Without it every kernel runs in one part: right, but slow."""
     assert drivers_numba.pool_threads() == min(2, numba.config.NUMBA_NUM_THREADS)
     assert doubled.splits
-    assert drivers_numba.in_parts(3, 2) < 0
+    assert drivers_numba.in_parts(3, 2) < drivers_numba.AT_ONCE < 0
+    starts = {drivers_numba.in_parts(3, 2): 3, drivers_numba.AT_ONCE: 1, 0: 1}
+    assert {start: drivers_numba.parts_of(start) for start in starts} == starts
 
 
 @pytest.mark.parametrize("missing", ["pipeline", "pool"])

@@ -60,6 +60,16 @@ def test_threads_do_not_change_bits(transposed):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("depth", [1, 7, 16, 37, 64])
+@pytest.mark.parametrize("columns", [1, 8, 31, 32, 71])
+def test_panels_of_a_matrix_and_of_its_transpose_are_the_same(columns, depth, dtype):
+    matrix = np.arange(depth * columns, dtype=dtype).reshape(depth, columns)
+    panels = panels_of(np.ascontiguousarray(matrix.T), True)
+    np.testing.assert_array_equal(panels, panels_of(matrix, False))
+    np.testing.assert_array_equal(panels.transpose(1, 0, 2).reshape(depth, -1)[:, :columns], matrix)
+
+
 @pytest.mark.parametrize(("transposed", "shape"), [(False, (3, 37)), (True, (37, 3))])
 def test_panels_are_zero_beyond_the_matrix(transposed, shape):
     panels = np.full_like(panels_of(np.ones(shape), transposed), np.nan)  # as wide as this machine's registers

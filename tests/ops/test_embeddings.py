@@ -104,6 +104,13 @@ ROWS = [
     Row(
         "nn.functional.embedding_bag",
         np_bags,
+        args=lambda rng: [index(0, 2, 1, 2, 4), table(rng), index(0, 2, 2, 5)],
+        kwargs={"include_last_offset": True},
+        id="ends",
+    ),
+    Row(
+        "nn.functional.embedding_bag",
+        np_bags,
         args=lambda rng: [index(0, 2, 1, 2, 4), table(rng), index(0, 2, 5)],
         kwargs=lambda rng: {"mode": "sum", "include_last_offset": True, "per_sample_weights": rng.normal(size=5)},
         id="weights",
@@ -139,6 +146,33 @@ ROWS = [
     ),
 ]
 test_rows = generate(ROWS)
+
+
+@pytest.mark.parametrize("kind", ["rows", "offsets", "ends"])
+@pytest.mark.parametrize("padding_idx", [None, 0, -3])
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags_without_a_gradient_have_the_bits_of_those_with_one(mode, padding_idx, kind):
+    numbers = numpy.random.default_rng(0)
+    table = dynograd.tensor(numbers.normal(size=(50, 37)).astype("float32"))
+    table[7] = -0.0
+    indices = dynograd.tensor(numbers.integers(0, 50, (60, 9)))
+    indices[3], indices[4] = 7, 47
+    offsets = {"rows": None, "offsets": [0, 4, 4, 90, 540], "ends": [0, 4, 4, 90, 540]}[kind]
+    arguments = [indices] if kind == "rows" else [indices.reshape(-1), dynograd.tensor(offsets)]
+    bags = [
+        F.embedding_bag(
+            arguments[0], weight, *arguments[1:], mode=mode, padding_idx=padding_idx, include_last_offset=kind == "ends"
+        )
+        for weight in (table, table.clone().requires_grad_())
+    ]
+    assert bags[0].shape == bags[1].shape and bags[1].requires_grad and not bags[0].requires_grad
+    assert bags[0].numpy().tobytes() == bags[1].detach().numpy().tobytes()
+
+
+@pytest.mark.parametrize("padding_idx", [50, -51])
+def test_bags_without_a_gradient_refuse_a_padding_row_that_is_not_there(padding_idx):
+    with pytest.raises(ValueError, match="[Pp]adding_idx"):
+        F.embedding_bag(dynograd.tensor([[0, 1]]), dynograd.ones(50, 3), padding_idx=padding_idx)
 
 
 def test_padding_row_gets_no_gradient_of_any_order():

@@ -153,11 +153,12 @@ def chunked(
 class Chunked:
     """A kernel over `count` items, run in one piece or in one part per thread: `kernel(x, y, count=rows, work=x.size)`.
 
-    `work` is what decides (see `threads.parts`): about the number of simple elementwise operations. `kernel.serial` is the
+    `work` is what decides (see `threads.parts`): about the number of simple elementwise operations. Below `threads.GRAIN` of them no other
+    Python thread runs meanwhile. `kernel.serial` is the
     compiled function itself, for calls from other compiled code or with parts of one's own: `serial(x, y, 0, rows)`.
     """
 
-    __slots__ = ("name", "needs_blas", "serial", "splits")
+    __slots__ = ("at_once", "name", "needs_blas", "serial", "splits")
 
     def __init__(
         self,
@@ -172,19 +173,24 @@ class Chunked:
         self.serial = compiled(function, noalias=noalias, exact=exact, chunk=True, key=key)
         self.serial.dynograd_chunked = self
         self.splits = _splits(self.serial)
+        self.at_once = drivers_numba.AT_ONCE if self.splits else 0
         self.needs_blas = blas
 
     def __call__(self, *arguments: Any, count: int, work: int, parts: int = 0) -> None:
         """Handles the items 0 to `count`; `parts` cuts them so instead of by `work` (the caller knows better)."""
+        start = 0
         if not parts:
-            parts = 1 if work < _TWO_GRAINS else threads.parts(work)
+            if work < threads.GRAIN:
+                parts, start = 1, self.at_once
+            else:
+                parts = 1 if work < _TWO_GRAINS else threads.parts(work)
         if parts > count:
             parts = count
         if self.needs_blas:
             with blas.one_thread:
                 self._run(arguments, count, parts)
         elif parts <= 1:
-            self.serial(*arguments, 0, count)
+            self.serial(*arguments, start, count)
         else:
             self._run(arguments, count, parts)
 

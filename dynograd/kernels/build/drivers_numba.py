@@ -9,6 +9,7 @@ loads Numba.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import threading
 from collections.abc import Iterator
@@ -27,6 +28,14 @@ _WORD = ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()
 
 
+AT_ONCE = -1
+"""What a chunked kernel takes for `start` to handle the items 0 to `stop` while no other Python thread runs.
+
+Letting others run costs a launch of a few microseconds up to Python's switch interval where one of them computes in Python, as a server's event loop
+does beside a model: it has the interpreter then, and gives it back when it is asked for it so long.
+"""
+
+
 def in_parts(parts: int, num_threads: int) -> int:
     """What a chunked kernel takes for `start` to handle the items 0 to `stop` in so many parts: less than 0."""
     order = _orders.get((parts, num_threads))
@@ -37,16 +46,33 @@ def in_parts(parts: int, num_threads: int) -> int:
     return order[0]
 
 
+def parts_of(start: int) -> int:
+    """In how many parts a kernel runs that was called with this `start`."""
+    return ctypes.c_int64.from_address(8 - start).value if start < AT_ONCE else 1
+
+
 _orders: dict[tuple[int, int], tuple[int, Any]] = {}  # with what lies at the address, which must stay
 
 
-def add_splitter(module: Any, kernel: Any) -> ir.Function:
-    """Adds a function to the module that calls the kernel (..., start, stop), or has the pool call it where `start` is from `in_parts`."""
+def add_splitter(module: Any, kernel: Any, lets_others_run: bool) -> ir.Function:
+    """Adds a function to the module that calls the kernel (..., start, stop), or has the pool call it where `start` is from `in_parts`.
+
+    With `lets_others_run` it gives the interpreter away meanwhile, unless `start` is `AT_ONCE`.
+    """
     splitter = ir.Function(module, kernel.function_type, name=module.get_unique_name("splitter"))
     splitter.linkage = "internal"
     builder = ir.IRBuilder(splitter.append_basic_block("entry"))
     values = list(splitter.args)
     start = values[-2]
+    with builder.if_then(builder.icmp_signed("==", start, _WORD(AT_ONCE))):
+        builder.ret(builder.call(kernel, [*values[:-2], _WORD(0), values[-1]], attrs=("noinline",)))
+    state = builder.call(_of_python(module, "PyEval_SaveThread", _BYTES, []), []) if lets_others_run else None
+
+    def end(status: Any) -> None:
+        if state is not None:
+            builder.call(_of_python(module, "PyEval_RestoreThread", ir.VoidType(), [_BYTES]), [state])
+        builder.ret(status)
+
     with builder.if_then(builder.icmp_signed("<", start, _WORD(0)), likely=False):
         orders = builder.inttoptr(builder.neg(start), _WORD.as_pointer())
         pool, parts, num_threads = (builder.load(builder.gep(orders, [_WORD(index)])) for index in range(3))
@@ -63,9 +89,14 @@ def add_splitter(module: Any, kernel: Any) -> ir.Function:
             builder.inttoptr(pool, run_type.as_pointer()),
             [*(builder.bitcast(pointer, _BYTES) for pointer in pointers), _WORD(1), _WORD(1), num_threads],
         )
-        builder.ret(ir.Constant(kernel.function_type.return_type, RETCODE_NONE.constant))
-    builder.ret(builder.call(kernel, values, attrs=("noinline",)))
+        end(ir.Constant(kernel.function_type.return_type, RETCODE_NONE.constant))
+    end(builder.call(kernel, values, attrs=("noinline",)))
     return splitter
+
+
+def _of_python(module: Any, name: str, result: Any, arguments: list[Any]) -> ir.Function:
+    """A function of Python's C interface."""
+    return cgutils.get_or_insert_function(module, ir.FunctionType(result, arguments), name)
 
 
 def _worker(module: Any, kernel: Any, block_type: Any) -> ir.Function:

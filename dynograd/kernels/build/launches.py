@@ -13,7 +13,6 @@ import inspect
 import sys
 import threading
 from collections.abc import Sequence
-from ctypes import c_int64
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,8 +177,10 @@ def _launch_of(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
     chunked = getattr(kernel, "dynograd_chunked", None)
     if chunked is None or arguments[-2] > 0:
         return Launch(kernel, _as_seen(arguments), -1, 1, kept, returns)
+    from dynograd.kernels.build import drivers_numba
+
     *own, start, count = arguments
-    parts = c_int64.from_address(8 - start).value if start < 0 else 1  # as `drivers_numba.in_parts` has written them
+    parts = drivers_numba.parts_of(start)
     return Launch(chunked, _as_seen(own), count, parts, kept, returns)
 
 

@@ -522,8 +522,9 @@ def _write_wrapper(context: Any, library: Any, description: Any, lower: Any, spl
         context = context.subtarget(enable_nrt=False)  # arguments are borrowed
     kind = context.call_conv.get_function_type(description.restype, description.argtypes)
     callee = llvmlite.ir.Function(module, kind, description.llvm_func_name)
+    releases = lower.flags.release_gil
     if splits:
-        callee = drivers_numba.add_splitter(module, callee)
+        callee, releases = drivers_numba.add_splitter(module, callee, releases), False
     PyCallWrapper(
         context,
         module,
@@ -531,6 +532,6 @@ def _write_wrapper(context: Any, library: Any, description: Any, lower: Any, spl
         description,
         lower.env,
         call_helper=lower.call_helper,
-        release_gil=lower.flags.release_gil,
+        release_gil=releases,
     ).build()
     library.add_ir_module(module)

@@ -6,6 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from dynograd.arrays import buffers
+from dynograd.kernels.layout.copies_cpu import contiguous
+
+_INT64 = np.dtype(np.int64)
+
 
 def inverse_frequencies(indices, rows, dtype):
     """(*indices, 1): 1 / how often each index occurs."""
@@ -55,6 +60,36 @@ def inverse_counts(bags, count, dtype):
     """(count, 1): 1 / how many indices each bag holds; 0 for an empty one."""
     sizes = np.bincount(bags, minlength=count)
     return (1 / np.maximum(sizes, 1) * (sizes > 0))[:, None].astype(dtype)
+
+
+def bags_at_once(weight, index, offsets, include_last, padding_idx, is_mean):
+    """(count, D): sums or means of the rows that bags name, in one pass; None where the rows are copied first, or something is wrong.
+
+    Each bag is a row of `index`, or begins in it at one of the `offsets`.
+    """
+    rows = weight.shape[0]
+    if weight.dtype.char not in "fd" or index.dtype.num != _INT64.num or not index.size:
+        return None
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        return None
+    if offsets is None:
+        count, size = index.shape
+        starts = np.arange(0, index.size + 1, size)
+    elif offsets.dtype.num != _INT64.num or offsets_problem(offsets, index.size, include_last):
+        return None
+    else:
+        starts = contiguous(offsets) if include_last else np.append(offsets, index.size)
+        count = len(starts) - 1
+    index = contiguous(index).reshape(-1)
+    if index.view(np.uint64).max() >= rows:  # a negative number is huge without its sign
+        return None
+    from dynograd.kernels.index.bags_numba import sums_of_bags
+
+    out = buffers.empty((count, weight.shape[1]), weight.dtype)
+    padding = -1 if padding_idx is None else padding_idx % rows
+    work = index.size * weight.shape[1]
+    sums_of_bags(contiguous(weight), index, starts, padding, is_mean, out, count=count, work=work)
+    return out
 
 
 def largest_of_bags(rows, bags, count):

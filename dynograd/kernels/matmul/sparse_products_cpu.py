@@ -28,7 +28,7 @@ def transposed_product(values, crow, col, dense, columns):
     crow, col = checked_columns(crow, col, columns)
     starts = np.empty(columns + 1, np.int64)
     rows, order = np.empty(col.size, np.int64), np.empty(col.size, np.int64)
-    compiled.count_places(crow, col, starts, rows, order, count=1, work=0)
+    compiled.count_places(crow, col, starts, rows, order, count=1, work=col.size)
     if values.dtype.char not in "fdFD":
         return product(values[order], starts, rows, dense)
     sorted_values = buffers.empty(values.shape, values.dtype)

@@ -191,10 +191,10 @@ def _tokens_layout(total, lengths, ragged):
     batch = lengths.size
     sizes, starts, firsts = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(batch, np.int64)
     if not ragged:
-        lay_out_packed(lengths, sizes, starts, firsts, count=1, work=0)
+        lay_out_packed(lengths, sizes, starts, firsts, count=1, work=total)
         return Layout(sizes, starts, firsts, total, batch, "packed", None, None)
     order = np.empty(batch, np.int64)
-    lay_out_ragged(lengths, sizes, starts, firsts, order, count=1, work=0)
+    lay_out_ragged(lengths, sizes, starts, firsts, order, count=1, work=total)
     return Layout(sizes, starts, firsts, total, batch, "ragged", order, None)
 
 

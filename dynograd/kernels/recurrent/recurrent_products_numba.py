@@ -134,6 +134,37 @@ def _copy_line(context, like, source, target):
     return types.void(like, types.intp, types.intp), generate
 
 
+@intrinsic
+def _transpose_square(context, like, source, source_step, target, target_step):
+    """As many rows as a vector has lanes, of as many elements each, from one address to another as columns; steps are bytes from row to row."""
+    real, size = (ir.FloatType(), 4) if like == types.float32 else (ir.DoubleType(), 8)
+    lanes = _VECTOR // size
+    vector = ir.VectorType(real, lanes)
+
+    def generate(context, builder, signature, arguments):
+        source, source_step, target, target_step = arguments[1:]
+
+        def pointer(address, step, row):
+            place = builder.add(address, builder.mul(step, ir.Constant(_INDEX, row)))
+            return builder.inttoptr(place, vector.as_pointer())
+
+        lines = []
+        for row in range(lanes):
+            lines.append(builder.load(pointer(source, source_step, row)))
+            lines[-1].align = size
+        # Rows r and r + lanes / 2 are merged, element by element, into rows 2 r and 2 r + 1, as often as lanes has bits: a perfect shuffle.
+        low = [half * lanes + lane for lane in range(lanes // 2) for half in range(2)]
+        masks = [ir.Constant(ir.VectorType(_LANE, lanes), [lane + add for lane in low]) for add in (0, lanes // 2)]
+        for _ in range(lanes.bit_length() - 1):
+            pairs = zip(lines[: lanes // 2], lines[lanes // 2 :])
+            lines = [builder.shuffle_vector(*pair, mask) for pair in pairs for mask in masks]
+        for row, line in enumerate(lines):
+            builder.store(line, pointer(target, target_step, row)).align = size
+        return context.get_dummy_value()
+
+    return types.void(like, types.intp, types.intp, types.intp, types.intp), generate
+
+
 @compiled
 def product(like, a, a_step, panels, c, c_step, rows, add):
     """c (+)= a @ the matrix in `panels` (count, depth, WIDTH); c has room for count * WIDTH columns.
@@ -223,13 +254,20 @@ def as_panels(matrix, panels, transposed, start, stop):
         if filled < width:
             for index in range(panel.size):
                 panel[index] = 0
+        like, size = matrix.dtype.type(0), matrix.itemsize
         if transposed:
-            rows = matrix[first : first + filled]
-            for k in range(depth):
-                for column in range(filled):
-                    panel[k * width + column] = rows[column, k]
+            lanes = width // 2
+            columns_whole, depth_whole = filled // lanes * lanes, depth // lanes * lanes
+            for column in range(0, columns_whole, lanes):
+                above = matrix.ctypes.data + (first + column) * depth * size
+                below = panel.ctypes.data + column * size
+                for k in range(0, depth_whole, lanes):
+                    _transpose_square(like, above + k * size, depth * size, below + k * width * size, width * size)
+            for column in range(filled):
+                row = matrix[first + column]
+                for k in range(depth_whole if column < columns_whole else 0, depth):
+                    panel[k * width + column] = row[k]
         else:
-            like, size = matrix.dtype.type(0), matrix.itemsize
             above, below = matrix.ctypes.data + first * size, panel.ctypes.data
             for k in range(depth):
                 if filled == width:

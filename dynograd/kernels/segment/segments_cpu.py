@@ -165,7 +165,7 @@ def groups_of(starts, ends, rows, most=GROUPS):
     from dynograd.kernels.segment.segments_numba import lay_out_groups
 
     groups = np.empty(min(most, len(starts)) + 2, np.int64)
-    lay_out_groups(starts, ends, rows, groups, count=1, work=0)
+    lay_out_groups(starts, ends, rows, groups, count=1, work=len(starts))
     return groups[:-1], int(groups[-1])
 
 

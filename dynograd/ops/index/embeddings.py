@@ -145,8 +145,61 @@ def embedding(
     return look_up(weight, indices, padding_idx, bool(scale_grad_by_freq))
 
 
+def _quick_rows_as_bags(
+    compute: Any,
+    input: Any,
+    weight: Any,
+    offsets: Any,
+    max_norm: Any,
+    mode: Any,
+    sparse: Any,
+    per_sample_weights: Any,
+    padding_idx: Any,
+) -> object:
+    if (
+        offsets is None
+        and input.ndim == 2
+        and weight.ndim == 2
+        and mode in ("sum", "mean")
+        and max_norm is None
+        and per_sample_weights is None
+        and not sparse
+        and (padding_idx is None or type(padding_idx) is int)
+    ):
+        return compute(weight, input, None, False, padding_idx, mode == "mean")
+    return None
+
+
+def _quick_bags_at_offsets(
+    compute: Any,
+    input: Any,
+    weight: Any,
+    offsets: Any,
+    max_norm: Any,
+    mode: Any,
+    sparse: Any,
+    per_sample_weights: Any,
+    include_last_offset: Any,
+    padding_idx: Any,
+) -> object:
+    if (
+        input.ndim == 1
+        and offsets.ndim == 1
+        and weight.ndim == 2
+        and mode in ("sum", "mean")
+        and max_norm is None
+        and per_sample_weights is None
+        and not sparse
+        and (padding_idx is None or type(padding_idx) is int)
+    ):
+        return compute(weight, input, offsets, include_last_offset, padding_idx, mode == "mean")
+    return None
+
+
 @composed(functional=True)
 @read_values
+@shortcut(None, _quick_rows_as_bags, compute="bags.bags_at_once", beside="input weight")
+@shortcut(None, _quick_bags_at_offsets, compute="bags.bags_at_once", beside="input weight offsets")
 def embedding_bag(
     input: Any,
     weight: Any,

@@ -72,8 +72,11 @@ class Batcher(Engine):
 
     def _answers(self, requests: list[Request]) -> list[object]:
         answers = self.function(ragged_tensor([request.arguments for request in requests]))
+        are_numbers = isinstance(answers, Tensor) and answers.ndim == 1
         if isinstance(answers, RaggedTensor):
             answers = list(answers.unbind())
+        elif are_numbers:
+            answers = list(answers.clone())  # one copy for all
         elif isinstance(answers, Tensor):
             answers = list(answers) if answers.ndim else answers
         if not isinstance(answers, list) or len(answers) != len(requests):
@@ -82,4 +85,6 @@ class Batcher(Engine):
                 f"Batcher: the function got {len(requests)} rows and returned {size}. "
                 "Return a tensor (B, ...), a ragged tensor or a list with an answer for each row."
             )
+        if are_numbers:
+            return answers
         return [answer.clone() if isinstance(answer, Tensor) else answer for answer in answers]

@@ -22,26 +22,25 @@ class Handover:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._arrived: deque[asyncio.Future[None]] = deque()
+        self._arrived: deque[asyncio.Future[bool]] = deque()
         self._is_woken = False
-        self._until: dict[int, set[asyncio.Future[None]]] = {}  # by the tick at which they wait no longer
+        self._until: dict[int, set[asyncio.Future[bool]]] = {}  # by the tick at which they wait no longer
 
     async def soon(self, future: Future[Any], seconds: float) -> bool:
         """Waits until the future is done, for so many seconds at most (or a hundredth more); whether it is. It is cancelled where the waiting is."""
-        waiter: asyncio.Future[None] = self.loop.create_future()
+        waiter: asyncio.Future[bool] = self.loop.create_future()
         waiters = self._waiters(int((self.loop.time() + seconds) / _TICK) + 1)
         waiters.add(waiter)
         future.add_done_callback(partial(self._arrive, waiter))
         try:
-            await waiter
+            return await waiter
         except asyncio.CancelledError:
             future.cancel()
             raise
         finally:
             waiters.discard(waiter)
-        return future.done()
 
-    def _waiters(self, tick: int) -> set[asyncio.Future[None]]:
+    def _waiters(self, tick: int) -> set[asyncio.Future[bool]]:
         """Those who wait until then, and no longer."""
         waiters = self._until.get(tick)
         if waiters is None:
@@ -51,9 +50,9 @@ class Handover:
 
     def _time_is_over(self, tick: int) -> None:
         for waiter in self._until.pop(tick):
-            _settle(waiter)
+            _settle(waiter, False)
 
-    def _arrive(self, waiter: asyncio.Future[None], _: Future[Any]) -> None:
+    def _arrive(self, waiter: asyncio.Future[bool], _: Future[Any]) -> None:
         """Runs on the thread of the answer."""
         self._arrived.append(waiter)
         if not self._is_woken and not self.loop.is_closed():
@@ -63,9 +62,9 @@ class Handover:
     def _deliver(self) -> None:
         self._is_woken = False  # before it looks: what arrives from now on wakes the loop again
         while self._arrived:
-            _settle(self._arrived.popleft())
+            _settle(self._arrived.popleft(), True)
 
 
-def _settle(waiter: asyncio.Future[None]) -> None:
+def _settle(waiter: asyncio.Future[bool], has_arrived: bool) -> None:
     if not waiter.done():
-        waiter.set_result(None)
+        waiter.set_result(has_arrived)

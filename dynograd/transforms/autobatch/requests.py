@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
@@ -82,21 +82,28 @@ class Request:
     @property
     def given_up(self) -> bool:
         """Whether nobody waits for it any more."""
-        return self.future.cancelled() or monotonic() >= self.expires
+        return self.is_late or self.future.cancelled()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its deadline has passed."""
+        return monotonic() >= self.expires
 
     def answer(self, value: object) -> bool:
         """Gives the value to who waits for it; whether somebody does."""
-        awaited = self.future.set_running_or_notify_cancel()
-        if awaited:
-            self.future.set_result(value)
-        return awaited
+        return self._settle(self.future.set_result, value)
 
     def fail(self, error: BaseException) -> bool:
         """Gives the error to who waits for it; whether somebody does."""
-        awaited = self.future.set_running_or_notify_cancel()
-        if awaited:
-            self.future.set_exception(error)
-        return awaited
+        return self._settle(self.future.set_exception, error)
+
+    def _settle(self, put: Callable[[Any], None], content: object) -> bool:
+        """Who waits for a future that was cancelled hears of that instead."""
+        try:
+            put(content)
+        except InvalidStateError:
+            return self.future.set_running_or_notify_cancel()
+        return True
 
     def give_up(self, who: str) -> bool:
         """Ends a request that is cancelled or late; whether it was late."""
@@ -211,7 +218,7 @@ class Desk:
 
     def _end(self, request: Request, value: object, error: BaseException | None) -> str:
         """Ends a request; how it ended. Its callbacks run, so never under the desk's lock."""
-        if request.given_up:
+        if request.is_late:
             return "late" if request.give_up(self.who) else "cancelled"
         known = request.answer(value) if error is None else request.fail(error)
         return ("answered" if error is None else "failed") if known else "cancelled"

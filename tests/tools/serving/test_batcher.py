@@ -103,6 +103,19 @@ def test_ragged_answers_and_lists_are_taken_apart():
         assert batcher.submit([1.0, 2.0]).result() == "2 words"
 
 
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_answers_are_no_views_of_what_the_function_keeps(columns):
+    kept = dynograd.zeros(64, *columns)
+
+    def counted(rows):
+        kept.add_(1)
+        return kept[: rows.shape[0]]
+
+    with Batcher(counted) as batcher:
+        answers = [batcher.submit([1.0]).result() for _ in range(3)]
+    assert [answer.tolist() for answer in answers] == [numpy.full(columns, n).tolist() for n in (1, 2, 3)]
+
+
 def test_a_deadline_that_passes_while_waiting_or_computing(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(requests, "monotonic", lambda: now[0])

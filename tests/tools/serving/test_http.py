@@ -113,6 +113,10 @@ def served(service):
         ("/double", 4, 16),  # the version added last
         ("/double/versions/1", 4, 8),
         ("/sum", [1.0, 2.0, 3.5], 6.5),
+        ("/sum", [1e-7], numpy.float32(1e-7).item()),
+        ("/sum", [-0.0], -0.0),
+        ("/sum", [1, 2], 3),
+        ("/double/versions/1", 1e-300, 2e-300),
     ],
 )
 def test_json_in_json_out(client, path, body, answer):
