@@ -23,7 +23,7 @@ from dynograd.overrides.guards import modes
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Call", "Trace", "refusal"]
+__all__ = ["Call", "Trace", "is_size", "refusal"]
 
 _SIZES = "size numel nelement __len__ stride".split()
 # What tells of a tensor, and not of its values.
@@ -211,7 +211,7 @@ class Trace(TorchFunctionMode):
         is_property = isinstance(getattr(func, "__self__", None), property)
         name = getattr(func, "__name__", "")
         if is_property or name in _SIZES:
-            if any([id(tensor) in self.unsized for tensor in own]) and _is_size(func, name):
+            if any([id(tensor) in self.unsized for tensor in own]) and is_size(func):
                 raise refusal(
                     "it reads a size that depends on values of its inputs",
                     user_line(),
@@ -240,10 +240,10 @@ class Trace(TorchFunctionMode):
                 )
 
 
-def _is_size(func: Any, name: str) -> bool:
-    owner = getattr(func, "__self__", None)
-    own = vars(Tensor)
-    return name in _SIZES or owner in [own[name] for name in ("shape", "nbytes")]
+def is_size(func: Any) -> bool:
+    """Whether a function of tensors, or what reads an attribute of them, tells a size."""
+    owner, own = getattr(func, "__self__", None), vars(Tensor)
+    return getattr(func, "__name__", "") in _SIZES or owner in [own[name] for name in ("shape", "nbytes")]
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:

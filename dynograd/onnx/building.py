@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.export.formula_search import FormulaSearch
-from dynograd.export.formulas import SizeFormula
+from dynograd.export.formulas import Factor, SizeFormula, Term
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.patterns import part_of_rows, pattern_of
 from dynograd.onnx.records import Record, Structure
@@ -254,12 +255,25 @@ class Builder:
 
     def sized(self, formula: SizeFormula) -> str:
         """An int64 tensor of one element: a number that follows from the sizes."""
-        name = self._size(*formula.factors[0])
-        for factor in formula.factors[1:]:
-            name = self._computed("Mul", name, self._size(*factor))
-        for kind, number in (("Div", formula.over), ("Mul", formula.times)):
-            name = name if number == 1 else self._computed(kind, name, self.ints(number))
-        return name if not formula.plus else self._computed("Add", name, self.ints(formula.plus))
+        names = [self._term(term) for term in formula.terms]
+        names += [self.ints(formula.plus)] * (bool(formula.plus) or not names)
+        name = self._folded("Add", names)
+        for kind, bound in (("Min", formula.most), ("Max", formula.least)):
+            name = name if bound is None else self._computed(kind, name, self.sized(bound))
+        return name
+
+    def _term(self, term: Term) -> str:
+        name = self._folded("Mul", [self._factor(factor) for factor in term.factors])
+        for kind, number, idle in (("Mod", term.modulo, 0), ("Mul", term.times, 1)):
+            name = name if number == idle else self._computed(kind, name, self.ints(number))
+        return name
+
+    def _factor(self, factor: Factor) -> str:
+        name = self._size(factor.name, factor.plus)
+        return name if factor.over == 1 else self._computed("Div", name, self.ints(factor.over))
+
+    def _folded(self, kind: str, names: Sequence[str]) -> str:
+        return functools.reduce(functools.partial(self._computed, kind), names)
 
     def real(self, values: Sequence[float], dtype: Any) -> str | None:
         """A number without dims that has these values at the recorded sizes: a whole one, its root and their like; None: it is none of these."""

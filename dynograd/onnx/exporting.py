@@ -35,7 +35,7 @@ from dynograd.onnx.writers import write_call, write_structure
 
 __all__ = ["export"]
 
-_MOST_RECORDS = 8  # at further sizes, to tell formulas apart
+_MOST_RECORDS = 16  # at further sizes, to tell formulas apart
 _OPSETS = range(17, 24)
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 # Arguments of torch.onnx.export that change nothing here, and those that ask for what is not done.

@@ -251,6 +251,48 @@ def repeated_and_counted(x):
     )
 
 
+def bounded_by_sizes(x):
+    """Numbers that are bounded, rests, and sums of sizes."""
+    rows, columns = x.shape
+    parts = x[:, : min(columns, 6)], x[:, -min(columns, 20) :].sum(1), x[: max(rows // 2, 1)], x[:, columns % 3 :]
+    wide = F.pad(x, (0, -columns % 4)), F.pad(x, (0, max(0, 8 - columns))), x.new_zeros(min(rows, columns))
+    return (*parts, *wide, x * max(columns, 6), torch.arange(rows + columns))
+
+
+def keys_before(x, keys):
+    """Attention of tokens over those before them, and over keys of earlier calls."""
+    keys = torch.cat([keys, x], 1)
+    own, whole = x.shape[1], keys.shape[1]
+    mask = torch.arange(whole)[None] <= torch.arange(own)[:, None] + whole - own
+    return F.scaled_dot_product_attention(x, keys, keys, attn_mask=mask)
+
+
+class BackToItsSize(torch.nn.Module):
+    """Images that are halved and doubled, whose sizes are odd at times."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = torch.nn.MaxPool2d(2), torch.nn.ConvTranspose2d(3, 3, 2, stride=2)
+        self.smaller, self.back = (
+            torch.nn.Conv2d(3, 3, 3, stride=2, padding=1),
+            torch.nn.ConvTranspose2d(3, 3, 3, stride=2, padding=1),
+        )
+
+    def forward(self, x):
+        small = self.down(x)
+        up = self.up(small)
+        high, wide = x.shape[2] - up.shape[2], x.shape[3] - up.shape[3]
+        padded = F.pad(up, [wide // 2, wide - wide // 2, high // 2, high - high // 2])
+        whole = F.interpolate(small, size=x.shape[-2:], mode="bilinear")
+        return padded + self.back(self.smaller(x), output_size=x.shape), whole, F.interpolate(x, size=x.shape[-2:])
+
+
+def product_of_three(x):
+    """Of sizes by which other pairs are the cheapest."""
+    weight = torch.arange(96.0).reshape(4, 4, 6).sin()
+    return torch.einsum("bte,edf,btd->btf", x.softmax(-1), weight, x * 2)
+
+
 BATCH = ((0, 0),)
 FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
@@ -303,6 +345,10 @@ FUNCTIONS = {
     "places of elements": (places, [(6, 5)], BATCH),
     "writes at masks": (written_at_masks, [(6, 5)], BATCH),
     "repeats and counts": (repeated_and_counted, [(6, 5)], BATCH),
+    "bounds, rests and sums of sizes": (bounded_by_sizes, [(3, 5)], ((0, 0), (0, 1))),
+    "product of three": (product_of_three, [(3, 5, 4)], ((0, 0), (0, 1))),
+    "keys of earlier calls": (keys_before, [(2, 3, 4), (2, 7, 4)], ((0, 0), (1, 0), (0, 1), (1, 1))),
+    "images back to their sizes": (BackToItsSize().eval(), [(2, 3, 9, 12)], ((0, 0), (0, 2), (0, 3))),
     "numbers of sizes": (of_sizes, [(64, 64)], ((0, 0), (0, 1))),
     "numbers of small sizes": (of_sizes, [(3, 5)], ((0, 0), (0, 1))),
     "bounds of integers": (lambda x: ((x * 9).long().clamp(min=2), (x * 9).int().clamp(max=2), x.clamp(max=0.5)), [(3, 4)], BATCH),

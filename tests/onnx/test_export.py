@@ -231,7 +231,16 @@ def drawn(x):
     return nn.functional.dropout(x, 0.5, True)
 
 
+def branching(x):
+    return x * 2 if x.shape[0] < 100 else x + 1
+
+
 REFUSED = {
+    "goes by a size": (
+        branching,
+        {"dynamic_axes": {"x": [0]}},
+        "branching compares sizes.*another way at.*100.*test_export.py:.*in branching.*Bound the axis.*Dim",
+    ),
     "reads a truth": (read, {}, "reads values.*__bool__.*test_export.py:.* in read.*dynograd.where"),
     "reads a number": (item, {}, "reads values.*item.*test_export.py"),
     "shape of values": (picked, {}, "depends on values.*test_export.py.*dynograd.where"),
