@@ -18,6 +18,7 @@ from dynograd.export.vocabulary import name_of, writes
 from dynograd.interpreter import TENSORS
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.op import Op
+from dynograd.ops.recurrent.recurrences import projected_lstm
 from dynograd.overrides import TorchFunctionMode
 from dynograd.overrides.guards import modes
 from dynograd.ragged import RaggedTensor
@@ -86,7 +87,7 @@ class Trace(TorchFunctionMode):
         self.invariant = batch_invariant()
 
     def __enter__(self) -> Trace:
-        modes.report(reported())
+        modes.report([*reported(), (projected_lstm, projected_lstm)])
         super().__enter__()
         return self
 
@@ -264,5 +265,5 @@ def _depends_on_values(func: Callable[..., Any], operands: list[Tensor]) -> bool
     if not isinstance(op, Op):
         return False
     reason = op.row["at_once"] or op.row["partly_at_once"] or ""
-    masks = [tensor for tensor in operands if tensor.dtype.name == "bool"]
+    masks = [tensor for tensor in operands[len(operands) > 1 :] if tensor.dtype.name == "bool"]
     return "depends on values" in reason and (bool(op.row["at_once"]) or bool(masks))

@@ -72,6 +72,7 @@ class Builder:
         self.picks: dict[str, tuple[Value, int]] = {}  # what has a size that follows from values, and along which axis
         self.within = 0  # ops that are being written by their parts
         self._known: dict[Any, str] = {}
+        self._parts: dict[str, tuple[str, str]] = {}  # of complex values
         self._counts: dict[str, int] = {}
         self._taken = {*inputs, *outputs, *weights.values()}
         self.weights = {
@@ -170,11 +171,13 @@ class Builder:
         return self.names[value]
 
     def _outside(self, value: Value) -> str:
-        if value.tensor is not None:
+        tensors = [other.tensor for other in self.others.get(value, (value,))]
+        if value.tensor is not None and all([tensor is value.tensor for tensor in tensors]):
             return self._weight(value.tensor)
         if value in self._structures:
             return self._of_structure(value)
-        examples = [other.example for other in self.others[value] if other.example is not None]
+        others = [other.example if other.tensor is None else other.tensor for other in self.others[value]]
+        examples = [example for example in others if example is not None]
         return self.array([example.detach().cpu().array for example in examples], "a tensor that the program makes")
 
     def _weight(self, tensor: Any) -> str:
@@ -190,6 +193,21 @@ class Builder:
                 self.initializers[known] = array
             self._known["weight", id(tensor)] = known
         return known
+
+    def joined(self, real: str, imag: str) -> str:
+        """What stands for a complex value with these parts."""
+        name = self.fresh("Complex")
+        self._parts[name] = real, imag
+        return name
+
+    def parts(self, value: Value) -> tuple[str, str]:
+        """The names of the real and the imaginary part of a complex value."""
+        if value in self.names or value in self._structures:
+            return self._parts[self.name(value)]
+        others = [other.example if other.tensor is None else other.tensor for other in self.others[value]]
+        arrays = [other.detach().cpu().array for other in others if other is not None]
+        what = "a complex tensor that the program makes"
+        return self.array([array.real for array in arrays], what), self.array([array.imag for array in arrays], what)
 
     # --- nodes ------------------------------------------------------------------------------------------------------------------
 

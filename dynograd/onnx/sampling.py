@@ -148,16 +148,21 @@ def varied(program: Program, axes: Axes, sample: dict[str, int], number: int) ->
 def _lengths(record: Record, axes: Axes, sample: dict[str, int]) -> Iterator[tuple[int, str]]:
     """Inputs that are lengths of rows, and the axis along which these lie: of the largest size, the longest row is as long as that."""
     copies = {node.results[0]: node.inputs[0] for node in record.nodes if node.name in ("clone", "to_copy")}
-    for node in record.nodes:
-        lengths = node.arguments.get("lengths")
+    known: list[tuple[Any, Any]] = [(record.value(described), shape) for described, shape in record.lengths]
+    for lengths, shape in (*known, *_lengths_of_layers(record)):
         while lengths in copies:
             lengths = copies[lengths]
         if isinstance(lengths, Value) and lengths.kind == "argument":
             number = int(lengths.name.partition("[")[2].rstrip("]"))
-            own, shape = axes.places.get((number, 0)), node.arguments["input"].shape
+            own = axes.places.get((number, 0))
             along = [name for name, size in sample.items() if name != own and size in shape[:2]]
             if along:
                 yield number, along[0]
+
+
+def _lengths_of_layers(record: Record) -> list[tuple[Any, Any]]:
+    rows = [(node.arguments.get("lengths"), node.arguments.get("input")) for node in record.nodes]
+    return [(lengths, values.shape) for lengths, values in rows if lengths is not None and values is not None]
 
 
 def other_sizes(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:

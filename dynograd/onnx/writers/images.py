@@ -68,11 +68,21 @@ def _largest(call: Call, sizes: tuple[int, ...], **options: Any) -> list[str]:
     name = call.unsqueeze(name, 0) if alone else name
     names = call.nodes_of("MaxPool", [name], call.count, kernel_shape=sizes, **options)
     if call.count == 2:
-        area = 1
-        for axis in range(rank):
-            area *= call.fixed(axis - rank)
-        names[1] = call.node("Mod", [names[1], call.constant(area, numpy.int64)])
+        areas = [math.prod(shape[-rank:]) for shape in call.shapes()]
+        names[1] = call.node("Mod", [names[1], call.builder.number(areas)])
     return [call.squeeze(name, 0) for name in names] if alone else names
+
+
+@writer("max_unpool")
+def max_unpool(call: Call) -> str:
+    """Zeros with the maxima at their places in each image."""
+    rank = len(call.each("sizes")[0])
+    own = [[*shape[:-rank], math.prod(shape[-rank:])] for shape in call.shapes()]
+    whole = [[*shape[:-rank], math.prod(sizes)] for shape, sizes in zip(call.shapes(), call.each("sizes"))]
+    values, places = [call.reshape(call.input(name), own) for name in ("input", "indices")]
+    zeros = call.node("Expand", [call.number(0), call.builder.numbers(whole)])
+    names = [zeros, call.cast(places, numpy.int64), values]
+    return call.reshape(call.node("ScatterElements", names, axis=len(own[0]) - 1), call.result_shapes())
 
 
 @writer("adaptive_max_pool")
