@@ -243,7 +243,8 @@ class Reader:
 
     def end(self) -> None:
         """It is turned on no more: what was written for it goes, when code is next written for a reader. Called in finalizers, too."""
-        _ended.append(self)
+        if self._looked:  # it was on
+            _ended.append(self)
 
     def look(self) -> None:
         """Functions that came since then: those that it sees are its own."""
