@@ -446,7 +446,7 @@ def test_files_are_looked_for_before_they_are_fetched(server, tmp_path, monkeypa
 
 
 def test_the_folder_for_what_was_fetched(monkeypatch, tmp_path):
-    from dynograd.data.datasets import reading, sources
+    from dynograd.data.datasets import sources
 
     monkeypatch.delenv("DYNOGRAD_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
