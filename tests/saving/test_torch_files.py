@@ -587,6 +587,7 @@ def test_files_that_are_not_read():
         (zipped(None, change=lambda files: files.pop("archive/data.pkl")), "without a data.pkl"),
         (zipped(None, raw=b"N.N."), "goes on after its end"),
         (zipped(None, raw=b"\x80\x03}(X\x01\x00\x00\x00au."), "is damaged: its pickle sets items of a dict"),
+        (zipped(None, raw=b"\x80\x03](K\x00X\x01\x00\x00\x00au."), "is damaged: its pickle sets items of a list"),
         (zipped(checkpoint(), change=lambda files: files.update({"archive/../../etc/x": b"x", "/tmp/x": b"x"})), None),
         (zipped(None, change=lambda files: files.update({"other/data.pkl": b"N."})), "without a data.pkl"),
         (bomb(), "compressed or encrypted.*zip -0"),
