@@ -74,9 +74,11 @@ class _Read:
 
     __slots__ = ("target", "offset", "checksum", "name", "dtype", "done")
 
-    def __init__(self, target: Any, offset: int, checksum: int | None, name: str, dtype: dtypes.dtype) -> None:
+    def __init__(
+        self, target: Any, offset: int, checksum: int | None, name: str, dtype: dtypes.dtype, done: bool
+    ) -> None:
         self.target, self.offset, self.checksum, self.name, self.dtype = target, offset, checksum, name, dtype
-        self.done = False
+        self.done = done
 
 
 class _Loader:
@@ -139,8 +141,7 @@ class _Loader:
             target = None if in_file else arrays.empty((length,), dtypes.uint8)
             if in_file:
                 target = numpy.frombuffer(self.pages, numpy.uint8, length, offset)
-            self.reads[key] = _Read(target, offset, checksum, f"data/{key}", dtype)
-            self.reads[key].done = bool(in_file)
+            self.reads[key] = _Read(target, offset, checksum, f"data/{key}", dtype, bool(in_file))
         read = self.reads[key]
         device = self.device(location)
         if (key, device) not in self.memories:

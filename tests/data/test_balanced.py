@@ -26,6 +26,12 @@ def test_processes_have_as_many_batches_and_tokens(lengths, ranks):
     assert set(seen) == set(range(len(lengths))) and len(seen) < len(lengths) + ranks
 
 
+def test_a_step_has_as_many_tokens_as_it_may():
+    for shuffle in (True, False):
+        batches = [list(DistributedTokenBatchSampler([5] * 24, 10, 2, rank, shuffle=shuffle)) for rank in range(2)]
+        assert [[len(batch) for batch in of_rank] for of_rank in batches] == [[2] * 6] * 2
+
+
 def test_tokens_of_a_step_are_nearly_equal():
     steps = list(zip(*epochs(LENGTHS, 4)))[:-1]
     tokens = np.array([[LENGTHS[batch].sum() for batch in step] for step in steps])

@@ -16,7 +16,7 @@ import pytest
 
 import dynograd as dg
 from dynograd.data import DataLoader, datasets
-from dynograd.data.datasets import sources
+from dynograd.data.datasets import reading, sources
 from dynograd.errors import DataFileError, DownloadError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
@@ -451,3 +451,8 @@ def test_the_folder_for_what_was_fetched(monkeypatch, tmp_path):
     monkeypatch.delenv("DYNOGRAD_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert sources.cache_folder() == str(tmp_path / ".cache" / "dynograd" / "data")
+
+
+@pytest.mark.parametrize("length, shown", [(80, "y" * 80), (81, "y" * 77 + "...")])
+def test_long_lines_are_not_shown_whole(length, shown):
+    assert f"got {shown}. Correct" in str(reading.bad_line("a.csv", 3, "numbers", "y" * length))

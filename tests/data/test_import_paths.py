@@ -1,6 +1,7 @@
 """PyTorch's import paths below torch.utils.data, data pipes, and collation with functions of the user's."""
 
 import importlib
+import random
 
 import pytest
 
@@ -72,6 +73,19 @@ def test_functions_of_the_users_collate_their_types():
     finally:
         del default_collate_fn_map[set]
     assert default_collate_fn_map[int]([1, 2]).tolist() == [1, 2]
+
+
+class Drawn:
+    """A sample that is collated by drawing a number."""
+
+
+def test_functions_of_the_users_draw_the_same_whatever_draws_beside_them(monkeypatch):
+    monkeypatch.setitem(default_collate_fn_map, Drawn, lambda batch, *, collate_fn_map: random.random())
+    epochs = []
+    for seed in (1, 2):
+        random.seed(seed)
+        epochs.append(list(DataLoader([Drawn()] * 6, 2, generator=torch.Generator().manual_seed(0))))
+    assert epochs[0] == epochs[1] and len(set(epochs[0])) == 3
 
 
 def test_data_pipes():

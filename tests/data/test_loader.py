@@ -28,6 +28,7 @@ from dynograd.data import (
     WeightedRandomSampler,
     collate_pad,
     default_collate,
+    generators,
     get_worker_info,
     transport,
 )
@@ -766,3 +767,26 @@ def test_names_of_samples_and_batches_in_annotations():
 
 def test_one_batch_ahead_is_allowed():
     assert DataLoader([1, 2], num_workers=1, prefetch_factor=1).prefetch_factor == 1
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_whether_pythons_generator_was_drawn_from(is_known, monkeypatch):
+    """Told by its memory, and by its whole state where that looks otherwise than expected."""
+    source = generators.PythonSource()
+    assert source.is_known
+    monkeypatch.setattr(source, "is_known", is_known)
+    source.seed(3)
+    source.mark()
+    saved = source.save()
+    assert not source.moved()
+    first = random.random()
+    assert source.moved()
+    source.restore(saved)
+    assert not source.moved() and random.random() == first
+
+
+@pytest.mark.parametrize("batch_size, samples", [(2, 5), (None, 5)])
+def test_samples_are_counted(batch_size, samples):
+    loader = DataLoader(range(5), batch_size)
+    list(loader)
+    assert loader.statistics.samples == samples

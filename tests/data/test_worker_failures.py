@@ -573,3 +573,11 @@ def test_an_epoch_whose_beginning_was_interrupted_is_begun_anew(place, monkeypat
         with pytest.raises(KeyboardInterrupt):
             iter(loader)
     assert [batch.tolist() for batch in loader] == expected
+
+
+def test_asking_for_the_way_to_start_processes_does_not_settle_it(monkeypatch):
+    monkeypatch.setattr(multiprocessing.context._default_context, "_actual_context", None)
+    processes.default_context()
+    assert multiprocessing.get_start_method(allow_none=True) is None
+    multiprocessing.set_start_method("spawn")
+    assert processes.default_context().get_start_method() == "spawn"

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import sys
 
-from tests.mutation.__main__ import folder_of_mutants, results, serve
+from tests.mutation.__main__ import alive, folder_of_mutants, results, serve
 
 
 def main(words: str, tests: list[str]) -> int:
     """How many of them the tests do not kill."""
     folder = folder_of_mutants()
-    survivors = [each["mutant"] for each in results(folder) if each["result"] == "survived" and words in each["mutant"]]
+    survivors = [each["mutant"] for each in alive(results(folder)) if words in each["mutant"]]
     process = serve(folder, "against", tests, {"tests": "all", "mutants": survivors})
     if process.wait():
         print((folder / "against.log").read_text(), end="")
         return len(survivors)
-    alive = 0
+    left = 0
     for outcome in results(folder):
         if outcome["mutant"] in survivors:
             is_alive = outcome["result"] == "survived"
             print(f"{'alive ' if is_alive else 'killed'} {outcome['mutant']} {outcome.get('by', '')}")
-            alive += is_alive
-    return alive
+            left += is_alive
+    return left
 
 
 if __name__ == "__main__":

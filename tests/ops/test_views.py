@@ -238,3 +238,9 @@ def test_view_of_bytes():
 def test_numbers_with_two_dimensions_below_zero_are_not_taken_for_minus_one():
     with pytest.raises(RuntimeError, match="invalid shape"):
         zeros(6).view(-2, -3)
+
+
+def test_sizes_may_be_whole_numbers_of_numpy():
+    x = dynograd.arange(6)
+    for sizes in ((numpy.int64(2), 3), ((numpy.int32(2), numpy.int64(3)),), (2, dynograd.tensor(3))):
+        assert x.view(*sizes).tolist() == [[0, 1, 2], [3, 4, 5]]

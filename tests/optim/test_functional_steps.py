@@ -9,7 +9,7 @@ import pytest
 import dynograd as dg
 from dynograd.optim.adam import adam
 from dynograd.optim.adamw import adamw
-from dynograd.optim.helpers import _default_to_fused_or_foreach
+from dynograd.optim.helpers import _default_to_fused_or_foreach, _group_tensors_by_device_and_dtype, _view_as_real
 from dynograd.optim.sgd import sgd
 
 ADAM = {"amsgrad": False, "beta1": 0.9, "beta2": 0.999, "lr": 0.1, "weight_decay": 0.1, "eps": 1e-8, "maximize": False}
@@ -106,6 +106,25 @@ def test_what_is_updated_together_when_nothing_is_said():
     assert _default_to_fused_or_foreach([w], differentiable=False, use_fused=True) == (True, False)
     assert _default_to_fused_or_foreach([w], differentiable=True, use_fused=True) == (False, False)
     assert _default_to_fused_or_foreach([w, w.int()], differentiable=False, use_fused=True) == (False, False)
+
+
+def test_lists_with_complex_tensors_become_those_of_real_ones():
+    params, grads = [dg.ones(2), dg.tensor([1 + 2j])], [dg.ones(2), dg.tensor([3 - 1j])]
+    plain = params[0]
+    _view_as_real(params, grads)
+    assert params[0] is plain and [x.tolist() for x in (params[1], grads[1])] == [[[1.0, 2.0]], [[3.0, -1.0]]]
+
+
+def test_lists_by_dtype():
+    params, steps = [dg.ones(1), dg.ones(2, dtype=dg.float64), None, dg.ones(3)], [1, 2, 3, 4]
+    groups = _group_tensors_by_device_and_dtype([params, steps, []])
+    cpu = dg.device("cpu")
+    assert {key: (lists[1:], places) for key, (lists, places) in groups.items()} == {
+        (cpu, dg.float32): ([[1, 4], []], [0, 3]),
+        (cpu, dg.float64): ([[2], []], [1]),
+        (None, None): ([[3], []], [2]),
+    }
+    assert all(lists[0] == [params[place] for place in places] for lists, places in [groups[None, None]])
 
 
 # The states that a step on lists takes, in the order of its arguments; its options, and those of the class where they have other names.

@@ -15,6 +15,7 @@ from dynograd.transforms.autobatch.fuse import fusing
 from dynograd.transforms.autobatch.group import expanding
 from dynograd.transforms.autobatch.record import learning
 from dynograd.transforms.autobatch.record.sequences import Sequences
+from tests.transforms.autobatch.conftest import only_errors_of_examples  # noqa: F401 - a fixture
 
 WIDTH = 6
 
@@ -482,7 +483,18 @@ def without_a_gradient(model, tokens):
     return h
 
 
-EXAMPLES = [reduced, numbers, twice, parts, one_row, without_a_gradient]
+def views_of_what_comes_in(model, tokens):
+    """Views of the state before, some of which are kept."""
+    h, kept = model.words(torch.tensor(3)), []
+    for token in tokens:
+        x, front, back = model.words(torch.tensor(token)), h[:2], h[2:]
+        h = torch.cat([back * 2, front]).tanh() * x
+        if token % 2:
+            kept.append(back)
+    return h[2:] + sum(kept)
+
+
+EXAMPLES = [reduced, numbers, twice, parts, one_row, without_a_gradient, views_of_what_comes_in]
 
 
 def sentences(number, count=4):

@@ -215,6 +215,17 @@ BAD = {
         "1 in",
     ),
     "other rows": (lambda: words() + ragged_tensor([[1.0]]), ShapeError, "3 rows", "1"),
+    "other rows in groups": (
+        lambda: dynograd.searchsorted(words(), ragged_tensor([[1.0]])),
+        ShapeError,
+        "3 rows",
+        "second 1",
+    ),
+    "a large number of 64 bits": (
+        lambda: RaggedTensor(dynograd.ones(1), numpy.array([1, 1 << 63], numpy.uint64)),
+        IndexRangeError,
+        "[1] = 9223372036854775808 does not fit into 64 bits",
+    ),
     "other images": (
         lambda: images() + ragged_tensor([dynograd.zeros(1, 2, 3), dynograd.zeros(1, 1, 5)]),
         ShapeError,

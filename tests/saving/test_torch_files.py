@@ -173,6 +173,18 @@ def test_a_checkpoint_comes_back(tmp_path, form):
         assert str(found["device"]) == "cuda:1"
 
 
+LENGTHS = [0, 1, 255, 256, 70_000]
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_texts_and_bytes_of_any_length(protocol):
+    kinds = (str, bytes) if protocol > 2 else (str,)  # the second protocol has no bytes of its own
+    for value in [
+        kind(bytes(length).decode() if kind is str else bytes(length)) for length in LENGTHS for kind in kinds
+    ]:
+        assert load(zipped(None, raw=pickle.dumps([value], protocol))) == [value]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_dtype(kind, form):
@@ -574,6 +586,8 @@ def test_files_that_are_not_read():
         (zipped(None, change=lambda files: files.update({"archive/version": b"99"})), "version b'99'.*up to 10"),
         (zipped(None, change=lambda files: files.pop("archive/data.pkl")), "without a data.pkl"),
         (zipped(None, raw=b"N.N."), "goes on after its end"),
+        (zipped(None, raw=b"\x80\x03}(X\x01\x00\x00\x00au."), "is damaged: its pickle sets items of a dict"),
+        (zipped(None, raw=b"\x80\x03](K\x00X\x01\x00\x00\x00au."), "is damaged: its pickle sets items of a list"),
         (zipped(checkpoint(), change=lambda files: files.update({"archive/../../etc/x": b"x", "/tmp/x": b"x"})), None),
         (zipped(None, change=lambda files: files.update({"other/data.pkl": b"N."})), "without a data.pkl"),
         (bomb(), "compressed or encrypted.*zip -0"),

@@ -186,7 +186,14 @@ class Own(dg.Tensor):
     pass
 
 
+def with_metadata(metadata):
+    state = collections.OrderedDict()
+    state._metadata = metadata
+    return state
+
+
 REFUSED = {
+    "metadata": ({"a": with_metadata({"b": len})}, r"save: a._metadata.b is a builtins.builtin_function"),
     "a layer": (
         {"a": dg.nn.Linear(1, 1)},
         r"save: a is a dynograd\.nn\.\S*Linear, which .* refuses. Save its state_dict\(\)",

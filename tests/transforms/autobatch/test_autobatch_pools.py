@@ -411,3 +411,17 @@ def test_leaving_the_block_ends_the_pool():
         second.add_done_callback(lambda _: gate.go.set())
         raise KeyError
     assert second.cancelled() and first.done()
+
+
+@pytest.mark.parametrize(
+    "waiting, most, size, enough", [(1, 2, 9, False), (2, 2, 9, True), (2, 3, 9, False), (2, 3, 2, True)]
+)
+def test_a_desk_sleeps_until_enough_requests_wait(waiting, most, size, enough, monkeypatch):
+    desk, looked = requests.Desk("desk", lambda: None, 10), []
+    for number in range(waiting):
+        desk.waiting.append(requests.Request(number, None))
+        desk.size += 1
+    monkeypatch.setattr(desk.condition, "wait_for", lambda is_so, left: looked.append((is_so(), left > 0)))
+    desk.collect(most, size, 60.0)
+    assert looked == [(enough, True)]
+    assert desk._is_enough()  # from then on for one request

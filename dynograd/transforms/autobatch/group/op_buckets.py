@@ -43,7 +43,6 @@ def buckets_of_ops(recorder: Any, bucket: Any, instead: dict[Any, list[Any]]) ->
             elif what == FIXED:
                 entry = recorder.entry_of(content)
             else:  # a number, or left out
-                entry = None if step.form.number is not None or content[1] is None else content[0]
                 number = content[1]
             shared.append(entry)
         buckets.append(
