@@ -12,7 +12,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, recording
-from dynograd.autograd.nodes import FREED, Node, Partial, asked, traces
+from dynograd.autograd.nodes import FREED, Node, asked, traces
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.base import dtypes
 from dynograd.errors import GradientError, InplaceError
@@ -348,8 +348,6 @@ def _check_finite(node: Node, gradients: Any) -> None:
     if not MODES.check_nan:
         return
     for position, part in enumerate(gradients):
-        if part is None or isinstance(part, Partial):
-            continue
         part = part.so_far() if type(part) is DeferredSum else getattr(part, "entries", part)  # of a sparse gradient
         array = getattr(part, "array", part)
         if arrays.is_array(array) and arrays.has_nan(array):

@@ -40,6 +40,17 @@ def default_context() -> Any:
     return multiprocessing.get_context(chosen)
 
 
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Ctrl-C waits until a process has been started: an interrupt in a child that was just forked would run the rest of the program twice."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Worker:
     """One worker process, as the loader sees it."""
 
@@ -54,8 +65,11 @@ class Worker:
         name = f"dynograd-loader-{self.id}"
         self.process = context.Process(target=worker_loop, args=(setup, theirs), name=name, daemon=True)
         try:
-            self.process.start()
+            with _interrupts_later():
+                self.process.start()
         except BaseException as error:
+            if self.process.pid is not None:  # interrupted, and it runs
+                raise
             self.process = None
             error.add_note(
                 f"DataLoader: worker {self.id} could not be started by {context.get_start_method()!r}. Unless workers are forked, the "

@@ -177,6 +177,8 @@ def _prepare_process() -> None:
     """Leaves interrupts to the program, ends by SIGTERM whatever the program does then, computes in one thread and copies by NumPy."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked while this process was started
     gc.freeze()  # what was inherited is not walked again, so its pages stay shared
     default_generator.__setstate__(("cpu", 0, 0))  # with a lock that no thread of the parent can have been holding
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

@@ -179,7 +179,7 @@ class Merger:
         return refusal(
             f"an argument of {what} depends on the sizes, and is no formula of them: {sizes}",
             self.line,
-            "Leave that dim out of dynamic_shapes, or compute the number from sizes by +, -, * and //.",
+            "Leave that dim out of dynamic_shapes, or compute the number from sizes by +, -, *, //, %, min and max, and not from a counter or a clock.",
         )
 
 

@@ -19,6 +19,7 @@ from dynograd.export.exported_program import ExportedProgram, Weight
 from dynograd.export.formula_search import AmbiguousFormulas
 from dynograd.export.merging import Merger
 from dynograd.export.outputs import leaves, outputs_of
+from dynograd.export.size_comparisons import FAILURES, turns_of
 from dynograd.export.tracing import Trace
 from dynograd.export.vocabulary import writes
 from dynograd.nn.module import Module
@@ -28,14 +29,7 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["program_of"]
 
-_MOST_RUNS = 8  # at further sizes, to tell formulas apart
-_FAILURES = (
-    ArithmeticError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)  # of a function at sizes that it does not take
+_MOST_RUNS = 16  # at further sizes, to tell formulas apart
 
 
 def program_of(function: Any, args: Any, kwargs: dict[str, Any], dynamic_shapes: Any, draws: bool) -> ExportedProgram:
@@ -124,10 +118,51 @@ def _recorded(source: _Source, bounds: dict[str, Bounds]) -> list[_Recorded]:
     recorded = [_Recorded(source, samples[0], 0)]
     for turn, sizes in enumerate(samples[1:], start=1):
         recorded.append((turn == 3 and _run_if_it_can(source, far, turn)) or _run(source, sizes, turn, samples[0]))
+    _add_turns(source, recorded, bounds, bounds_of_all)
     for name, size in [(name, example[name]) for name in bounds]:
         if bounds[name].least <= 1 < size:
             bounds[name].least = _least(source, recorded, example, name, size)
     return recorded
+
+
+def _add_turns(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bounds], known: dict[str, Bounds]) -> None:
+    """Runs at sizes where comparisons of sizes turn over. A dim at whose larger sizes the program goes another way ends where it does not yet."""
+    samples = [run.asked for run in recorded]
+    first = recorded[0]
+
+    def run_at(sizes: dict[str, int]) -> object:
+        with while_exporting():
+            return source.run(source.examples.at(sizes, 0))
+
+    for turn in turns_of(
+        run_at,
+        samples if samples[0] else [],
+        lambda sizes: all([known[name].has(size) for name, size in sizes.items()]),
+    ):
+        run = _run_if_it_can(source, turn.sizes, len(recorded))
+        if run is None:
+            continue
+        if _calls_of(run) == _calls_of(first):
+            recorded.append(run)
+            continue
+        name = next((name for name, size in turn.sizes.items() if size > first.asked[name]), None)
+        if name in bounds:
+            bounds[name].most = _most(source, first, name, turn.sizes[name], bounds[name].most)
+
+
+def _most(source: _Source, first: _Recorded, name: str, other: int, most: int | None) -> int:
+    """The largest size of a dim, below another one, up to which the program goes the same way."""
+    size, other = first.asked[name], other if most is None else min(other, most + 1)
+    while other - size > 1:
+        middle = (size + other) // 2
+        run = _run_if_it_can(source, {**first.asked, name: middle}, 0)
+        size, other = (middle, other) if run is None or _calls_of(run) == _calls_of(first) else (size, middle)
+    return size
+
+
+def _calls_of(run: _Recorded) -> list[Any]:
+    """The functions that a run calls."""
+    return [(call.name, len(call.args), *call.kwargs) for call in run.trace.calls]
 
 
 def _run(source: _Source, sizes: dict[str, int], turn: int, first: dict[str, int]) -> _Recorded:
@@ -145,7 +180,7 @@ def _run(source: _Source, sizes: dict[str, int], turn: int, first: dict[str, int
 def _run_if_it_can(source: _Source, sizes: dict[str, int], turn: int) -> _Recorded | None:
     try:
         return _Recorded(source, sizes, turn)
-    except _FAILURES as error:
+    except FAILURES as error:
         if isinstance(error, ProgramError):
             raise
         return None
@@ -198,7 +233,7 @@ def _goes_the_same_way(source: _Source, recorded: list[_Recorded], sizes: dict[s
         _merged(source, [*recorded, run], {})
     except ProgramError:
         return False
-    except _FAILURES:  # the function says so when it is called with that size
+    except FAILURES:  # the function says so when it is called with that size
         return True
     recorded.insert(1, run)
     return True

@@ -18,12 +18,13 @@ from dynograd.export.vocabulary import name_of, writes
 from dynograd.interpreter import TENSORS
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.op import Op
+from dynograd.ops.recurrent.recurrences import projected_lstm
 from dynograd.overrides import TorchFunctionMode
 from dynograd.overrides.guards import modes
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Call", "Trace", "refusal"]
+__all__ = ["Call", "Trace", "is_size", "refusal"]
 
 _SIZES = "size numel nelement __len__ stride".split()
 # What tells of a tensor, and not of its values.
@@ -86,7 +87,7 @@ class Trace(TorchFunctionMode):
         self.invariant = batch_invariant()
 
     def __enter__(self) -> Trace:
-        modes.report(reported())
+        modes.report([*reported(), (projected_lstm, projected_lstm)])
         super().__enter__()
         return self
 
@@ -211,7 +212,7 @@ class Trace(TorchFunctionMode):
         is_property = isinstance(getattr(func, "__self__", None), property)
         name = getattr(func, "__name__", "")
         if is_property or name in _SIZES:
-            if any([id(tensor) in self.unsized for tensor in own]) and _is_size(func, name):
+            if any([id(tensor) in self.unsized for tensor in own]) and is_size(func):
                 raise refusal(
                     "it reads a size that depends on values of its inputs",
                     user_line(),
@@ -240,10 +241,10 @@ class Trace(TorchFunctionMode):
                 )
 
 
-def _is_size(func: Any, name: str) -> bool:
-    owner = getattr(func, "__self__", None)
-    own = vars(Tensor)
-    return name in _SIZES or owner in [own[name] for name in ("shape", "nbytes")]
+def is_size(func: Any) -> bool:
+    """Whether a function of tensors, or what reads an attribute of them, tells a size."""
+    owner, own = getattr(func, "__self__", None), vars(Tensor)
+    return getattr(func, "__name__", "") in _SIZES or owner in [own[name] for name in ("shape", "nbytes")]
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:
@@ -264,5 +265,5 @@ def _depends_on_values(func: Callable[..., Any], operands: list[Tensor]) -> bool
     if not isinstance(op, Op):
         return False
     reason = op.row["at_once"] or op.row["partly_at_once"] or ""
-    masks = [tensor for tensor in operands if tensor.dtype.name == "bool"]
+    masks = [tensor for tensor in operands[len(operands) > 1 :] if tensor.dtype.name == "bool"]
     return "depends on values" in reason and (bool(op.row["at_once"]) or bool(masks))

@@ -24,6 +24,7 @@ _SPACES = {
     "linalg": "dynograd.linalg",
     "fft": "dynograd.fft",
     "special": "dynograd.special",
+    "recurrent": "dynograd.ops.recurrent.recurrences",
 }
 # Public functions that are no rows of the table of ops: they make tensors of numbers, draw, or call ops.
 _OTHERS = {
@@ -41,6 +42,7 @@ _OTHERS = {
         fractional_max_pool3d_with_indices conv_tbc gumbel_softmax multi_head_attention_forward rrelu rrelu_""".split()
     ),
     "fft": frozenset(("fftfreq", "rfftfreq")),
+    "recurrent": frozenset(("projected_lstm",)),
 }
 _METHODS = frozenset(
     """detach detach_ cpu copy_ fill_ zero_ __setitem__ new_zeros new_ones new_empty new_full new_tensor squeeze_ unsqueeze_ transpose_ swapaxes_

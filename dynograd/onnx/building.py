@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.export.formula_search import FormulaSearch
-from dynograd.export.formulas import SizeFormula
+from dynograd.export.formulas import Factor, SizeFormula, Term
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.patterns import part_of_rows, pattern_of
 from dynograd.onnx.records import Record, Structure
@@ -71,6 +72,7 @@ class Builder:
         self.picks: dict[str, tuple[Value, int]] = {}  # what has a size that follows from values, and along which axis
         self.within = 0  # ops that are being written by their parts
         self._known: dict[Any, str] = {}
+        self._parts: dict[str, tuple[str, str]] = {}  # of complex values
         self._counts: dict[str, int] = {}
         self._taken = {*inputs, *outputs, *weights.values()}
         self.weights = {
@@ -169,11 +171,13 @@ class Builder:
         return self.names[value]
 
     def _outside(self, value: Value) -> str:
-        if value.tensor is not None:
+        tensors = [other.tensor for other in self.others.get(value, (value,))]
+        if value.tensor is not None and all([tensor is value.tensor for tensor in tensors]):
             return self._weight(value.tensor)
         if value in self._structures:
             return self._of_structure(value)
-        examples = [other.example for other in self.others[value] if other.example is not None]
+        others = [other.example if other.tensor is None else other.tensor for other in self.others[value]]
+        examples = [example for example in others if example is not None]
         return self.array([example.detach().cpu().array for example in examples], "a tensor that the program makes")
 
     def _weight(self, tensor: Any) -> str:
@@ -189,6 +193,21 @@ class Builder:
                 self.initializers[known] = array
             self._known["weight", id(tensor)] = known
         return known
+
+    def joined(self, real: str, imag: str) -> str:
+        """What stands for a complex value with these parts."""
+        name = self.fresh("Complex")
+        self._parts[name] = real, imag
+        return name
+
+    def parts(self, value: Value) -> tuple[str, str]:
+        """The names of the real and the imaginary part of a complex value."""
+        if value in self.names or value in self._structures:
+            return self._parts[self.name(value)]
+        others = [other.example if other.tensor is None else other.tensor for other in self.others[value]]
+        arrays = [other.detach().cpu().array for other in others if other is not None]
+        what = "a complex tensor that the program makes"
+        return self.array([array.real for array in arrays], what), self.array([array.imag for array in arrays], what)
 
     # --- nodes ------------------------------------------------------------------------------------------------------------------
 
@@ -254,12 +273,25 @@ class Builder:
 
     def sized(self, formula: SizeFormula) -> str:
         """An int64 tensor of one element: a number that follows from the sizes."""
-        name = self._size(*formula.factors[0])
-        for factor in formula.factors[1:]:
-            name = self._computed("Mul", name, self._size(*factor))
-        for kind, number in (("Div", formula.over), ("Mul", formula.times)):
-            name = name if number == 1 else self._computed(kind, name, self.ints(number))
-        return name if not formula.plus else self._computed("Add", name, self.ints(formula.plus))
+        names = [self._term(term) for term in formula.terms]
+        names += [self.ints(formula.plus)] * (bool(formula.plus) or not names)
+        name = self._folded("Add", names)
+        for kind, bound in (("Min", formula.most), ("Max", formula.least)):
+            name = name if bound is None else self._computed(kind, name, self.sized(bound))
+        return name
+
+    def _term(self, term: Term) -> str:
+        name = self._folded("Mul", [self._factor(factor) for factor in term.factors])
+        for kind, number, idle in (("Mod", term.modulo, 0), ("Mul", term.times, 1)):
+            name = name if number == idle else self._computed(kind, name, self.ints(number))
+        return name
+
+    def _factor(self, factor: Factor) -> str:
+        name = self._size(factor.name, factor.plus)
+        return name if factor.over == 1 else self._computed("Div", name, self.ints(factor.over))
+
+    def _folded(self, kind: str, names: Sequence[str]) -> str:
+        return functools.reduce(functools.partial(self._computed, kind), names)
 
     def real(self, values: Sequence[float], dtype: Any) -> str | None:
         """A number without dims that has these values at the recorded sizes: a whole one, its root and their like; None: it is none of these."""

@@ -32,10 +32,12 @@ from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference
 from dynograd.onnx.writers import write_call, write_structure
+from dynograd.plans.reporting.graphs import Value
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["export"]
 
-_MOST_RECORDS = 8  # at further sizes, to tell formulas apart
+_MOST_RECORDS = 16  # at further sizes, to tell formulas apart
 _OPSETS = range(17, 24)
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 # Arguments of torch.onnx.export that change nothing here, and those that ask for what is not done.
@@ -117,6 +119,7 @@ def export(
         dynamic_shapes = dynamic_shapes if dynamic_shapes or dynamic_axes else shapes
     program = Program(model, args if isinstance(args, (tuple, list)) else (args,), kwargs or {}, ragged or "")
     names = _names("input_names", input_names, program.names)
+    _check_not_complex(names, program.tensors, "Give view_as_real(x), and take view_as_complex of it in the model")
     axes = axes_of(
         program.shapes(),
         names,
@@ -136,6 +139,7 @@ def export(
         count = len(graphs[0].results)
         usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
         outputs = _names("output_names", output_names or None, usual)
+        _check_not_complex(outputs, graphs[0].results, "Return view_as_real of it")
         builder = _written(program, axes, graphs, samples, opset, names, outputs)
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 
@@ -196,6 +200,14 @@ def _written(
         if record is not None:
             graphs.append(record)
             samples.append(sizes)
+
+
+def _check_not_complex(names: Sequence[str], tensors: Sequence[Tensor | Value], way_out: str) -> None:
+    for name, tensor in zip(names, tensors):
+        if tensor.dtype.numpy.kind == "c":
+            raise OnnxError(
+                f"onnx.export: expected real inputs and outputs, got {name} of {tensor.dtype}, which onnxruntime has not. {way_out}."
+            )
 
 
 def _check_options(options: dict[str, Any]) -> None:

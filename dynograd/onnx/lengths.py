@@ -6,11 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.nodes import user_line
+from dynograd.compat.inner import higher_order
 from dynograd.nn import RNNBase
+from dynograd.nn import functional as F
 from dynograd.nn.utils import rnn
-from dynograd.onnx.noting import aside
+from dynograd.onnx.noting import aside, notes_of_thread
 from dynograd.onnx.refusals import refusal
 from dynograd.onnx.structures import Watching
+from dynograd.ops.op import registry
+from dynograd.ops.recurrent.recurrences import projected_lstm
 from dynograd.plans.recording import Recording
 from dynograd.tensor import creation
 from dynograd.tensor.tensor import Tensor
@@ -58,18 +62,16 @@ def _pack(
     with aside():
         longest = len(below(input, lengths, batch_first, enforce_sorted).batch_sizes)
         rows = lengths if isinstance(lengths, Tensor) else creation.tensor(lengths)
+    notes = notes_of_thread()
+    assert notes is not None
+    if isinstance(lengths, Tensor):
+        notes.lengths.append((plan, plan._described(lengths), tuple(input.shape)))
     return _PaddedRows(input, rows.long(), batch_first, longest, False)
 
 
 def _layer(plan: Recording, below: Any, layer: Any, input: Any, hx: Any = None) -> object:
     if not isinstance(input, _PaddedRows):
         return below(layer, input, hx)
-    if getattr(layer, "proj_size", 0):
-        raise refusal(
-            "lengths of rows in a layer with proj_size have no form in ONNX",
-            user_line(),
-            "Leave proj_size or the lengths out.",
-        )
     rows = input.laid_out(False)
     output, finals = layer._layers(rows, layer._initial(rows, hx, rows.shape[1]), input.lengths)
     last = tuple(finals) if layer.mode == "LSTM" else finals[0]
@@ -103,9 +105,48 @@ def _pad(
     return rows, sequence.lengths
 
 
+def _projected(
+    plan: Recording,
+    below: Any,
+    input: Tensor,
+    h_0: Tensor,
+    c_0: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    weight_hr: Tensor,
+    lengths: Tensor | None = None,
+    reverse: bool = False,
+    ragged: bool = False,
+) -> tuple[Any, ...]:
+    """ONNX's LSTM has no projection: a scan over the steps, in which rows that have ended stay as they are."""
+    if ragged:
+        raise refusal(
+            "an LSTM with proj_size over ragged rows has no form in ONNX",
+            user_line(),
+            "Pad the rows, and give their lengths by pack_padded_sequence.",
+        )
+
+    def step(states: tuple[Tensor, Tensor], row: tuple[Tensor, Tensor]) -> tuple[Any, Tensor]:
+        (hidden, cell), (gates, place) = states, row
+        raw, new_cell = registry["lstm_step"].function(gates + F.linear(hidden, weight_hh, bias_hh), cell)
+        new_hidden = output = F.linear(raw, weight_hr)
+        if lengths is not None:
+            goes_on = (lengths > place).unsqueeze(1)
+            output = new_hidden.where(goes_on, 0.0)
+            new_hidden, new_cell = new_hidden.where(goes_on, hidden), new_cell.where(goes_on, cell)
+        return (new_hidden, new_cell), output
+
+    columns = F.linear(input, weight_ih, bias_ih), creation.arange(input.shape[0])
+    (hidden, cell), output = higher_order.scan(step, (h_0, c_0), columns, reverse=reverse)
+    return output, hidden, cell
+
+
 _HANDLERS: dict[Any, Callable[..., Any]] = {
     rnn.pack_padded_sequence: _pack,
     rnn.pad_packed_sequence: _pad,
     RNNBase.forward: _layer,
+    projected_lstm: _projected,
 }
 LENGTHS = Watching(_HANDLERS)

@@ -23,11 +23,13 @@ class Notes:
     Args:
         readings: (method, line, number of the value; None for an argument) of each value that it reads.
         structures: `cond`, `while_loop` and their like, each with the record that it belongs to.
+        lengths: tensors that are lengths of padded rows, described, and the shape of these, each with the record that it belongs to.
         around: records of the programs around it.
     """
 
     readings: list[tuple[str, str, int | None]] = field(default_factory=list)
     structures: list[tuple[Recording, Any]] = field(default_factory=list)
+    lengths: list[tuple[Recording, Any, tuple[int, ...]]] = field(default_factory=list)
     around: tuple[Recording, ...] = ()
 
     def is_known(self, plan: Recording, tensor: Any) -> bool:

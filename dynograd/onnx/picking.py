@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 
 from dynograd.onnx.records import Record
 from dynograd.ops.op import registry
-from dynograd.plans.recording import depends_on_values
+from dynograd.plans.recording import NO_MASKS, depends_on_values
 from dynograd.plans.reporting.graphs import Node, Value
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Pick", "changed", "picking_ops", "picks_in", "picks_of", "unmoved"]
+__all__ = ["Pick", "changed", "picking_ops", "picks_in", "picks_of", "unmoved", "values_in"]
 
 _OF_ANY_VALUES = ("bincount", "index_put_at")  # whose results may have one size, with `minlength` and always
 
@@ -57,8 +58,18 @@ def picks_in(record: Record) -> list[int]:
 def _picks(node: Node) -> bool:
     if node.op is None or node.op.name not in picking_ops():
         return False
-    masks = [value for value in node.inputs if value.dtype.name == "bool"]
+    inputs = [value for name, value in node.arguments.items() if name not in NO_MASKS]
+    masks = [value for value in values_in(inputs) if value.dtype.name == "bool"]
     return depends_on_values(node.op, ()) or bool(masks)
+
+
+def values_in(value: Any) -> list[Value]:
+    """The tensors in an argument."""
+    if isinstance(value, dict):
+        return values_in(list(value.values()))
+    if isinstance(value, (list, tuple)):
+        return [each for part in value for each in values_in(part)]
+    return [value] if isinstance(value, Value) else []
 
 
 def picks_of(record: Record, others: Sequence[Record]) -> list[Pick]:

@@ -46,11 +46,13 @@ class Record:
 
     Args:
         outside: the tensors that its inputs were.
+        lengths: values that are lengths of padded rows, described, and the shape of these.
     """
 
     graph: Graph
     structures: list[Structure]
     outside: list[Tensor]
+    lengths: list[tuple[Any, tuple[int, ...]]] = field(default_factory=list)
 
     def made(self) -> Iterator[tuple[Value, int, int]]:
         """Inputs that are results of structures, with the numbers of the structure and of the result."""
@@ -179,7 +181,8 @@ def record_of(
     graphs = compiled.graphs()
     structures = [structure for plan, structure in notes.structures if plan is record]
     outside = [] if record is None else [outside.tensor for outside in record.outside]
-    records = [Record(graph, structures, outside) for graph in graphs]
+    lengths = [(described, shape) for plan, described, shape in notes.lengths if plan is record]
+    records = [Record(graph, structures, outside, lengths) for graph in graphs]
     followed = [
         reading for reading in notes.readings if is_body or len(records) != 1 or _depends(records[0], reading[2])
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dynograd.export.size_comparisons import FAILED, FAILURES, calls_at, turns_of
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.constants import differing_line, rolled
 from dynograd.onnx.picking import changed, picking_ops, picks_in, picks_of, unmoved
@@ -16,6 +17,7 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["further_record", "other_sizes", "recorded", "varied"]
 
+_RUNS = 4  # whose sizes differ in all dims
 _CHANGES = 8  # records of other values, where sizes depend on values
 
 
@@ -30,10 +32,46 @@ def recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str,
             continue
         tried.append(list(samples))
         try:
-            return _graphs(program, axes, samples), samples
+            graphs = _graphs(program, axes, samples)
+            return _at_turns(program, axes, samples, graphs)
         except (RuntimeError, ValueError) as error:
             errors[kind] = error
     raise errors.get("near") or errors["far"]  # of the sizes that are most like the example's
+
+
+def _at_turns(
+    program: Program, axes: Axes, samples: list[dict[str, int]], graphs: list[Record]
+) -> tuple[list[Record], list[dict[str, int]]]:
+    """The records and their sizes, with more at which comparisons of sizes turn over.
+
+    Raises:
+        OnnxError: the program goes another way there.
+    """
+    first = samples[0]
+    of_rows = [axes.places[place, 0] for pair in axes.rows.items() for place in pair]
+
+    def has(sizes: dict[str, int]) -> bool:
+        return axes.has(sizes) and all([sizes[name] == first[name] for name in of_rows])
+
+    def run(sizes: dict[str, int]) -> object:
+        return program(*program.at(axes, sizes))
+
+    calls = calls_at(run, first) if axes.sizes else []
+    for turn in turns_of(run, samples[:_RUNS] if axes.sizes else [], has):
+        others = calls_at(run, turn.sizes)
+        if others[-1:] == [FAILED]:
+            continue  # it says so at that size, too, when it is called as it is
+        if others != calls:
+            raise refusal(
+                f"{program.name} compares sizes, and goes another way at {turn.sizes} than at {first}",
+                turn.line,
+                "Bound the axis, dynamic_shapes={...: {0: Dim('n', min=2, max=64)}}, or leave it out.",
+            )
+        record = further_record(program, axes, turn.sizes, graphs)
+        if record is not None:
+            graphs.append(record)
+            samples.append(turn.sizes)
+    return graphs, samples
 
 
 def further_record(program: Program, axes: Axes, sizes: dict[str, int], graphs: list[Record]) -> Record | None:
@@ -43,7 +81,7 @@ def further_record(program: Program, axes: Axes, sizes: dict[str, int], graphs: 
     try:
         record = _record_at(program, axes, sizes, len(graphs) if axes.picks else 0)
         check_alike([graphs[0], record], program.name)
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+    except FAILURES:
         return None
     return record
 
@@ -110,16 +148,21 @@ def varied(program: Program, axes: Axes, sample: dict[str, int], number: int) ->
 def _lengths(record: Record, axes: Axes, sample: dict[str, int]) -> Iterator[tuple[int, str]]:
     """Inputs that are lengths of rows, and the axis along which these lie: of the largest size, the longest row is as long as that."""
     copies = {node.results[0]: node.inputs[0] for node in record.nodes if node.name in ("clone", "to_copy")}
-    for node in record.nodes:
-        lengths = node.arguments.get("lengths")
+    known: list[tuple[Any, Any]] = [(record.value(described), shape) for described, shape in record.lengths]
+    for lengths, shape in (*known, *_lengths_of_layers(record)):
         while lengths in copies:
             lengths = copies[lengths]
         if isinstance(lengths, Value) and lengths.kind == "argument":
             number = int(lengths.name.partition("[")[2].rstrip("]"))
-            own, shape = axes.places.get((number, 0)), node.arguments["input"].shape
+            own = axes.places.get((number, 0))
             along = [name for name, size in sample.items() if name != own and size in shape[:2]]
             if along:
                 yield number, along[0]
+
+
+def _lengths_of_layers(record: Record) -> list[tuple[Any, Any]]:
+    rows = [(node.arguments.get("lengths"), node.arguments.get("input")) for node in record.nodes]
+    return [(lengths, values.shape) for lengths, values in rows if lengths is not None and values is not None]
 
 
 def other_sizes(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:

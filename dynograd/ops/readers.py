@@ -13,10 +13,11 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import linecache
 import os
 import threading
 import types
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -73,6 +74,8 @@ _resting: list[Reader | None] = [
 _MOST_PASSING = (
     16  # calls of an op with a reader's code cost as much as changing the code of some twenty functions, and back
 )
+_ended: deque[Reader] = deque()
+_MOST_ENDED = 16  # whose names stay: another thread may be in their code, for the instructions that look them up
 _versions = [0]  # grows when a function gets other code than readers gave it
 
 
@@ -108,6 +111,7 @@ class Reader:
         self._exchanged: list[tuple[Any, types.CodeType, types.CodeType]] = []
         self._version = -1
         self.entries: dict[Entry, None] = {}  # in order
+        self.texts: list[tuple[dict[str, Any], list[str], str]] = []  # of its code: (globals, its names there, file)
 
     def sees(self, entry: Entry) -> bool:
         """Whether the reader is asked when this function is called."""
@@ -236,6 +240,11 @@ class Reader:
             [*self.entries, *[entry for name in self.sets_aside for entry in _with_ways.get(name, ())]]
         )
         return list(dict.fromkeys([function for entry in entries for function in (entry.function, entry.plain)]))
+
+    def end(self) -> None:
+        """It is turned on no more: what was written for it goes, when code is next written for a reader. Called in finalizers, too."""
+        if self._looked:  # it was on
+            _ended.append(self)
 
     def look(self) -> None:
         """Functions that came since then: those that it sees are its own."""
@@ -385,8 +394,10 @@ class Entry:
         """Code that asks `reader`, for the closure that the function has, or it would not fit."""
         names: dict[str, Any] = {}
         parameters, lines = reader.write(self, below, names)
+        _clear_away()
         prefix = f"{reader.name}_{_number()}_"
-        self.function.__globals__.update({prefix + name: value for name, value in names.items()})
+        own = self.function.__globals__
+        own.update({prefix + name: value for name, value in names.items()})
         title = self.function.__name__ if self.function.__name__.isidentifier() else "function"
         free = ", ".join(self.function.__code__.co_freevars)
         text = [f"def {title}({parameters}):", *[f"    {line.replace('$', prefix)}" for line in lines]]
@@ -395,6 +406,7 @@ class Entry:
             text = [f"def make({free}):", *[f"    {line}" for line in text], f"    return {title}"]
         space = run_source("\n".join(text) + "\n", f"{reader.name} before {self.key}", {})
         asking = space["make"](*[None] * len(self.function.__code__.co_freevars)) if free else space[title]
+        reader.texts.append((own, [prefix + name for name in names], asking.__code__.co_filename))
         return asking.__code__
 
 
@@ -447,6 +459,22 @@ def end_rest() -> None:
             if resting is not None:
                 resting.turn_off(_rest)
                 _resting[0] = None
+
+
+def _clear_away() -> None:
+    """Deletes what was written for readers that have ended, but for the latest."""
+    while len(_ended) > _MOST_ENDED:
+        reader = _ended.popleft()
+        if reader.times or _resting[0] is reader:
+            _ended.append(reader)
+            return
+        for entry in _listed:
+            if any([reader in on for on in entry.codes]):
+                entry.codes = {on: code for on, code in entry.codes.items() if reader not in on}
+        for space, names, file in reader.texts:
+            for name in names:
+                space.pop(name, None)
+            linecache.cache.pop(file, None)
 
 
 def _mend(on: tuple[Reader, ...]) -> None:

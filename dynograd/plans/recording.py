@@ -46,7 +46,7 @@ from dynograd.plans.writes.stores import RecordedStores
 from dynograd.plans.writes.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "flat"]
+__all__ = ["NO_MASKS", "RECORDER", "Event", "Recording", "call_with", "depends_on_values", "flat"]
 
 _OF_GRADIENTS = ("backward", "differentiate", "grad", "step")  # kinds of events
 
@@ -106,12 +106,16 @@ def kind_of(tensor: Any) -> tuple[Any, ...]:
     return type(array), array.dtype, array.shape, array.strides, tensor._requires_grad
 
 
+NO_MASKS = ("input", "values")  # parameters of ops that index, whose truths are elements
+
+
 def depends_on_values(op: Op, args: tuple) -> bool:
     """Whether the shape of the result depends on values of the operands."""
     reason = op.row["at_once"] or op.row["partly_at_once"] or ""
     if "depends on values" not in reason:
         return False
-    return bool(op.row["at_once"]) or any([is_mask(value) for value in flat(args)])
+    own = tuple([value for name, value in zip(op.parameter_names, args) if name not in NO_MASKS])
+    return bool(op.row["at_once"]) or any([is_mask(value) for value in flat(own)])
 
 
 class Recording(

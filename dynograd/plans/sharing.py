@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from sys import getrefcount
 from typing import Any
 
@@ -19,6 +20,7 @@ class Shared:
     def __init__(self, walk_class: type) -> None:
         self.arena = Arena()
         self.reader = WalkReader(walk_class)
+        weakref.finalize(self, self.reader.end).atexit = False
         self.walk: Any = None  # the one that was begun last
         self.path: Any = None  # the path that was computed last
         self.computed: Any = None  # its walk

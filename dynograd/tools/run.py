@@ -140,8 +140,11 @@ def _run(
             output.finish()
         if code:
             first = first_end.pid or next((output.pid for output in outputs if output.pid is not None), None)
-            print(report(board, count, code, first, platform.node()), file=sys.stderr, flush=True)
-        return code
+            number = (
+                -code if code < 0 else next((output.signal for output in outputs if output.signal is not None), None)
+            )
+            print(report(board, count, abs(code), first, platform.node(), number), file=sys.stderr, flush=True)
+        return abs(code)
 
 
 # What another launcher around this one has said: a job of SLURM, say.
@@ -149,7 +152,10 @@ _OF_AN_OUTER_JOB = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GRO
 
 
 def _wait(process: subprocess.Popen[bytes], path: Path, count: int, received: list[int]) -> int:
-    """Waits for the job and gives its exit status. A signal goes to the ranks, which may save; the second one of a kind ends the job."""
+    """Waits for the job and gives its exit status, or the number of the signal that ended it, negative.
+
+    A signal goes to the ranks, which may save; the second one of a kind ends the job.
+    """
 
     def end(number: int, frame: Any) -> None:
         pids = [] if number in received else running(path, count)
@@ -166,16 +172,17 @@ def _wait(process: subprocess.Popen[bytes], path: Path, count: int, received: li
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    return -code if code < 0 else code
+    return code
 
 
 class _Output:
-    """Hands on what a job writes, without what MPI's launcher says of the end, of which it keeps who ended first."""
+    """Hands on what a job writes, without what MPI's launcher says of the end, of which it keeps who ended first, and by which signal."""
 
     def __init__(self, source: Any, target: Any) -> None:
         self._source, self._target = source, target
         self._rest = b""
         self.pid: int | None = None
+        self.signal: int | None = None
         self._thread = threading.Thread(target=self._copy, daemon=True)
         self._thread.start()
 
@@ -209,6 +216,9 @@ class _Output:
         process = re.search(rb"PID (\d+) RUNNING AT", self._rest)
         if process:
             self.pid = int(process[1])
+        number = re.search(rb"\(signal (\d+)\)|exited on signal (\d+)", self._rest)
+        if number:
+            self.signal = int(number[1] or number[2])
 
 
 # What Hydra (MPICH) and PRRTE (Open MPI) begin their reports with.

@@ -50,6 +50,19 @@ def test_post_accumulate_hooks_get_the_leaf():
         (x * 2).register_post_accumulate_grad_hook(print)
 
 
+def test_a_leaf_has_its_gradient_before_what_came_before_its_first_use_goes_backward():
+    x, w, b = (dg.tensor([1.0, 2.0], requires_grad=True) for _ in range(3))
+    order = []
+    for name, tensor in (("x", x), ("w", w), ("b", b)):
+        tensor.register_post_accumulate_grad_hook(lambda _, name=name: order.append(name))
+    h = x.sin()
+    h.register_hook(lambda _: order.append("h"))
+    k = h * w
+    k.register_hook(lambda _: order.append("k"))
+    (k + b).sum().backward()
+    assert order == ["b", "k", "w", "h", "x"] or order == ["k", "b", "w", "h", "x"]
+
+
 def test_retain_grad_fills_inner_gradients():
     x = leaf(1.0)
     y = x * 2

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import dynograd as dg
+from dynograd.autograd import modes
 from dynograd.errors import GradientError
 
 
@@ -153,3 +154,18 @@ def test_anomaly_mode_adds_the_line_to_other_errors():
     with pytest.raises(ValueError, match="inner") as caught:
         y.backward()
     assert any("test_modes.py" in note for note in caught.value.__notes__)
+
+
+def test_a_watcher_that_came_twice_is_taken_away_once():
+    seen = []
+    first, second = seen.append, lambda node: seen.append(None)
+    before = modes.MODES.watchers
+    for watcher in (first, second, first):
+        modes.watch(watcher)
+    modes.unwatch(first)
+    assert modes.MODES.watchers == (*before, first, second)
+    leaf(1.0) * 2
+    assert len(seen) == 2 and seen.count(None) == 1
+    modes.unwatch(second)
+    modes.unwatch(first)
+    assert modes.MODES.watchers == before

@@ -70,6 +70,35 @@ def test_counts():
     assert writes.version(array) == 6
 
 
+def test_a_write_of_the_whole_comes_before_those_of_parts():
+    array = BASE.copy()
+    writes.stamp(array[:2], "a part")
+    writes.stamp(array, "the whole")
+    writes.stamp(array[:2], "a part")
+    before = next_seq()
+    writes.stamp_whole([entry for entry, _ in writes.marks([array])], "a step")
+    assert writes.last_write[0] > before and writes.version(array) == 4
+    for part in (array, array[:2], array[5:6]):
+        assert "a step" in writes.written_since(part, before)
+    before = next_seq()
+    writes.stamp(array, "again")
+    assert writes.version(array) == 5 and "again" in writes.written_since(array[3:], before)
+
+
+@pytest.mark.parametrize("written", [np.s_[:], np.s_[2:5]])
+def test_writes_count_as_made_later(written):
+    array = BASE.copy()
+    times = [next_seq()]
+    writes.stamp(array[written], "here")
+    times.append(next_seq())
+    writes.note_later(array, times[1])
+    assert writes.written_since(array, times[1]) is None
+    writes.note_later(array, times[0])
+    assert writes.last_write[0] > times[1]
+    assert "here" in writes.written_since(array[written], times[1]) and writes.version(array) == 1
+    assert (writes.written_since(array[:2], times[1]) is None) == (written.start == 2)
+
+
 def test_a_step_writes_only_the_parameters_part_of_their_memory():
     """What the other part was saved for goes backward; what this part was saved for does not."""
     flat = dg.ones(4)

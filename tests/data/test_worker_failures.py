@@ -474,6 +474,33 @@ def test_workers_end_when_the_program_is_killed(hang_from):
     wait_for_end(pids, 5)
 
 
+FORKED = """
+import os, signal, sys
+from dynograd.data import DataLoader
+
+def press(frame, event, argument):
+    if event == "c_return" and argument is os.fork:
+        signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+loader = DataLoader(range(8), num_workers=2)
+try:
+    sys.setprofile(press)
+    iter(loader)
+except KeyboardInterrupt:
+    sys.setprofile(None)
+    sys.stdout.write("interrupted\\n")
+sys.stdout.write(f"{sum(map(len, loader))}\\n")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_an_interrupt_at_the_fork_stays_out_of_the_worker():
+    """In the parent and in the child; else the child would go on with the program, too."""
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("interrupted\n8\n", "", 0)
+
+
 @needs_proc
 def test_ctrl_c_gives_one_traceback_and_leaves_nobody():
     program, pids = start("for batch in iterator: pass\ntime.sleep(60)", hang_from=20)

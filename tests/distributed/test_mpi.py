@@ -140,6 +140,28 @@ def test_who_ended_how_is_said(tmp_path, how):
     assert not any([Path(name).exists() for name in names])
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        ("os._exit(9)", "ended with exit status 9"),
+        ("os._exit(139)", "ended with exit status 139"),
+        ("os.kill(os.getpid(), 9)", "was killed by SIGKILL"),
+        ("resource.setrlimit(resource.RLIMIT_CORE, (most, most)); os.abort()", "was killed by SIGABRT"),
+    ],
+)
+def test_exits_are_no_signals(tmp_path, last, words, ranks):
+    (tmp_path / "train.py").write_text(
+        "import os, resource\nimport dynograd\nfrom dynograd import distributed\ndistributed.init_process_group()\n"
+        f"os.chdir({str(tmp_path)!r})  # where a core may be kept\nmost = resource.getrlimit(resource.RLIMIT_CORE)[1]\n"
+        f"if distributed.get_rank() == distributed.get_world_size() - 1:\n    {last}\n"
+        "distributed.all_reduce(dynograd.ones(2))\n"
+    )
+    done = run(tmp_path / "train.py", ranks=ranks)
+    who = "The process" if ranks == 1 else r"rank 1 \(pid \d+ on \S+\)"
+    assert done.returncode and re.search(f"  {who} {words}[:,]", done.stderr), done.stderr
+
+
 def test_a_job_is_started_again(tmp_path):
     (tmp_path / "train.py").write_text(
         "import os, sys\nfrom dynograd import distributed\ndistributed.init_process_group()\n"

@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import io
+import itertools
 
 import numpy
 import pytest
@@ -258,14 +259,48 @@ def test_numbers_that_are_cut_off_are_told_apart_by_further_runs(name):
     check(CUT[name], (randn(64),), *[(randn(size),) for size in (1, 7, 8, 16, 63, 65, 100, 200)])
 
 
+COMPOSED = {
+    "at most": lambda x, y: x[: min(x.shape[0], 20)],
+    "at least one": lambda x, y: x[: max(x.shape[0] // 2, 1)],
+    "at least none": lambda x, y: x[: max(x.shape[0] - 4, 0)],
+    "between": lambda x, y: x.new_zeros(min(max(x.shape[0], 4), 9)),
+    "the last": lambda x, y: x[-min(x.shape[0], 5) :],
+    "up to a multiple": lambda x, y: x.new_zeros(-x.shape[0] % 4 + 1),
+    "what is left": lambda x, y: x[: x.shape[0] % 3],
+    "together": lambda x, y: torch.arange(x.shape[0] + 2 * y.shape[0]),
+    "of both": lambda x, y: x.new_zeros(x.shape[0] * y.shape[0] + x.shape[0]),
+    "the shorter": lambda x, y: x[: min(x.shape[0], y.shape[0])] + 0,
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_numbers_that_are_bounded_rests_and_sums_are_so_at_any_size(name):
+    function = COMPOSED[name]
+    program = torch.export.export(function, (randn(6), randn(9)), dynamic_shapes=({0: "n"}, {0: "m"}))
+    assert program.dims["n"].least <= 1 and program.dims["n"].most is None
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    for n, m in itertools.product((1, 2, 5, 19, 20, 21, 47), (1, 8, 30)):
+        args = randn(n), randn(m)
+        torch.testing.assert_close(loaded(*args), function(*args), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(
-    "function, least", [(lambda x: x[: min(x.shape[0], 3)], 3), (lambda x: x[: max(x.shape[0] - 4, 1)], 5)]
+    "function, least, most",
+    [
+        (lambda x: x * 2 if x.shape[0] < 100 else x + 1, 0, 99),
+        (lambda x: x * 2 if x.size(0) % 64 else x + 1, 0, 63),
+        (lambda x: x * 2 if x.shape[0] > 3 else x + 1, 4, None),
+    ],
 )
-def test_numbers_that_are_bounded_bound_the_dim(function, least):
+def test_a_comparison_of_sizes_by_which_the_program_goes_another_way_bounds_the_dim(function, least, most):
     program = torch.export.export(function, (randn(6),), dynamic_shapes=({0: "n"},))
-    assert program.dims["n"].least == least
-    with pytest.raises(ShapeError, match=f"expected {least} or more"):
-        program(randn(least - 1))
+    assert (program.dims["n"].least, program.dims["n"].most) == (max(least, 1), most)
+    for size in [number for number in (least - 1, most and most + 1) if number and number > 0]:
+        with pytest.raises(ShapeError, match="expected (4 or more|1 to (99|63)|at most|between)"):
+            program(randn(size))
 
 
 def test_a_size_at_which_the_function_fails_is_not_needed():

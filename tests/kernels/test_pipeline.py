@@ -79,6 +79,19 @@ def test_code_does_not_depend_on_who_came_first(tmp_path, monkeypatch):
     assert codes[0] == codes[1]
 
 
+def test_of_what_others_are_made_from_bitcode_stays(tmp_path, monkeypatch):
+    """Modules of LLVM are ten times as large, and most kernels are part of no other."""
+    monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache_files, "_folders", {})
+    helper = compile_source("def helper(x):\n    return x / 7.0\n", "helper", key="bitcode")
+    assert helper(14.0) == 2.0
+    (result,) = helper.overloads.values()
+    library = result.library
+    assert library._shared is None and library._shared_module is None and library.bitcode
+    caller = compile_source("def caller(x):\n    return helper(x) + 1.0\n", "caller", {"helper": helper}, key="bitcode")
+    assert caller(14.0) == 3.0
+
+
 @pytest.mark.parametrize("kind", SCALARS, ids=str)
 def test_remembered_types_are_numbas(kind):
     """Of operators on numbers, also on those known when the kernel is compiled."""

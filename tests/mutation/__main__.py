@@ -43,9 +43,8 @@ def main(arguments: list[str]) -> int:
     if given.step in (None, "table"):
         print(table(results(folder)))
     if given.step == "survivors":
-        for each in results(folder):
-            if each["result"] == "survived" and reason_of(each) is None:
-                print(f"{each['mutant']}  [{each['tests']} tests{'' if each['seen'] else ', not run by them'}]")
+        for each in alive(results(folder)):
+            print(f"{each['mutant']}  [{each['tests']} tests{'' if each['seen'] else ', not run by them'}]")
     return 0
 
 
@@ -73,25 +72,30 @@ def _of_tables(folders: list[str]) -> list[str]:
 
 
 def try_mutants(folder: Path, given: argparse.Namespace, again: bool) -> None:
-    """Tries the mutants that have no result yet (`again`: those that survived), in several processes."""
+    """Tries the mutants of a seed that have no result yet (`again`: those of any that are alive), in several processes."""
     tests = [*[f"tests/{name}" for name in given.tests.split()], *_of_tables(given.tests.split())]
+    survivors = [each["mutant"] for each in alive(results(folder)) if each["room"] in given.rooms.split()]
     running = []
     for part in range(given.processes):
-        options = {
-            "results": f"{folder}/results-{part}.jsonl",
+        of_seed = {
+            "tests": "some",
             "rooms": given.rooms.split(),
             "seed": given.seed,
             "count": -(-given.count // len(given.rooms.split())),
             "part": part,
             "of": given.processes,
-            "again": again,
         }
-        name = f"mutants-{part}"
-        running.append(
-            _pytest(folder, ["-p", "tests.mutation.serving", *tests], name, MUTANTS_OPTIONS=json.dumps(options))
-        )
+        once_more = {"tests": "more", "mutants": survivors[part :: given.processes]}
+        running.append(serve(folder, str(part), tests, once_more if again else of_seed))
     for process in running:
         process.wait()
+
+
+def serve(folder: Path, name: str, tests: list[str], options: dict[str, Any]) -> Any:
+    """A process that tries mutants with tests of these files, and notes what becomes of them in `results-NAME.jsonl`."""
+    options = {"results": f"{folder}/results-{name}.jsonl"} | options
+    arguments = ["-p", "tests.mutation.serving", *tests]
+    return _pytest(folder, arguments, name, MUTANTS_OPTIONS=json.dumps(options))
 
 
 def _pytest(folder: Path, arguments: list[str], name: str, **environment: str) -> Any:
@@ -115,6 +119,11 @@ def results(folder: Path) -> list[dict[str, Any]]:
             if outcome["mutant"] not in last or last[outcome["mutant"]]["result"] == "survived":
                 last[outcome["mutant"]] = outcome
     return list(last.values())
+
+
+def alive(outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that no test has killed, and no reason is known why."""
+    return [each for each in outcomes if each["result"] == "survived" and reason_of(each) is None]
 
 
 def reason_of(outcome: dict[str, Any]) -> str | None:
@@ -148,10 +157,9 @@ def table(outcomes: list[dict[str, Any]]) -> str:
     sums = [0] * 5
     for room in [*ROOMS, "together"]:
         of_room = [each for each in outcomes if each["room"] == room and each["result"] not in UNTOLD]
-        alive = [each for each in of_room if each["result"] == "survived"]
-        equivalent = sum([reason_of(each) is not None for each in alive])
-        unseen = sum([reason_of(each) is None and not each["seen"] for each in alive])
-        counts = [len(of_room), len(of_room) - len(alive), equivalent, len(alive) - equivalent - unseen, unseen]
+        killed = sum([each["result"] in KILLED for each in of_room])
+        seen = [each["seen"] for each in alive(of_room)]
+        counts = [len(of_room), killed, len(of_room) - killed - len(seen), sum(seen), len(seen) - sum(seen)]
         sums = [a + b for a, b in zip(sums, counts)]
         _, killed, _, living, _ = counts = sums if room == "together" else counts
         share = f"{100 * killed / (killed + living):.1f} %" if killed + living else "-"

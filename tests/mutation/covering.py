@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -30,10 +31,13 @@ _tracer = coverage.Coverage(
 )
 _tracer.erase()
 _tracer.start()
+_trace = sys.gettrace()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
+    if sys.gettrace() is None:  # a test of debuggers has ended it
+        sys.settrace(_trace)
     _tracer.switch_context(item.nodeid)
     start = time.perf_counter()
     try:

@@ -1,7 +1,7 @@
 """The mutations of a text of Python: each is one small mistake, written in the place of an expression or a statement.
 
-Lines keep their numbers, so that functions of the mutated text can stand for those of the file. Annotations, docstrings, texts of errors
-and what is in `if TYPE_CHECKING` are left alone.
+Lines keep their numbers, so that functions of the mutated text can stand for those of the file. Annotations, docstrings, texts of errors,
+what is in `if TYPE_CHECKING` and what is asserted (`strict=True` too) are left alone.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _ARITHMETIC = {
     ast.MatMult: ast.Add,
 }
 _DIMS = {"dim", "dims", "axis"}
+_SAYING = {"warn", "cast", "TypeVar", "namedtuple"}  # calls that say something to people and tools
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ def _of_statement(statement: ast.stmt, again: frozenset[str]) -> Iterator[Mutati
     if isinstance(statement, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal | ast.Assert):
         return
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        if any([ast.unparse(decorator) == "overload" for decorator in statement.decorator_list]):
+            return
         names = [
             node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         ]
@@ -149,12 +152,7 @@ def _can_be_dropped(statement: ast.stmt, again: frozenset[str]) -> bool:
 def _of_expression(node: ast.AST) -> Iterator[Mutation]:
     if isinstance(node, ast.JoinedStr):
         return
-    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
-        "warn",
-        "cast",
-        "TypeVar",
-        "namedtuple",
-    ):
+    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in _SAYING:
         return
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         other = copy.deepcopy(node)
@@ -186,6 +184,8 @@ def _of_expression(node: ast.AST) -> Iterator[Mutation]:
         yield _replacing("branches swapped", node, f"({ast.unparse(other)})")
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.keyword):
+            if child.arg == "strict":
+                continue
             child = child.value
         if isinstance(child, ast.comprehension):
             for part in (child.iter, *child.ifs):
@@ -220,7 +220,7 @@ def _of_call(node: ast.Call) -> Iterator[Mutation]:
         other.args.pop()
         yield _replacing("argument dropped", node, f"({ast.unparse(other)})")
     for place, keyword in enumerate(node.keywords):
-        if keyword.arg is not None:
+        if keyword.arg not in (None, "strict"):
             other = copy.deepcopy(node)
             other.keywords.pop(place)
             yield _replacing("argument dropped", node, f"({ast.unparse(other)})")

@@ -2,7 +2,7 @@
 
 Each mutant has a process of its own, forked from this one, where everything is imported and no test has run: functions get their mutated
 code, and the covering tests run until one fails. What cannot be swapped (it runs while modules are imported) is tried in a new process
-that imports the mutated text. A test that has killed must pass without the mutation, or it counts no more.
+that imports the mutated text. A test that has killed must pass without the mutation, behind the same tests, or it counts no more.
 
 Kernels are kept in the folder of the mutants, each named by a digest of its text: those of a mutant have names of their own. Written
 functions are named by the state of the files, so that each mutant has an empty folder for them.
@@ -25,41 +25,47 @@ from typing import Any
 
 import pytest
 
-from tests.mutation.mutations import mutated
+from tests.mutation.mutations import mutated, mutations
 from tests.mutation.rooms import ROOMS, ROOT, room_of
 from tests.mutation.selecting import Covering, Mutant, command, mutants_of
 from tests.mutation.swapping import around, functions_by_code, show, swap
 
 FOLDER = Path(os.environ["MUTANTS"])
 MEMORY = 6 << 30  # bytes that a mutant may take
-AGAIN = 2.0  # times as many tests for what is tried again
+MORE_TESTS = 2.0  # times as many for what is tried again
 READ = ROOMS["ops"]  # where texts of functions become lines of others
 TIMES, MORE = 10, 20.0  # a test has so many times its seconds, and so many more, before it counts as one that hangs
+UNKNOWN = 5.0  # seconds of a test that is new
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
     options = json.loads(os.environ["MUTANTS_OPTIONS"])
     results = Path(options["results"])
-    known = known_results(results.parent)
     trial = Trial({item.nodeid: item for item in session.items}, session)
-    lists = [mutants_of(room, options["seed"], options["count"]) for room in options["rooms"]]
-    in_turn = [mutants[rank] for rank in range(options["count"]) for mutants in lists if rank < len(mutants)]
-    for place, mutant in enumerate(in_turn):
-        result = known.get(mutant.key)
-        if place % options["of"] == options["part"] and result == ("survived" if options["again"] else None):
-            start = time.perf_counter()
-            outcome = trial.of(mutant, options["again"])
-            outcome["seconds"] = round(time.perf_counter() - start, 2)
-            with results.open("a") as file:
-                file.write(json.dumps(outcome) + "\n")
+    for mutant in named(options["mutants"]) if "mutants" in options else untried(options, results.parent):
+        start = time.perf_counter()
+        outcome = trial.of(mutant, options["tests"])
+        outcome["seconds"] = round(time.perf_counter() - start, 2)
+        with results.open("a") as file:
+            file.write(json.dumps(outcome) + "\n")
     return True
 
 
-def known_results(folder: Path) -> dict[str, str]:
-    """What has become of mutants that were tried."""
+def named(keys: list[str]) -> list[Mutant]:
+    """The mutants with these keys."""
+    files = dict.fromkeys([key.split(":")[0] for key in keys])
+    every = [Mutant(file, each) for file in files for each in mutations((ROOT / file).read_text("utf-8"))]
+    return [mutant for mutant in every if mutant.key in keys]
+
+
+def untried(options: dict[str, Any], folder: Path) -> list[Mutant]:
+    """This process's part of the mutants of a seed that have no result yet."""
     lines = [line for path in folder.glob("results*.jsonl") for line in path.read_text().splitlines()]
-    return {outcome["mutant"]: outcome["result"] for outcome in map(json.loads, lines)}
+    known = {json.loads(line)["mutant"] for line in lines}
+    lists = [mutants_of(room, options["seed"], options["count"]) for room in options["rooms"]]
+    in_turn = [mutants[rank] for rank in range(options["count"]) for mutants in lists if rank < len(mutants)]
+    return [mutant for mutant in in_turn[options["part"] :: options["of"]] if mutant.key not in known]
 
 
 class Trial:
@@ -69,11 +75,12 @@ class Trial:
         self._items, self._session = items, session
         self._covering = Covering(FOLDER / "covering")
         self._functions = functions_by_code({str(path) for path in (ROOT / "dynograd").rglob("*.py")})
-        self._passes_alone: dict[str, bool] = {}
+        self._sound: dict[tuple[str, ...], bool] = {}
+        self._unsound: set[str] = set()
 
-    def of(self, mutant: Mutant, again: bool = False) -> dict[str, Any]:
-        """What became of a mutant: a line of the file of results. `again`: with more tests, and in a new process where
-        the library reads texts of functions."""
+    def of(self, mutant: Mutant, choice: str) -> dict[str, Any]:
+        """What became of a mutant: a line of the file of results. The tests are "some" of those that run its line, "more" of them,
+        or "all" that are collected; but for "some", in a new process, too, where the library reads texts of functions."""
         (line, _), text = mutant.mutation.start, mutant.mutation.text
         outcome: dict[str, Any] = {
             "mutant": mutant.key,
@@ -92,8 +99,9 @@ class Trial:
             return outcome | {"result": "no program"}
         if ast.dump(ast.parse(plain)) == ast.dump(ast.parse(source)):
             return outcome | {"result": "same code"}
-        tests, seen = self._covering.tests_of(mutant, AGAIN if again else 1.0)
-        tests = [test for test in tests if test in self._items and self._passes_alone.get(test, True)]
+        tests, seen = self._covering.tests_of(mutant, 1.0 if choice == "some" else MORE_TESTS)
+        tests = list(self._items) if choice == "all" else [test for test in tests if test in self._items]
+        tests = [test for test in tests if test not in self._unsound]
         outcome |= {"tests": len(tests), "seen": seen}
         if not tests:
             return outcome | {"result": "survived", "way": "no tests"}
@@ -102,18 +110,21 @@ class Trial:
             result, by, way = "", "", "swapped"
             if swappable:
                 result, by = self._forked(tests, path, source, before, after)
-            if not result or (again and result == "survived" and mutant.file.startswith(READ)):
+            if not result or (choice != "some" and result == "survived" and mutant.file.startswith(READ)):
                 result, by = self._imported(tests, path, source)
                 way = "imported"
-            if not by or self._is_sound(by):
+            if not by or self._are_sound(tests[: tests.index(by) + 1]):
                 return outcome | {"result": result, "by": by, "way": way}
             tests.remove(by)
+            self._unsound.add(by)
         return outcome | {"result": "survived", "way": way}
 
-    def _is_sound(self, test: str) -> bool:
-        if test not in self._passes_alone:
-            self._passes_alone[test] = self._forked([test])[0] == "survived"
-        return self._passes_alone[test]
+    def _are_sound(self, tests: list[str]) -> bool:
+        """Whether these tests pass, one after the other, without a mistake."""
+        key = tuple(tests)
+        if key not in self._sound:
+            self._sound[key] = self._forked(tests)[0] == "survived"
+        return self._sound[key]
 
     def _forked(self, tests: list[str], path: str = "", source: str = "", before: Any = None, after: Any = None):
         """(result, test that killed) in a fork of this process; ("", "") where there is no function to swap."""
@@ -159,7 +170,7 @@ class Trial:
         """Reads what the fork says: which test it begins with, and how it ends."""
         test, last, text = tests[0], "", ""
         while True:
-            allowed = TIMES * self._covering.seconds[test] + MORE
+            allowed = TIMES * self._covering.seconds.get(test, UNKNOWN) + MORE
             if not select.select([reading], [], [], allowed)[0]:
                 return "timeout", test
             data = os.read(reading, 4096).decode()
@@ -188,7 +199,7 @@ class Trial:
                 "DYNOGRAD_CACHE_DIR": _cache_folder(Path(folder) / "cache"),
             }
             files = list(dict.fromkeys([test.split("::")[0] for test in tests]))
-            allowed = TIMES * sum([self._covering.seconds[test] for test in tests]) + 120
+            allowed = TIMES * sum([self._covering.seconds.get(test, UNKNOWN) for test in tests]) + 120
             with open(mutant.with_suffix(".log"), "wb") as log:
                 process = subprocess.Popen(
                     command(files),

@@ -66,6 +66,20 @@ def test_texts_keep_their_lines_and_errors_their_words():
         assert mutation.line not in (1, 3, 5, 10) and (mutation.line != 12 or mutation.kind == "statement dropped")
 
 
+LEFT_ALONE = {
+    "overload": "@overload\ndef f(x: int = 1) -> int: ...",
+    "strict": "pairs = zip(strict=True)",
+    "cast": "value = cast(int, 1 + 2)",
+    "types": "if TYPE_CHECKING:\n    a = 1 + 2",
+    "docstring": '"""text"""',
+}
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_what_is_no_mistake_that_tests_see(name):
+    assert mutations(LEFT_ALONE[name]) == []
+
+
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
     path = tmp_path / "toy_of_mutations.py"

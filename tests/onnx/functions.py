@@ -251,6 +251,151 @@ def repeated_and_counted(x):
     )
 
 
+def bounded_by_sizes(x):
+    """Numbers that are bounded, rests, and sums of sizes."""
+    rows, columns = x.shape
+    parts = x[:, : min(columns, 6)], x[:, -min(columns, 20) :].sum(1), x[: max(rows // 2, 1)], x[:, columns % 3 :]
+    wide = F.pad(x, (0, -columns % 4)), F.pad(x, (0, max(0, 8 - columns))), x.new_zeros(min(rows, columns))
+    return (*parts, *wide, x * max(columns, 6), torch.arange(rows + columns))
+
+
+def keys_before(x, keys):
+    """Attention of tokens over those before them, and over keys of earlier calls."""
+    keys = torch.cat([keys, x], 1)
+    own, whole = x.shape[1], keys.shape[1]
+    mask = torch.arange(whole)[None] <= torch.arange(own)[:, None] + whole - own
+    return F.scaled_dot_product_attention(x, keys, keys, attn_mask=mask)
+
+
+class BackToItsSize(torch.nn.Module):
+    """Images that are halved and doubled, whose sizes are odd at times."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = torch.nn.MaxPool2d(2), torch.nn.ConvTranspose2d(3, 3, 2, stride=2)
+        self.smaller, self.back = (
+            torch.nn.Conv2d(3, 3, 3, stride=2, padding=1),
+            torch.nn.ConvTranspose2d(3, 3, 3, stride=2, padding=1),
+        )
+
+    def forward(self, x):
+        small = self.down(x)
+        up = self.up(small)
+        high, wide = x.shape[2] - up.shape[2], x.shape[3] - up.shape[3]
+        padded = F.pad(up, [wide // 2, wide - wide // 2, high // 2, high - high // 2])
+        whole = F.interpolate(small, size=x.shape[-2:], mode="bilinear")
+        return padded + self.back(self.smaller(x), output_size=x.shape), whole, F.interpolate(x, size=x.shape[-2:])
+
+
+def product_of_three(x):
+    """Of sizes by which other pairs are the cheapest."""
+    weight = torch.arange(96.0).reshape(4, 4, 6).sin()
+    return torch.einsum("bte,edf,btd->btf", x.softmax(-1), weight, x * 2)
+
+
+def frequencies(x):
+    """Transforms of real and complex numbers, along dims of any size too."""
+    whole, half = torch.fft.fft(x, dim=1, norm="ortho"), torch.fft.rfft(x)
+    back = torch.fft.irfft(half * 2, n=x.shape[-1]), torch.fft.ifft2(whole, norm="forward").imag
+    window = torch.hann_window(4)
+    return (
+        whole.real, whole.abs(), *back, torch.fft.fftn(x, dim=(0, 2)).real,
+        torch.fft.hfft(half, n=6, norm="ortho"), torch.stft(x[:, 0], 4, 2, window=window, return_complex=True).abs(),
+    )  # fmt: skip
+
+
+def complexes(x):
+    """Arithmetic of complex numbers that are made in the model."""
+    z, w = torch.complex(x[..., 0], x[..., 1]), torch.view_as_complex(x.contiguous())
+    turn = torch.polar(torch.ones(4), torch.arange(4.0))
+    products = z * turn, (1 + z) / (w + 2j), z.conj() @ w.mT, z**2 - 3 * w, (x[..., 0] * 1j).exp(), 1 / (z + 3), z * 2.5
+    layout = torch.cat([z, w], 1).flip(0)[:, 1:].sum(1), torch.stack([z, w.roll(1, 1)]).mean((0, 2)), z.reshape(-1, 2).T
+    picked = z.where(x[..., 0] > 0, w), z[:, torch.tensor([2, 0])], torch.zeros_like(z) + z.imag, -z[..., None]
+    functions = z.sqrt(), (z + 4).log(), z.reciprocal(), z.square(), x[..., 0].to(torch.complex64)
+    rows = [torch.view_as_real(each) for each in (*products, *layout, *picked, *functions)]
+    return (*rows, z.abs(), z.angle(), x.angle(), (z == w), z != w, z.real.isnan())
+
+
+def of_matrices(x):
+    """Solutions and factors of small matrices."""
+    square = x @ x.mT + torch.eye(3)
+    many, triangle = x[:, :, :2], x[..., :3].tril() + 4 * torch.eye(3)
+    solutions = (
+        torch.linalg.inv(x[..., :3]),
+        torch.linalg.solve(x[..., :3], many),
+        torch.linalg.solve(square, x[..., 0]),
+    )
+    triangles = (
+        torch.linalg.solve_triangular(triangle, many, upper=False),
+        torch.linalg.solve_triangular(triangle.mT, many, upper=True, unitriangular=True),
+        torch.cholesky_solve(many, torch.linalg.cholesky(square)),
+    )
+    sizes = torch.linalg.det(x[..., :3]), *torch.linalg.slogdet(x[..., :3]), torch.linalg.matrix_exp(x[..., :3])
+    factors = *torch.linalg.qr(x), *torch.linalg.qr(x.mT, "complete"), torch.linalg.cholesky(square)
+    return (*solutions, *triangles, *sizes, *factors, torch.linalg.inv_ex(x[..., :3] * 0)[1])
+
+
+def of_any_matrix(x):
+    """Of a size that is any."""
+    square = x @ x.mT + torch.eye(x.shape[0])
+    return torch.linalg.solve(square, x), torch.linalg.cholesky(square), torch.logdet(square), torch.linalg.det(square)
+
+
+def most_frequent(x):
+    whole = (x * 2).long()
+    runs = torch.unique_consecutive(whole, return_inverse=True, return_counts=True)
+    return (*torch.mode(whole, 1), *torch.mode(x.round(), 0, keepdim=True), *torch.mode(x > 0, 1), x.median(), *runs)
+
+
+class Unpooled(torch.nn.Module):
+    """Maxima back at their places, in images of any size."""
+
+    def __init__(self):
+        super().__init__()
+        self.pool, self.back = torch.nn.MaxPool2d(2, return_indices=True), torch.nn.MaxUnpool2d(2)
+
+    def forward(self, x):
+        values, places = self.pool(x)
+        return self.back(values * 2, places, output_size=x.shape[-2:]), places
+
+
+def windows_back(x):
+    spectrum = torch.stft(x, 8, 2, window=torch.hann_window(8), return_complex=True)
+    return torch.istft(spectrum * 0.5, 8, 2, window=torch.hann_window(8), length=32)
+
+
+def special(x):
+    return torch.lgamma(x * 5), torch.digamma(x * 3 + 0.01), torch.erfinv(x.tanh()), torch.special.ndtri(x.sigmoid())
+
+
+def suppressed(x):
+    """Which rows no earlier row is close to, one after the other: truths and ranges within a loop and a branch."""
+    close = torch.cdist(x, x) < 2
+    places = torch.arange(x.shape[0])
+
+    def step(kept, place):
+        near = close.index_select(0, place.reshape(1))[0] & (places > place)
+        is_kept = kept.index_select(0, place.reshape(1))
+        return kept & ~torch.where(is_kept, near, torch.zeros_like(near)), is_kept[0]
+
+    kept, order = scan(step, torch.ones(x.shape[0], dtype=torch.bool), places)
+    masked = torch.cond(x.sum() > 0, lambda z: z * kept.unsqueeze(1), lambda z: z.masked_fill(close[:, :1], 0.0), (x,))
+    halves = torch.while_loop(
+        lambda z, k: k < 3, lambda z, k: (z.where(places[:, None] > k, z / 2), k + 1), (x, torch.tensor(0))
+    )
+    return kept, order, masked, halves[0]
+
+
+class Projected(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.LSTM(4, 6, num_layers=2, batch_first=True, bidirectional=True, proj_size=3)
+
+    def forward(self, x):
+        output, states = self.layer(x)
+        return output, *states
+
+
 BATCH = ((0, 0),)
 FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
@@ -303,6 +448,20 @@ FUNCTIONS = {
     "places of elements": (places, [(6, 5)], BATCH),
     "writes at masks": (written_at_masks, [(6, 5)], BATCH),
     "repeats and counts": (repeated_and_counted, [(6, 5)], BATCH),
+    "bounds, rests and sums of sizes": (bounded_by_sizes, [(3, 5)], ((0, 0), (0, 1))),
+    "product of three": (product_of_three, [(3, 5, 4)], ((0, 0), (0, 1))),
+    "keys of earlier calls": (keys_before, [(2, 3, 4), (2, 7, 4)], ((0, 0), (1, 0), (0, 1), (1, 1))),
+    "images back to their sizes": (BackToItsSize().eval(), [(2, 3, 9, 12)], ((0, 0), (0, 2), (0, 3))),
+    "frequencies": (frequencies, [(2, 6, 5)], ((0, 0), (0, 1))),
+    "complex numbers": (complexes, [(3, 4, 2)], BATCH),
+    "matrices": (of_matrices, [(2, 3, 5)], BATCH),
+    "matrices of any size": (of_any_matrix, [(4, 3)], BATCH),
+    "the most frequent": (most_frequent, [(3, 7)], ((0, 0), (0, 1))),
+    "unpooled": (Unpooled().eval(), [(2, 3, 6, 9)], ((0, 0), (0, 2), (0, 3))),
+    "windows back": (windows_back, [(2, 32)], BATCH),
+    "special functions": (special, [(3, 4)], BATCH),
+    "truths in loops": (suppressed, [(5, 3)], BATCH),
+    "LSTM with a projection": (Projected().eval(), [(3, 5, 4)], ((0, 0), (0, 1))),
     "numbers of sizes": (of_sizes, [(64, 64)], ((0, 0), (0, 1))),
     "numbers of small sizes": (of_sizes, [(3, 5)], ((0, 0), (0, 1))),
     "bounds of integers": (lambda x: ((x * 9).long().clamp(min=2), (x * 9).int().clamp(max=2), x.clamp(max=0.5)), [(3, 4)], BATCH),

@@ -174,7 +174,7 @@ def test_rows_that_are_packed_and_padded_lose_what_is_behind_their_ends():
 class OfPacked(nn.Module):
     def __init__(self, way):
         super().__init__()
-        self.way, self.layer = way, nn.LSTM(4, 6, batch_first=True, proj_size=3 * (way == "proj_size"))
+        self.way, self.layer = way, nn.LSTM(4, 6, batch_first=True)
 
     def forward(self, x, lengths):
         rows = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
@@ -188,7 +188,6 @@ class OfPacked(nn.Module):
     ("way", "longest", "words"),
     [
         ("data", 5, "batch_sizes of a PackedSequence.*pad_packed_sequence"),
-        ("proj_size", 5, "proj_size.*Leave"),
         ("total_length", 5, "9 steps.*padded to 5.*total_length"),
         ("short", 4, "4 steps.*padded to 5.*longest row"),
     ],
@@ -231,7 +230,16 @@ def drawn(x):
     return nn.functional.dropout(x, 0.5, True)
 
 
+def branching(x):
+    return x * 2 if x.shape[0] < 100 else x + 1
+
+
 REFUSED = {
+    "goes by a size": (
+        branching,
+        {"dynamic_axes": {"x": [0]}},
+        "branching compares sizes.*another way at.*100.*test_export.py:.*in branching.*Bound the axis.*Dim",
+    ),
     "reads a truth": (read, {}, "reads values.*__bool__.*test_export.py:.* in read.*dynograd.where"),
     "reads a number": (item, {}, "reads values.*item.*test_export.py"),
     "shape of values": (picked, {}, "depends on values.*test_export.py.*dynograd.where"),
@@ -261,6 +269,13 @@ REFUSED = {
     "one name for two sizes": (linear(), {"dynamic_axes": {"input": {0: "n", 1: "n"}}}, "'n' has size 3.*and 4"),
     "too many names": (linear(), {"input_names": ["a", "b"]}, "expected 1 input_names.*got 2"),
     "names that are alike": (lambda x: (x + 1, x + 2), {"output_names": ["y", "y"]}, "must differ"),
+    "complex inputs": (
+        lambda x: x.abs(),
+        {"args": (torch.ones(2, dtype=torch.complex64),)},
+        "real inputs and outputs, got x of .*complex64.*view_as_real",
+    ),
+    "complex results": (lambda x: x * 1j, {}, "got output of .*complex64.*Return view_as_real"),
+    "no form of complex numbers": (lambda x: (x * 1j).tanh().real, {}, "tanh of complex numbers has no form"),
     "no tensor": (linear(), {"args": (2,)}, "expected a tensor among the arguments.*got none"),
     "other results": (lambda x: "text", {}, "gives str.*Return tensors"),
     "ragged": (linear(), {"args": (torch.ragged_tensor([[1.0], [2.0, 3.0]]),)}, "ragged.*offsets"),

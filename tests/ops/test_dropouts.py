@@ -155,6 +155,20 @@ def test_gradients_of_every_order_see_the_same_mask():
     assert second.max().item() == 8.0
 
 
+@pytest.mark.parametrize("name", ["dropout", "alpha_dropout"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_have_the_shape_of_the_input(name, compiled):
+    x = dynograd.tensor(2.0, requires_grad=True)
+
+    def added(x):
+        return getattr(F, name)(x, 0.5, True) + dynograd.zeros(3)
+
+    op = dynograd.compile(added) if compiled else added
+    for _ in range(3):
+        (g,) = grad(op(x).sum(), x)
+        assert g.shape == ()
+
+
 def test_inplace_writes_into_its_tensor():
     x = dynograd.ones(50)
     assert F.dropout(x, 0.5, inplace=True) is x

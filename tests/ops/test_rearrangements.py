@@ -26,6 +26,7 @@ ROWS = [
             error(lambda op: op(zeros(2, 3), 2), IndexError, "flip", "[-2, 1]", "2"),
         ],
     ),
+    moved("flip", lambda x, dim: x, args=lambda rng: [rng.normal(size=()), 0], id="scalar"),
     moved("flip", lambda x, dims: x, args=lambda rng: [rng.normal(size=(2, 3)), ()], id="none"),
     moved("flip", lambda x, *dims: numpy.flip(x, dims), args=lambda rng: [rng.normal(size=(2, 3)), 1, 0], id="several"),
     moved(
@@ -48,6 +49,9 @@ ROWS = [
             error(lambda op: op(zeros(2, 3), (1, 2), 0), RuntimeError, "shifts and dimensions must align", "2", "1"),
             error(lambda op: op(zeros(2, 3), (1, 2)), RuntimeError, "must align. shifts: 2, dims: 0"),
             error(lambda op: op(zeros(2, 3), 1, 2), IndexError, "roll", "2"),
+            error(
+                lambda op: op(zeros(), 1, 0), IndexError, "roll", "specified as 0", "no dimensions", "Leave `dims` out"
+            ),
         ],
     ),
     moved("roll", numpy.roll, args=lambda rng: [rng.normal(size=(3, 4)), 5], id="flat"),

@@ -89,6 +89,7 @@ ROWS = [
         "gather", gather, args=lambda rng: [rng.normal(size=(2, 3, 4)), 0, rng.integers(0, 2, (3, 2, 4))], id="first"
     ),
     Row("gather", lambda x, dim, index: x, args=lambda rng: [rng.normal(size=()), 0, numpy.array(0)], id="0-d"),
+    Row("gather", lambda x, dim, index: x[1], args=lambda rng: [rng.normal(size=4), 0, numpy.array(1)], id="0-d index"),
     moved(
         "gather",
         gather,

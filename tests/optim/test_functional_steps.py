@@ -1,5 +1,6 @@
 """Steps on lists: what they refuse, scaled gradients, and that they are the steps of the classes."""
 
+import functools
 import importlib
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import dynograd as dg
 from dynograd.optim.adam import adam
+from dynograd.optim.adamw import adamw
 from dynograd.optim.helpers import _default_to_fused_or_foreach
 from dynograd.optim.sgd import sgd
 
@@ -46,16 +48,28 @@ def test_mistakes():
     assert dg.equal(w, dg.ones(2))
 
 
-def test_a_step_is_that_of_the_class():
+@pytest.mark.parametrize("step", [adamw, functools.partial(adam, decoupled_weight_decay=True)], ids=["adamw", "adam"])
+def test_a_step_is_that_of_the_class(step):
     p = dg.rand(30, 20, requires_grad=True)
     w, lists = p.detach().clone(), states(p)
     optimizer = dg.optim.AdamW([p], lr=0.1, weight_decay=0.1)
     for _ in range(3):
         p.grad = dg.rand(30, 20)
         optimizer.step()
-        adam([w], [p.grad], *lists, **ADAM, decoupled_weight_decay=True)
+        step([w], [p.grad], *lists, **ADAM)
         np.testing.assert_allclose(w.numpy(), p.detach().numpy(), rtol=1e-6)
     assert lists[-1][0] == 3
+
+
+def test_a_step_is_a_write():
+    w = dg.ones(2, requires_grad=True)
+    loss = (w * w).sum()
+    with dg.no_grad():
+        sgd([w], [dg.ones(2)], [None], **SGD)
+    with pytest.raises(
+        dg.errors.InplaceError, match=r"modified by an inplace operation.*written by .*test_functional_steps"
+    ):
+        loss.backward()
 
 
 def test_scaled_and_infinite_gradients():

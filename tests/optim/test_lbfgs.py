@@ -147,15 +147,15 @@ def test_lengths_meet_the_strong_wolfe_conditions(function, slope, length):
     assert abs(slope(found)) <= CURVATURE * abs(slope(0.0))
 
 
-@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize("most", [1, 2, 5, None])
 def test_a_search_down_a_slope_without_end_is_bounded(most):
-    """The last length tried, or the best one between it and the one before."""
+    """By 25 trials where nothing is said. The last length tried, or the best one between it and the one before."""
     lengths = []
     d = dynograd.ones(1)
     loss, gradient, length, count = strong_wolfe(
-        lambda x: lengths.append(x) or (-x, -d), 1.0, d, 0.0, -d, -1.0, most=most
+        lambda x: lengths.append(x) or (-x, -d), 1.0, d, 0.0, -d, -1.0, **({} if most is None else {"most": most})
     )
-    assert count == len(lengths) == most + 1 and lengths == sorted(lengths)
+    assert count == len(lengths) == (25 if most is None else most) + 1 and lengths == sorted(lengths)
     assert (loss, length) == (-lengths[-1], lengths[-1]) and gradient.item() == -1.0
 
 
@@ -242,3 +242,13 @@ def test_the_first_step_is_no_longer_than_the_rate(scale, length):
 
     optimizer.step(closure)
     assert w.tolist() == pytest.approx([-0.5 * length * scale, 0.5 * length * scale])
+
+
+def test_a_rate_that_is_a_tensor_leaves_a_length_that_is_one():
+    parameters, loss, _ = quadratic()
+    lengths = []
+    for lr in (0.5, dynograd.tensor(0.5, dtype=dynograd.float64)):
+        optimizer = optim.LBFGS(parameters, lr=lr, max_iter=3)
+        optimizer.step(closure_of(optimizer, loss))
+        lengths.append(optimizer.state[parameters[0]]["t"])
+    assert type(lengths[0]) is float and lengths[1].dtype is dynograd.float64 and float(lengths[1]) == 0.5

@@ -316,6 +316,7 @@ def leaf(size=2):
         (lambda: optim.Adam([leaf()], betas=(0.9, leaf(1))), ValueError, "must be either both floats or both Tensors"),
         (lambda: optim.SGD({"params": [leaf()]}), TypeError, r"got a dict with the keys \['params'\]. Pass \[group\]"),
         (lambda: optim.SGD({"weight": leaf()}), TypeError, r"keys \['weight'\]. Pass its items\(\) or values\(\)"),
+        (lambda: optim.SGD(1 + x for x in ["a"]), TypeError, "unsupported operand"),
         (lambda: optim.SGD([{"lr": 1.0}]), KeyError, r"a parameter group has no 'params' \(its keys: \['lr'\]\)"),
         (
             lambda: optim.SparseAdam([dynograd.eye(2).to_sparse()]),

@@ -32,6 +32,11 @@ LOSSES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "a reparametrized sample": lambda layer, x, k: D.kl_divergence(
         D.Beta(layer(x).exp(), x[:, :3]), D.Beta(torch.ones(3), 2.0)
     ).sum(),
+    "places": lambda layer, x, k: layer(x).t()[k + 0].sum(),
+    "places of two dims": lambda layer, x, k: layer.weight[k + 0, (k + 0).sort().values].sum() + layer(x).sum(),
+    "filled slices": lambda layer, x, k: layer(x).index_fill(1, k + 0, 2.0).sum(),
+    "added slices": lambda layer, x, k: layer(x).index_add(1, k[:2] + 0, x[:, :2]).sum(),
+    "copied slices": lambda layer, x, k: layer(x).index_copy(1, k[:1] + 0, x[:, :1]).sum(),
 }
 WRONG = {
     "a distribution's parameters": lambda x, k: (x * float("nan"), k),

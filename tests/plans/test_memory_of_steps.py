@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import tracemalloc
 import weakref
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.ops.readers import _MOST_ENDED
 from dynograd.plans.compiling import Compiled
+from dynograd.plans.walk_readers import WalkReader
 
 LENGTHS = 20
 MOST_GROWTH = 48 << 10  # bytes in 400 calls: caches of the interpreter's own
@@ -51,3 +54,27 @@ def test_memory_stays_and_is_given_back():
     assert growth < MOST_GROWTH
     gc.collect()
     assert [reference() for reference in gone] == [None] * len(gone)
+
+
+def test_what_is_written_for_functions_that_die_goes_too():
+    """Names in the modules of ops, and the lines of texts: a program may compile again and again."""
+    space = torch.sin.__globals__
+
+    def what_there_is():
+        readers = [thing for thing in gc.get_objects() if type(thing) is WalkReader]
+        return len(readers), len(space), len(linecache.cache)
+
+    def compile_and_run():
+        step = Compiled(lambda x: (x * x).sin().sum(), always=True)
+        for _ in range(4):
+            step(torch.ones(3))
+        assert step.walked
+
+    counts = []
+    for _ in range(3):
+        for _ in range(_MOST_ENDED + 1):
+            compile_and_run()
+            gc.collect()
+        counts.append(what_there_is())
+    assert counts[1] == counts[2]
+    assert counts[2][0] <= _MOST_ENDED + 1

@@ -96,8 +96,8 @@ class Presses:
         except KeyboardInterrupt:
             return True
         finally:
-            self.end()
             sys.unraisablehook = hook
+            self.end()
         return False
 
 

@@ -13,7 +13,7 @@ from dynograd.distributed.board import Board
 __all__ = ["report", "running"]
 
 
-def report(path: Path, size: int, code: int, first: int | None, host: str) -> str:
+def report(path: Path, size: int, code: int, first: int | None, host: str, signal_number: int | None = None) -> str:
     """A text of the job's end; what the job has left in shared memory is deleted.
 
     Args:
@@ -22,15 +22,19 @@ def report(path: Path, size: int, code: int, first: int | None, host: str) -> st
         code: the job's exit status.
         first: the number of the process that MPI has seen end first, or None.
         host: the name of this machine.
+        signal_number: of the signal that ended that process, or None for one that has exited.
     """
     board = Board(path, size)
     _delete_files(board)
     lines = [f"dynograd.run: the job has ended with exit status {code}."]
     places = [place for place in range(size) if board.records["state"][place] != boards.ABSENT]
-    ends = _ends(board, places, code, first)
+    end = f"ended with exit status {code}" if signal_number is None else f"was killed by {_signal_name(signal_number)}"
+    ends = _ends(board, places, end, first)
     for place in sorted(places, key=lambda place: place not in ends):
         lines.append(_line(board, place, ends.get(place) or _other(board, place), host))
-    if not places:
+    if size == 1 and not places:
+        lines.append(f"  The process {end}: what it wrote above says why.")
+    elif not places:
         lines.append("  No rank had called distributed.init_process_group: what they wrote above says why.")
     board.close()
     return "\n".join(lines)
@@ -53,12 +57,12 @@ def running(path: Path, size: int) -> list[int]:
     return pids
 
 
-def _ends(board: Board, places: list[int], code: int, first: int | None) -> dict[int, str]:
+def _ends(board: Board, places: list[int], end: str, first: int | None) -> dict[int, str]:
     """How those have ended that the others could not wait for."""
     records = board.records
     failed = [place for place in places if records["state"][place] == boards.FAILED]
     ends = {place: board.text(place, "error") for place in failed if records["blamed"][place] < 0}
-    ends |= {place: _killed(code) for place in places if records["pid"][place] == first and place not in failed}
+    ends |= {place: end for place in places if records["pid"][place] == first and place not in failed}
     for place in failed:
         blamed = int(records["blamed"][place])
         if blamed >= 0:
@@ -66,11 +70,11 @@ def _ends(board: Board, places: list[int], code: int, first: int | None) -> dict
     return ends
 
 
-def _killed(code: int) -> str:
+def _signal_name(number: int) -> str:
     try:
-        return f"was killed by {signal.Signals(code).name}"
+        return signal.Signals(number).name
     except ValueError:
-        return f"ended with exit status {code}"
+        return f"signal {number}"
 
 
 def _other(board: Board, place: int) -> str:

@@ -87,6 +87,7 @@ class KernelLibrary(targets_numba.KernelLibrary):
         super().__init__(owner, name)
         self._complete = False
         self._shared: Any = None
+        self._own_bitcode = b""
         self.enable_object_caching()
 
     @property
@@ -130,13 +131,14 @@ class KernelLibrary(targets_numba.KernelLibrary):
 
     def _own_module(self) -> binding.ModuleRef:
         if self._shared is None:
-            self._shared = _weakened(self._final_module)
+            own = self._own_bitcode
+            self._shared = binding.parse_bitcode(own) if own else _weakened(self._final_module)
         return self._shared
 
     def _get_module_for_linking(self) -> binding.ModuleRef:
-        if self._shared_module is None:
+        if self._shared_module is None and not self._finalized:
             self._shared_module = _weakened(self._complete_module())
-        return self._shared_module
+        return super()._get_module_for_linking()
 
     def finalize(self) -> None:
         self._raise_if_finalized()
@@ -149,6 +151,14 @@ class KernelLibrary(targets_numba.KernelLibrary):
                 environment = lookup_environment(variable.name)
                 if environment is not None:
                     self._codegen.set_env(variable.name, environment)
+        self._let_modules_go()
+
+    def _let_modules_go(self) -> None:
+        """Of what other kernels are made from only the bitcode stays, a tenth as large: most kernels are part of no other."""
+        self._own_bitcode = bytes(self._own_module().as_bitcode())
+        self.symbols = targets_numba.symbols_of(self._shared_module)
+        self.bitcode = bytes(self._shared_module.as_bitcode())
+        self._shared = self._shared_module = None
 
 
 def _gather(library: KernelLibrary, linked: dict[Any, None]) -> None:

@@ -24,7 +24,7 @@ from numba.core.typing.context import Context
 from dynograd.base import garbage
 from dynograd.kernels.build.processors import Processor, processor
 
-__all__ = ["HELPER_OPTIONS", "NAME", "KernelFunction", "compiles_for_another", "prepare_to_load"]
+__all__ = ["HELPER_OPTIONS", "NAME", "KernelFunction", "compiles_for_another", "prepare_to_load", "symbols_of"]
 
 NAME = "dynograd"
 
@@ -33,22 +33,17 @@ class KernelLibrary(codegen.JITCodeLibrary):
     """Machine code. Bitcode, from which functions that are compiled later take it in, is kept apart and may be missing."""
 
     bitcode = b""
+    symbols: list[str] | None = None
     compile_again: Callable[[], Any] | None = None
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, list[str]]]:
         """Without the bitcode, but with the symbols that it would tell."""
-        module = self._get_module_for_linking()
-        symbols = [
-            value.name
-            for values in (module.functions, module.global_variables)
-            for value in values
-            if not value.is_declaration
-        ]
+        symbols = symbols_of(self._get_module_for_linking()) if self.symbols is None else self.symbols
         return self.name, "object", (self._get_compiled_object(), symbols)
 
     def serialize_for_linking(self) -> bytes:
         """The bitcode."""
-        return bytes(self._get_module_for_linking().as_bitcode())
+        return self.bitcode or bytes(self._get_module_for_linking().as_bitcode())
 
     @classmethod
     def _unserialize(cls, generator: Any, state: Any) -> KernelLibrary:
@@ -66,6 +61,12 @@ class KernelLibrary(codegen.JITCodeLibrary):
         elif self._shared_module is None and self.compile_again is not None:
             self._shared_module = self.compile_again().library._get_module_for_linking()
         return super()._get_module_for_linking()
+
+
+def symbols_of(module: llvmlite.binding.ModuleRef) -> list[str]:
+    """The names of what the module defines."""
+    values = (*module.functions, *module.global_variables)
+    return [value.name for value in values if not value.is_declaration]
 
 
 class _Codegen(codegen.JITCPUCodegen):

@@ -42,7 +42,7 @@ def dropout_add_forward(seed, offset, x, residual, p):
 
 def dropout_backward(g, mask, p):
     """Gradient of the input."""
-    g = np.ascontiguousarray(g, np.float32)
+    g = np.asarray(g, np.float32, order="C")
     gx = buffers.empty(g.shape, np.float32)
     kernel = compiled["dropouts.dropout_gradient"]
     flat = g.reshape(-1), mask.reshape(-1), chance(p)[1], gx.reshape(-1)

@@ -13,6 +13,7 @@ from dynograd.onnx.writers import (
     reductions,
     scans,
     segments,
+    transforms,
 )
 from dynograd.onnx.writers.structures import write_structure
 from dynograd.onnx.writers.writing import form_of, write_call

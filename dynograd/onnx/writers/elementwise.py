@@ -90,8 +90,10 @@ class _Formula:
             return self.node(formulas_onnx.TRUTHS[head], *[self._truth(operand) for operand in operands]), True
         if head == "select":
             condition, then, other = operands
-            if then[1] and other[1]:
-                return self.node("Where", self._truth(condition), then[0], other[0]), True
+            if then[1] and other[1]:  # onnxruntime has no Where of truths
+                holds = self._truth(condition)
+                parts = self.node("And", holds, then[0]), self.node("And", self.node("Not", holds), other[0])
+                return self.node("Or", *parts), True
             return self.node("Where", self._truth(condition), self._plain(then), self._plain(other)), False
         if head == "==" and all([is_truth for _, is_truth in operands]):
             names = [name for name, _ in operands]

@@ -32,7 +32,10 @@ def transposed_convolution(call: Call) -> str:
     names = [call.input(name) for name in ("g", "weight", "bias") if call.has(name)]
     strides, dilations, pads = call.static("stride"), call.static("dilation"), _sides(call.static("padding"))
     rank = len(strides)
-    more = []
+    more, cut = (
+        [],
+        [],
+    )  # what is added behind each dim, and the dims that are cut to their size where that depends on the sizes
     for axis in range(rank):
         window = call.dims(axis - rank, "weight")
         excess = {
@@ -41,11 +44,15 @@ def transposed_convolution(call: Call) -> str:
                 [shape[axis - rank] for shape in call.result_shapes()], call.dims(axis - rank, "g"), window
             )
         }
+        more.append(max(excess))
         if len(excess) > 1:
-            raise call.refused("whose output_padding depends on the sizes")
-        more += excess
+            cut.append(axis - rank)
     options = dict(strides=strides, pads=pads, dilations=dilations, output_padding=more)
-    return call.node("ConvTranspose", names, group=call.static("groups"), **options)
+    name = call.node("ConvTranspose", names, group=call.static("groups"), **options)
+    if not cut:
+        return name
+    ends = call.builder.numbers([[shape[axis] for axis in cut] for shape in call.result_shapes()])
+    return call.node("Slice", [name, call.ints(*[0] * len(cut)), ends, call.ints(*cut)])
 
 
 @writer("max_pool", "max_pool_values")
@@ -61,11 +68,21 @@ def _largest(call: Call, sizes: tuple[int, ...], **options: Any) -> list[str]:
     name = call.unsqueeze(name, 0) if alone else name
     names = call.nodes_of("MaxPool", [name], call.count, kernel_shape=sizes, **options)
     if call.count == 2:
-        area = 1
-        for axis in range(rank):
-            area *= call.fixed(axis - rank)
-        names[1] = call.node("Mod", [names[1], call.constant(area, numpy.int64)])
+        areas = [math.prod(shape[-rank:]) for shape in call.shapes()]
+        names[1] = call.node("Mod", [names[1], call.builder.number(areas)])
     return [call.squeeze(name, 0) for name in names] if alone else names
+
+
+@writer("max_unpool")
+def max_unpool(call: Call) -> str:
+    """Zeros with the maxima at their places in each image."""
+    rank = len(call.each("sizes")[0])
+    own = [[*shape[:-rank], math.prod(shape[-rank:])] for shape in call.shapes()]
+    whole = [[*shape[:-rank], math.prod(sizes)] for shape, sizes in zip(call.shapes(), call.each("sizes"))]
+    values, places = [call.reshape(call.input(name), own) for name in ("input", "indices")]
+    zeros = call.node("Expand", [call.number(0), call.builder.numbers(whole)])
+    names = [zeros, call.cast(places, numpy.int64), values]
+    return call.reshape(call.node("ScatterElements", names, axis=len(own[0]) - 1), call.result_shapes())
 
 
 @writer("adaptive_max_pool")
@@ -176,6 +193,8 @@ def resample(call: Call) -> str:
     A factor is written as such: of a size that it does not divide, the places lie elsewhere than by the ratio of the sizes.
     """
     rule, axis, rank = call.static("rule"), call.axis(), call.rank()
+    if call.each("scale") == [None] * len(call.nodes) and call.dims(axis) == call.each("count"):
+        return call.input("input")
     by_weights = rule != "cubic" or rank != 4 or len(set(call.dims(axis))) == 1
     if rule not in ("nearest", "linear") and by_weights:
         return _by_weights(call, axis, rank)

@@ -200,17 +200,32 @@ def diagonal_backward(call: Call) -> str:
 @writer("unfold")
 def unfold(call: Call) -> str:
     axis = call.axis("dimension")
-    size, step = call.static("size"), call.static("step")
-    counts = [(length - size) // step + 1 for length in call.dims(axis)]
-    within = call.constant(numpy.arange(size))
-    zero, by = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
-    starts = call.node(
-        "Mul", [call.node("Range", [zero, call.builder.scalar(counts), by]), call.constant(step, numpy.int64)]
-    )
-    places = call.node("Add", [call.unsqueeze(starts, 1), within])
-    name = call.node("Gather", [call.input("input"), places], axis=axis)
+    counts = [(length - call.static("size")) // call.static("step") + 1 for length in call.dims(axis)]
+    name = call.node("Gather", [call.input("input"), _windows(call, counts)], axis=axis)
     rank = call.rank() + 1
     return call.transpose(name, [*range(axis + 1), *range(axis + 2, rank), axis + 1])
+
+
+def _windows(call: Call, counts: list[int]) -> str:
+    """(windows, size): the places that are in each window."""
+    zero, by = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
+    numbers = call.node("Range", [zero, call.builder.scalar(counts), by])
+    starts = call.node("Mul", [numbers, call.constant(call.static("step"), numpy.int64)])
+    return call.node("Add", [call.unsqueeze(starts, 1), call.constant(numpy.arange(call.static("size")))])
+
+
+@writer("unfold_backward")
+def unfold_backward(call: Call) -> str:
+    """Zeros with what each window has added at its places."""
+    rank = call.rank("g") - 1
+    axis = call.static("dimension") % rank
+    places = call.unsqueeze(_windows(call, call.dims(axis, "g")), 2)
+    others = [each for each in range(rank) if each != axis]
+    zeros = [[shape[axis], *[shape[each] for each in others]] for shape in call.result_shapes()]
+    names = [call.node("Expand", [call.number(0), call.builder.numbers(zeros)]), places]
+    windows = call.transpose(call.input("g"), [axis, rank, *others])
+    name = call.node("ScatterND", [*names, windows], reduction="add")
+    return call.transpose(name, [[axis, *others].index(each) for each in range(rank)])
 
 
 @writer("basic_index")

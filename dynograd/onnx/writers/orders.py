@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 
 from dynograd.onnx.writers.calls import Call, writer
@@ -64,6 +66,35 @@ def _at(call: Call, places: list[int]) -> list[str]:
     keepdim = call.static("keepdim")
     index = call.node("ArgMax", [same], axis=axis, keepdims=int(keepdim))
     return [value if keepdim else call.squeeze(value, axis), index]
+
+
+@writer("median_of_all")
+def median_of_all(call: Call) -> str:
+    if call.static("ignore_nan"):
+        raise call.refused("of numbers that are not NaN")
+    flat = call.node("Reshape", [call.input("input"), call.ints(-1)])
+    count = call.node("Div", [call.node("Add", [call.node("Shape", [flat]), call.ints(1)]), call.ints(2)])
+    smallest = call.nodes_of("TopK", [flat, count], 2, axis=0, largest=0, sorted=1)[0]
+    return call.squeeze(call.node("Slice", [smallest, call.ints(-1), call.ints(2**62)]), 0)
+
+
+@writer("mode")
+def mode(call: Call) -> list[str]:
+    """Each element is compared with each other one: of those with the most equals the smallest, and the last place where it stands."""
+    name, axis, keepdim = call.input("input"), call.axis(), call.static("keepdim")
+    if not call.rank():
+        return [name, call.constant(0, numpy.int64)]
+    kind = numpy.dtype(numpy.int32) if call.dtype == bool else call.dtype
+    name = name if kind == call.dtype else call.cast(name, kind)
+    same = call.node("Equal", [call.unsqueeze(name, axis + 1), call.unsqueeze(name, axis)])
+    counts = call.reduce("ReduceSum", call.cast(same, numpy.int32), [axis + 1], False)
+    is_most = call.node("Equal", [counts, call.reduce("ReduceMax", counts, [axis], True)])
+    largest = call.constant(math.inf if kind.kind == "f" else numpy.iinfo(kind).max, kind)
+    value = call.reduce("ReduceMin", call.node("Where", [is_most, name, largest]), [axis], True)
+    own = call.cast(call.node("Equal", [name, value]), numpy.int32)
+    index = call.node("ArgMax", [own], axis=axis, keepdims=int(keepdim), select_last_index=1)
+    value = value if keepdim else call.squeeze(value, axis)
+    return [value if kind == call.dtype else call.cast(value, bool), index]
 
 
 @writer("segment_places")

@@ -47,9 +47,9 @@ def bincount(call: Call) -> str:
 @writer("unique")
 def unique(call: Call) -> list[str]:
     """Values, where each element went, and counts."""
-    if call.static("consecutive"):
-        raise call.refused("of consecutive elements")
     dim, name = call.static("dim"), call.input("input")
+    if call.static("consecutive"):
+        return _runs(call, name)
     options = {} if dim is None else {"axis": call.axis()}
     is_truth = call.dtype.kind == "b"
     values, _, inverse, counts = call.nodes_of(
@@ -57,6 +57,28 @@ def unique(call: Call) -> list[str]:
     )
     values = call.cast(values, bool) if is_truth else values
     return [values, call.reshape(inverse, call.shapes()) if dim is None else inverse, counts][: call.count]
+
+
+def _runs(call: Call, name: str) -> list[str]:
+    """Of each run of equal elements the first, where each element went, and how long the runs are."""
+    if call.static("dim") is not None:
+        raise call.refused("of consecutive slices")
+    flat = call.node("Reshape", [name, call.ints(-1)])
+    behind, before = [call.node("Slice", [flat, *ends]) for ends in _neighbours(call)]
+    differs = call.node("Not", [call.node("Equal", [behind, before])])
+    some = call.node("Slice", [call.node("Shape", [flat]), call.ints(0), call.ints(1)])
+    first = call.node("Expand", [call.constant(True), call.node("Min", [some, call.ints(1)])])
+    begins = call.node("Concat", [first, differs], axis=0)
+    places = call.squeeze(call.node("NonZero", [begins]), 0)
+    steps = call.node("CumSum", [call.cast(begins, numpy.int64), call.constant(0, numpy.int64)])
+    inverse = call.reshape(call.node("Sub", [steps, call.ints(1)]), call.shapes())
+    ends = call.node("Slice", [call.node("Concat", [places, some], axis=0), call.ints(1), call.ints(2**62)])
+    return [call.node("Gather", [flat, places], axis=0), inverse, call.node("Sub", [ends, places])][: call.count]
+
+
+def _neighbours(call: Call) -> tuple[list[str], list[str]]:
+    """Starts and ends of all elements but the first, and of all but the last."""
+    return [call.ints(1), call.ints(2**62)], [call.ints(0), call.ints(-1)]
 
 
 def has_mask(call: Call) -> bool:

@@ -12,6 +12,7 @@ from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError, ShapeError, user_level
 from dynograd.kernels import kernel
+from dynograd.kernels.attention.any_size import is_alike_at_any_size
 from dynograd.ops.elementwise.choices import clamp
 from dynograd.ops.elementwise.roundings import floor
 from dynograd.ops.image.poolings import adaptive_average
@@ -123,7 +124,7 @@ def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: An
     own, bytewise = input.shape[2:], "nearest" not in rule and getattr(input, "array", input).dtype.char == "B"
     order = range(len(sizes))
     for place in reversed(order) if bytewise else order:
-        if sizes[place] != own[place] or scales[place] is not None:
+        if sizes[place] != own[place] or scales[place] is not None or is_alike_at_any_size():
             wide = convert(input, dtypes.float32) if bytewise else input
             wide = resample(wide, place + 2, sizes[place], rule, align_corners, scales[place])
             input = convert(clamp(floor(wide + 0.5), 0, 255), dtypes.uint8) if bytewise else wide

@@ -85,7 +85,11 @@ def get_advanced(input: Array, indices: IndexArrays, template: tuple) -> Array:
     """The elements of `input` at index arrays."""
     if type(input) is not ndarray:
         indices = _beside(input, indices)
-    return kernel("indexing", "index_forward", input)(input, indices, template)
+    try:
+        return kernel("indexing", "index_forward", input)(input, indices, template)
+    except IndexError as error:
+        index = tuple([indices[entry] if type(entry) is int else entry for entry in template])
+        raise refusal(parse, "getitem", tuple(input.shape), index) or error from None
 
 
 @get_advanced.backward

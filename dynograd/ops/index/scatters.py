@@ -75,8 +75,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Ar
     """
     own = _is_checked_by_kernel(index)
     place = _check_index("gather", input, dim, index, not own)
-    if not input.ndim:
-        return reshaped(gathered(reshaped(input, (1,)), 0, ravel(index)), tuple(index.shape))
+    if not input.ndim or not index.ndim:
+        return reshaped(gathered(ravel(input), 0, ravel(index)), tuple(index.shape))
     try:
         return gathered(input, place, index)
     except IndexError as error:

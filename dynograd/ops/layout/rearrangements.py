@@ -8,7 +8,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, check_sizes, check_whole, normalize_dim, normalize_dims, whole_number
-from dynograd.errors import ShapeError
+from dynograd.errors import DimError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.views import ravel, reshaped, transpose
@@ -57,7 +57,8 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Array:
     tensor([3, 2, 1])
     """
     named = as_shape("flip", order if dims is None else (tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)))
-    return flipped(input, normalize_dims("flip", named, input.ndim) if named else ())
+    places = normalize_dims("flip", named, input.ndim) if named else ()
+    return flipped(input, places if input.ndim else ())
 
 
 @composed(method=True, ragged="levels")
@@ -144,6 +145,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Array:
         return reshaped(rolled(ravel(input), moves, (0,)), tuple(input.shape))
     if len(moves) != len(named):
         raise ShapeError(f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(named)}.")
+    if not input.ndim:
+        raise DimError(f"roll: dimension specified as {named[0]} but tensor has no dimensions. Leave `dims` out.")
     return rolled(input, moves, tuple([normalize_dim("roll", dim, input.ndim) for dim in named]))
 
 

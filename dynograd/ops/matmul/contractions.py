@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from dynograd.arrays import Array
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
+from dynograd.kernels.attention.any_size import is_alike_at_any_size
 from dynograd.ops.elementwise.arithmetic import conj, mul
 from dynograd.ops.layout.strides import diagonal
 from dynograd.ops.layout.views import permuted, reshaped
@@ -99,7 +100,7 @@ def einsum(equation: Any, *operands: Any) -> Array:
         tensors, labels = _without_ones(tensors, labels)
     while len(tensors) > 1:
         first, second = (0, 1)
-        if len(tensors) > 2:
+        if len(tensors) > 2 and not is_alike_at_any_size():
             first, second = _cheapest_pair(tuple(labels), tuple([tuple(x.shape) for x in tensors]), output)
         rest = [place for place in range(len(tensors)) if place not in (first, second)]
         keep = frozenset(output).union(*[labels[place] for place in rest])

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Partial
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.index.indexing_cpu import out_of_range
 from dynograd.ops.op import Op
 from dynograd.plans.calls import Call
 
-__all__ = ["FORMS", "Check", "IndexCheck", "Lowered", "arguments_of", "described", "form", "gradients_of"]
+__all__ = ["FORMS", "Check", "IndexCheck", "Lowered", "Misfit", "arguments_of", "described", "form", "gradients_of"]
 
 Form = Callable[..., "Lowered | None"]
 FORMS: dict[tuple[str, str], Form] = {}
 """(kind of the call, name) -> form(call, arguments by name); None from a form: the call stays in Python."""
+
+
+class Misfit(LookupError):
+    """Numbers that the kernels of a call leave out, though the op takes them."""
 
 
 class Check:
@@ -31,7 +36,13 @@ class Check:
 
     def __call__(self) -> None:
         if not self.fits(*self.values):
-            self.call.compute()
+            plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
+            MODES.plan, MODES.recorder, MODES.grad = None, None, 0  # the op is none of the program's
+            try:
+                self.call.compute()
+            finally:
+                MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
+            raise Misfit("the kernels of this call leave out what follows such numbers")
 
     def fits(self, *values: Any) -> bool:
         raise NotImplementedError

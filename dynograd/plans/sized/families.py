@@ -157,13 +157,14 @@ class Families:
                     if not free and not sizes.fits(numbers):
                         continue
                     self.tried[names] = programs
-                    way = Way(steps, sizes, self.make_walk())
+                    fetched = [names[1][place - count] for place in free]
+                    way = Way(steps, sizes, fetched, self.make_walk())
                     if has_few and way.program.apart:
                         raise Differs("kernels of few rows")
                 except (Differs, NoFormula) as error:
                     reason = str(error)
                     continue
-                family = Family(way, names, form, [names[1][place - count] for place in free])
+                family = Family(way, names, form, fetched)
                 family.built = len(paths)
                 self._put(family)
                 return family
@@ -205,7 +206,9 @@ class Families:
                 samples = [kept(sample, count, free) for sample in ordered]
                 sizes = Sizes(samples, family.program.sizes.idle, range(count, len(samples[0])))
                 steps = [paths[sample] for sample in ordered]
-                if family.attach(functools.partial(Way, steps, sizes, family.walk), names, sizes.samples[0]):
+                if family.attach(
+                    functools.partial(Way, steps, sizes, family.fetched, family.walk), names, sizes.samples[0]
+                ):
                     self.changes += 1
                     return
             except (Differs, NoFormula) as error:

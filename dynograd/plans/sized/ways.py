@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ from dynograd.plans.recording import Outside
 from dynograd.plans.sharing import let_gradient_go
 from dynograd.plans.sized.memory import Differs
 from dynograd.plans.sized.programs import SizedProgram
-from dynograd.plans.sized.sizes import Sizes
+from dynograd.plans.sized.sizes import Number, Sizes
 from dynograd.plans.sized.values import Common
 from dynograd.plans.sized.widening import widen
 from dynograd.plans.steps import MOST, Path
@@ -31,12 +31,13 @@ class Way:
     Args:
         paths: recorded, in the order of the sizes.
         sizes: of the steps.
+        fetched: the last of these: sizes of tensors that the step fetches itself, (number of the tensor, dim) of each.
         walk: with the ways that the function was seen to go so far, which are ready for the first of these sizes.
     Raises:
         Differs: they are not one program at several sizes.
     """
 
-    def __init__(self, paths: Sequence[Path], sizes: Sizes, walk: Walk) -> None:
+    def __init__(self, paths: Sequence[Path], sizes: Sizes, fetched: Sequence[tuple[int, int]], walk: Walk) -> None:
         first = paths[0]
         self.walk = walk
         self.program = program = SizedProgram([path.program for path in paths], sizes, walk.arena)
@@ -44,6 +45,7 @@ class Way:
         events = [path.events for path in paths]
         if any([len(other) != len(first.events) for other in events]):
             raise Differs("other steps")
+        self._check_shapes(first.events, fetched)
         self._args = [_common_args(step, common, end) for step in zip(*events)]
         self._kinds = [_common_outside(others, common) for others in zip(*[path.outside for path in paths])]
         if any([_of_gradients(path) != _of_gradients(first) for path in paths]):
@@ -53,6 +55,30 @@ class Way:
             raise Differs("numbers that two formulas give")
         self._add(first)
         self._resize_steps()
+
+    def _check_shapes(self, events: Sequence[Any], fetched: Sequence[tuple[int, int]]) -> None:
+        """The program may ask for the shape of a result at once: it must not follow from a size that is only known later.
+
+        Raises:
+            Differs: it does.
+        """
+        sizes, (arrays, _, _, _) = self.program.sizes, self.program.common_lists()
+        count = len(sizes.samples[0]) - len(fetched)
+        unknown = {place: number for place, (number, _) in enumerate(fetched, count)}
+        for event in events:
+            if not unknown:
+                return
+            met = set(_numbers_outside(event.args))
+            unknown = {place: number for place, number in unknown.items() if number not in met}
+            for part in [arrays[number] for number in event.results]:
+                for size in getattr(part, "shape", ()):
+                    if isinstance(size, Number) and not any(
+                        [
+                            unknown.keys().isdisjoint([place for place, _ in factors])
+                            for factors, _, _ in sizes.formulas(size)
+                        ]
+                    ):
+                        raise Differs("shapes that follow from what the step fetches later")
 
     def _add(self, first: Path) -> None:
         outside = []
@@ -249,6 +275,15 @@ class _Followers:
     args: list[tuple[Any, int, object]]  # (step, place of the argument, what is common to it)
     kinds: list[tuple[Any, object]]  # (tensor from outside, what is common to its kinds)
     varying: list[int]  # places of arrays
+
+
+def _numbers_outside(described: Sequence[Any]) -> Iterator[int]:
+    """The numbers of the tensors from outside among operands."""
+    for kind, content in described:
+        if kind == "outside":
+            yield content
+        elif kind == "list":
+            yield from _numbers_outside(content[1])
 
 
 def _values_of(path: Path) -> list[Any]:

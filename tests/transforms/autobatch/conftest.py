@@ -2,7 +2,9 @@
 
 import pytest
 
+from dynograd.errors import LinAlgError
 from dynograd.transforms.autobatch.fuse import chains, fusing
+from dynograd.transforms.autobatch.group import executing, op_rows
 
 
 @pytest.fixture
@@ -21,3 +23,28 @@ def runs_of(monkeypatch):
         return found
 
     return watched
+
+
+@pytest.fixture(autouse=True)
+def only_errors_of_examples(monkeypatch):
+    """A group is run one by one for what is wrong with one of its calls, and for nothing that is wrong with how groups are run."""
+
+    def attempted(run):
+        error: list[Exception] = []
+
+        def noted():
+            try:
+                return run()
+            except (IndexError, LinAlgError):
+                raise
+            except Exception as other:
+                error.append(other)
+                raise
+
+        result = plain(noted)
+        assert not error, f"a group failed: {error[0]!r}"
+        return result
+
+    plain = executing.attempted
+    monkeypatch.setattr(executing, "attempted", attempted)
+    monkeypatch.setattr(op_rows, "attempted", attempted)

@@ -46,6 +46,7 @@ READS = {
     "bool": lambda x: bool(x.sum() > 0),
     "array": lambda x: numpy.asarray(x.detach()).tolist(),
     "argmax": lambda x: int(x.argmax()),
+    "index": lambda x: "abc"[x.argmax()] + "abc"[x.argmax(0, keepdim=True)],
     "contains": lambda x: 0.5 in x,
     "tensor": lambda x: dynograd.tensor(x).tolist(),
     "version": lambda x: x._version,

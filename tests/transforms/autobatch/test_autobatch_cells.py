@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import inspect
 import pickle
 
 import numpy
@@ -209,3 +210,10 @@ def test_calls_of_one_cell_with_arguments_nested_in_turns_are_groups():
     for pair in found:
         for state, wanted in zip(pair, (leaf, inner)):
             assert all([dynograd.allclose(one, other) for one, other in zip(state, wanted)])
+
+
+def test_a_forward_keeps_its_parameters():
+    for module in (nn.Linear(3, 3), nn.GRUCell(3, 3)):
+        parameters = inspect.signature(module.forward)
+        assert str(parameters) != "(*args, **kwargs)"
+        assert inspect.signature(dynograd.cell(module).forward) == parameters

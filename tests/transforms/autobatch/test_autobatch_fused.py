@@ -141,6 +141,20 @@ class Pieces(nn.Module):
         return (self.way(dynograd.cat([crossed[1:], b[..., :half], a[2:3]])[: 2 * WIDTH]) + rows.sum(0) * a[0]).tanh()
 
 
+class Columns(nn.Module):
+    """Rows cut along their dims, in views with a size that is left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.way = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, a, b):
+        rows = dynograd.stack([self.way(a), b])
+        odd, even = rows.view(2, -1, 2).unbind(2)
+        first, last = rows.split([2, WIDTH - 2], 1)
+        return (odd * even.exp()).view(-1).tanh() + first[0, 0] * last.unbind(-1)[0].sum()
+
+
 class Pair(nn.Module):
     """A cell with a state of two parts, as those of nn."""
 
@@ -172,6 +186,7 @@ BODIES = {
     "chosen": Chosen,
     "normed": Normed,
     "pieces": Pieces,
+    "columns": Columns,
     "lstm": lambda: Pair(nn.LSTMCell(WIDTH, WIDTH)),
     "gru": lambda: Pair(nn.GRUCell(WIDTH, WIDTH)),
     "rnn": lambda: Pair(nn.RNNCell(WIDTH, WIDTH)),
@@ -395,6 +410,38 @@ def test_changes_outside_are_seen(hot):
     assert hot
 
 
+def squares(a, b):
+    """As many rows as columns: where a dim counted from the end is taken for another one, the shapes are right all the same."""
+    x, y = dynograd.stack([a[:2], b[:2]]), dynograd.stack([b[2:4], a[:2]])
+    return (
+        x.unbind(-1)[0] * 2,
+        x.unbind(-2)[1] * y.unbind(1)[1],
+        y.chunk(2, -1)[0].sum(-1),
+        y.split(1, -2)[1].exp().sum(-2),
+        x.select(-1, 1) - x.select(-2, 1),
+        dynograd.cat([x, y], -1)[..., 1:3].softmax(-2).select(0, 1),
+        dynograd.stack([x, y], -2).sum(0).logsumexp(-2),
+        dynograd.stack([x, y], 1)[:, -1].mean(-2, keepdim=True).expand(2, -1)[1],
+    )
+
+
+def test_dims_counted_from_the_end(hot):
+    leaves = [dynograd.randn(WIDTH, dtype=dynograd.float64, requires_grad=True) for _ in range(4)]
+
+    def run(function):
+        states = [[leaves[0], leaves[1]], [leaves[2], leaves[3]], [leaves[1] * 2, leaves[0]]]
+        parts = [dynograd.stack(function(*pair)) for pair in states]
+        loss = sum((part * (1 + place)).sin().sum() for place, part in enumerate(parts))
+        return [*(part.detach().numpy() for part in parts), *gradients(loss, leaves)]
+
+    expected = run(squares)
+    with dynograd.autobatch(always=True) as report:
+        found = run(dynograd.cell(squares))
+    assert hot and not report.refused, str(report)
+    for here, there in zip(found, expected, strict=True):
+        close(here, there, dynograd.float64)
+
+
 FACTOR = [1.5]
 
 
@@ -468,6 +515,7 @@ def outside_of(dtype):
         "cumsum has no fused form": lambda x: x.cumsum(0),
         "writes in place": written,
         "is the same for all calls": lambda x: table[0] * 1,
+        "too long for one kernel": lambda x: (dynograd.stack([x * number for number in range(65)]) * 2).sum(0),
         "all of one dtype": lambda x: x.float() if dtype is dynograd.float64 else x.double(),
     }
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import numpy as np
 import pytest
 
 import dynograd as torch
 from dynograd.autograd.modes import MODES
+from dynograd.transforms.autobatch.group import scheduling
 from dynograd.transforms.autobatch.group.executing import Flush
+from dynograd.transforms.autobatch.group.rows import ArenaGatherNode
 from dynograd.transforms.autobatch.record.buckets import Bucket
 from dynograd.transforms.autobatch.record.forms import FORMS
 
@@ -17,6 +20,8 @@ BODIES = {
     "cat, linear, tanh": lambda x, y, w: torch.nn.functional.linear(torch.cat([x, y]), w).tanh(),
     "stack of three": lambda x, y, w: torch.stack([x, y, x]).sin().sum(0),
     "stack along the last dim": lambda x, y, w: torch.stack([x, y], -1).cos().mean(1),
+    "stack beside a shared operand": lambda x, y, w: torch.stack([w, (x * y)[0].expand(4, 6)]).prod(0),
+    "cat behind a shared operand": lambda x, y, w: torch.cat([w, torch.stack([x, y])[:, [0, 1, 2, 2, 1, 0]]]).cos(),
     "cat of one operand twice": lambda x, y, w: torch.cat([x, x]).exp(),
     "slices, sums, softmax": lambda x, y, w: (x[1:] * y[:2]).softmax(0) + x.sum() - y.amax(),
     "shapes with the size in them": lambda x, y, w: x.view(3, 1).expand(3, 2).reshape(6) * y.repeat(2),
@@ -87,6 +92,29 @@ def test_rows_of_one_slab_in_any_order():
     np.testing.assert_allclose(rows.grad.numpy(), grads, rtol=1e-5)
 
 
+@pytest.mark.parametrize("steps", [(2, 2, 2), (1, 3, 2), (3, 1, 1)])
+def test_rows_of_several_groups_are_taken_at_once(steps):
+    """The results of groups of one form lie behind one another: a group that needs rows of many has one operand for all of them."""
+    rows = torch.arange(12.0).reshape(6, 2).mul(0.1).requires_grad_()
+    with torch.autobatch(always=True):
+        states = []
+        for row, count in zip(rows.unbind(), (*steps, 1, 2, 3)):
+            for _ in range(count):
+                row = row.tanh()
+            states.append(row)
+        found = [one * other for one, other in zip(states, reversed(states))]
+        total = sum(one.sum() for one in found)
+    (product,) = {id(one.grad_fn.edges[0].edges[0]): one.grad_fn.edges[0].edges[0] for one in found}.values()
+    assert [type(node) for node in product.edges] == [ArenaGatherNode, ArenaGatherNode]
+    total.backward()
+    plain, slope = rows.detach().numpy(), np.ones((6, 2))
+    for place, count in enumerate((*steps, 1, 2, 3)):
+        for _ in range(count):
+            plain[place] = np.tanh(plain[place])
+            slope[place] *= 1 - plain[place] ** 2
+    np.testing.assert_allclose(rows.grad.numpy(), 2 * plain[::-1] * slope, rtol=1e-5)
+
+
 def test_rows_of_leaves_that_join_a_group_while_others_run(monkeypatch):
     """Each example's own leaf becomes a row beside rows of a group that has run: the tables of rows have a place for it."""
     reached = []
@@ -112,6 +140,100 @@ def test_rows_of_leaves_that_join_a_group_while_others_run(monkeypatch):
 
     assert run(torch.autobatch(always=True)) == run(contextlib.nullcontext())
     assert len(reached) > 1 and all(reached)
+
+
+# Ops of examples, one after the other, and how many calls the groups of an op have.
+LINES = {
+    "a kind that follows itself through another one": (
+        ["tanh sin tanh tanh sin exp", "tanh tanh sin exp", "tanh sin tanh tanh sin tanh exp", "tanh exp"],
+        {"tanh": [4, 3, 2, 1], "sin": [2, 3], "exp": [4]},
+    ),
+    "all calls of an op that are left, in one group": (
+        ["exp sin", "tanh exp tanh sin", "exp tanh"],
+        {"tanh": [1, 2], "exp": [3], "sin": [2]},
+    ),
+    "encoders, then decoders": (
+        ["tanh " * steps + "sin " * (6 - steps) + "exp" for steps in (3, 1, 5, 2)],
+        {"tanh": [4, 3, 2, 1, 1], "sin": [4, 3, 3, 2, 1], "exp": [4]},
+    ),
+}
+
+
+@pytest.mark.parametrize("most", [scheduling._Generations._MOST, 0], ids=["counted", "as recorded"])
+@pytest.mark.parametrize("name", LINES)
+def test_sizes_of_groups(name, most, monkeypatch):
+    """The same where generations are counted, and where they are those known when calls were recorded."""
+    monkeypatch.setattr(scheduling._Generations, "_MOST", most)
+    lines, sizes = LINES[name]
+    with torch.autobatch(always=True) as report:
+        for line in lines:
+            state = torch.ones(3)
+            for op in line.split():
+                state = getattr(state, op)()
+    assert {label.split()[0]: groups for label, groups in report.groups.items()} == sizes
+
+
+TOKENS = [3, 1, 5, 1]
+LOOKUPS = {
+    "modules": lambda tables: [torch.nn.Embedding.from_pretrained(table, freeze=False) for table in tables],
+    "functions": lambda tables: [functools.partial(torch.nn.functional.embedding, weight=table) for table in tables],
+}
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 0, 2], [1, 1, 1]])
+@pytest.mark.parametrize("way", LOOKUPS)
+def test_tokens_of_lookups_in_two_tables(way, order, in_turn):
+    """In turn, each table has every second of the numbers; else one has those before the other's."""
+    random = np.random.default_rng(0)
+    tables = [random.normal(size=(6, 2)) for _ in range(2)]
+    lookups = LOOKUPS[way]([torch.tensor(table, requires_grad=True) for table in tables])
+    calls = [(place, number) for place in order for number in range(2)]
+    with torch.autobatch(always=True) as report:
+        rows = {}
+        for place, number in calls if in_turn else sorted(calls, key=lambda call: call[1]):
+            rows.setdefault(number, []).append(lookups[number](torch.tensor(TOKENS[place])))
+        losses = {number: torch.stack(each).tanh().sum() for number, each in rows.items()}
+    assert not report.refused and report.groups["embedding -> float64[2]"] == [len(order)] * 2
+    for number, table in enumerate(tables):
+        picked = [TOKENS[place] for place in order]
+        assert [row.tolist() for row in rows[number]] == table[picked].tolist()
+        weight = lookups[number].weight if way == "modules" else lookups[number].keywords["weight"]
+        (gradient,) = torch.autograd.grad(losses[number], [weight], retain_graph=True)
+        expected = np.zeros_like(table)
+        np.add.at(expected, picked, 1 - np.tanh(table[picked]) ** 2)
+        np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-12)
+
+
+WITH_A_NUMBER = {
+    "product": lambda x, number: x * number,
+    "quotient": lambda x, number: x / number,
+    "quotient of it": lambda x, number: number / x,
+    "sum": lambda x, number: x * 0.0 * -1.0 + number,
+    "difference": lambda x, number: number - x * 0.0,
+    "factor of a summand": lambda x, number: torch.add(x * 0.0 * -1.0, x, alpha=number),
+    "power": lambda x, number: number**x,
+    "of integers": lambda x, number: x.long() * number,
+}
+NUMBERS = [
+    [0.0, -0.0, 0.0],
+    [-0.0, 0.0, 0.0],
+    [-0.0, -0.0],
+    [0, 0.0, -0.0],
+    [1, 1.0, 1],
+    [float("nan"), 2.0, float("nan")],
+]
+
+
+@pytest.mark.parametrize("numbers", NUMBERS, ids=str)
+@pytest.mark.parametrize("name", WITH_A_NUMBER)
+def test_numbers_of_a_group_that_are_equal_and_not_the_same(name, numbers):
+    def results(scope):
+        with scope, np.errstate(all="ignore"):
+            found = [WITH_A_NUMBER[name](torch.tensor([1.0, 2.0]).exp(), number) for number in numbers]
+        return [(one.dtype, str(one.tolist())) for one in found]
+
+    assert results(torch.autobatch(always=True)) == results(contextlib.nullcontext())
 
 
 def test_counting_calls_asks_no_iterator_for_its_pickle():

@@ -15,6 +15,7 @@ import dynograd
 from dynograd import nn
 from dynograd.errors import DeadlineError, QueueFullError
 from dynograd.transforms.autobatch import carriers, requests
+from dynograd.transforms.autobatch.group import executing
 
 
 @pytest.fixture(params=["greenlets", "threads"], autouse=True)
@@ -167,6 +168,23 @@ def test_an_op_that_fails_is_the_error_of_its_example():
         futures = [pool.submit(dynograd.eye(2) * k) for k in (1.0, 0.0, 2.0)]
         assert isinstance(futures[1].exception(), dynograd.errors.LinAlgError)
         assert futures[2].result().tolist() == [[0.5, 0.0], [0.0, 0.5]]
+
+
+def test_a_turn_that_fails_is_the_error_of_all_under_way_and_later_ones_are_answered(monkeypatch):
+    plain, groups = executing.attempted, []
+
+    def attempted(run):
+        groups.append(run)
+        if len(groups) == 1:
+            raise MemoryError("no room for a group")
+        return plain(run)
+
+    monkeypatch.setattr(executing, "attempted", attempted)
+    with dynograd.batched(halvings, running=True) as pool:
+        with pytest.raises(MemoryError, match="no room"):
+            list(pool.map([dynograd.tensor(8.0), dynograd.tensor(2.0)]))
+        assert [future.result(60) for future in [pool.submit(dynograd.tensor(8.0)) for _ in range(2)]] == [3, 3]
+        assert pool.desk.counts["failed"] > 0 and pool.desk.under_way == 0
 
 
 def test_a_program_that_exits_ends_itself_alone():

@@ -72,7 +72,7 @@ def _norm(call: Call) -> Lowered | None:
 
 def _terms(x: Any, p: int, dims: Any, target: Any) -> list[Launch] | None:
     """The sum of squares, of sizes, or of ones where x is not 0."""
-    if x.size > prod([size for axis, size in enumerate(x.shape) if axis not in dims]):
+    if x.size != prod([size for axis, size in enumerate(x.shape) if axis not in dims]):
         return reductions.reduced("sum", _TERMS[p], x, dims, target)
     tree = {0: "x != 0 ? 1 : 0", 1: "abs(x)", 2: "x * x"}[p]
     return loops.launches_of("term", [formulas.parse(tree)], [target], {"x": x.reshape(target.shape)})

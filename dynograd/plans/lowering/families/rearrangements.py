@@ -39,7 +39,9 @@ def added(target: Any, other: Any) -> list[Launch] | None:
 @form("op", "flip")
 def _flip(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
-    return _lowered(layouts.copy(call.outputs[0], numpy.flip(arguments["input"], arguments["dims"])))
+    x, dims = arguments["input"], arguments["dims"]
+    turned = layouts.part_of(x, [slice(None, None, -1) if dim in dims else slice(None) for dim in range(x.ndim)])
+    return _lowered(layouts.copy(call.outputs[0], turned))
 
 
 @form("op", "roll")

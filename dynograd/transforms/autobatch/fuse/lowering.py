@@ -131,7 +131,8 @@ def _slice(recipe: Recipe, source: Quantity, index: tuple) -> Quantity:
 
 @rule("unbind")
 def unbind(recipe: Recipe, op: Op, arguments: dict[str, Any]) -> list[Quantity]:
-    source, dim = recipe.quantity(arguments["input"]), arguments["dim"]
+    source = recipe.quantity(arguments["input"])
+    dim = arguments["dim"] % len(source.shape)
     return [_slice(recipe, source, (*(slice(None),) * dim, place)) for place in range(source.shape[dim])]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -257,7 +258,7 @@ class Group:
         """What the op gives for these operands, each with whether it has a row for each call; `alike` where one call has been made for all."""
         form, size = self.form, self.size
         numbers = None
-        if self.numbers is not None and self.numbers.count(self.numbers[0]) != size:
+        if self.numbers is not None and not _alike(self.numbers):
             like = (
                 operands[0][0] if operands else next(tensor.tensor for tensor in self.shared if tensor is not None)
             ).array
@@ -366,6 +367,14 @@ class Group:
     def _given(self, operands: Any) -> dict[str, Any]:
         """The arguments by name: `shared` has, in order, a Shared, or None for the next operand or for what is no tensor."""
         return arguments(self.form, self.shared, operands)
+
+
+def _alike(numbers: list[float]) -> bool:
+    """Whether these are the same number again and again; 0.0 and -0.0 are two."""
+    first = numbers[0]
+    return numbers.count(first) == len(numbers) and (
+        first != 0 or len({math.copysign(1, zero) for zero in numbers}) == 1
+    )
 
 
 def joined(recorder: Any, form: Any, shared: tuple, columns: list[Any], size: int) -> Any:

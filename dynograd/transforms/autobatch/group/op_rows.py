@@ -10,7 +10,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.transforms.autobatch.group.executing import Group, attempted, fill_ports, joined, run_group
-from dynograd.transforms.autobatch.group.gathering import arguments, operand, single
+from dynograd.transforms.autobatch.group.gathering import arguments, operand
 from dynograd.transforms.autobatch.group.op_buckets import buckets_of_ops, operands_of
 from dynograd.transforms.autobatch.group.ready import ReadyCalls
 from dynograd.transforms.autobatch.record.buckets import Port, Shared
@@ -105,13 +105,7 @@ class _Rows:
             return self.results[number]
         value = self.inputs[number]
         if value is None:
-            column = self.columns[number]
-            value = (
-                operand(self.recorder, column, self.size)
-                if self.size > 1
-                else (single(self.recorder, column[0]), False)
-            )
-            self.inputs[number] = value
+            value = self.inputs[number] = operand(self.recorder, self.columns[number], self.size)
         return value
 
 

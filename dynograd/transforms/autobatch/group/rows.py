@@ -305,7 +305,7 @@ def slab_of(tensor: Any, kind: type[SlabNode] = SlabNode) -> Any:
         return None
     array = tensor.array
     node = new_node(kind, (tensor.node or tensor,), (array.shape, array.dtype, arrays.device_of(array)))
-    node.row_hooks, node.start = None, 0
+    node.row_hooks = None
     return node
 
 

@@ -85,7 +85,7 @@ def set_item(target: Any, index: Any, value: Any) -> bool:
         value = convert(value, dtype)
     if tuple(value.shape) != region:
         value = stretch(value, region)
-    return _written(target, indexing.put_basic(target, value, ready), True)
+    return _written(target, indexing.put_basic(target, value, ready))
 
 
 @_op_by_op
@@ -107,7 +107,7 @@ def _recorded() -> bool:
     return MODES.recorder is not None and MODES.grad <= 1 and not active_vmaps.levels
 
 
-def _family(target: Any, part: bool) -> tuple[list[Any], list[Any]] | None:
+def _family(target: Any, part: bool = False) -> tuple[list[Any], list[Any]] | None:
     """Those that share the memory of `target` and must be taken anew when it (or a part of it) is written.
 
     Gives ([(tensor, index that the one before has in it), ...] from `target` up to the owner, [views, after what they are views of]);
@@ -134,9 +134,9 @@ def _family(target: Any, part: bool) -> tuple[list[Any], list[Any]] | None:
     return steps, views
 
 
-def _written(target: Any, value: Any, part: bool = False) -> bool:
+def _written(target: Any, value: Any) -> bool:
     """Lets `target` stand for `value`, and what it is a part of for that with the new part."""
-    family = _family(target, part) if _alike(target, value) else None
+    family = _family(target) if _alike(target, value) else None
     if family is None:
         return False
     steps, views = family

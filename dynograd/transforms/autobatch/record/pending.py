@@ -235,8 +235,6 @@ def _settling(name: str) -> Any:
 def install_methods() -> None:
     """Gives Lazy the methods of Tensor that need a value or a place in memory; called once, when Tensor has all of its own."""
     for name in type.__dir__(Tensor):
-        if name in Lazy.__dict__ or not callable(getattr(Tensor, name)):
-            continue
         if name in _SETTLING:
             setattr(Lazy, name, _settling(name))
         elif name.endswith("_") and not name.startswith("_"):
@@ -286,7 +284,7 @@ _SETTLING = frozenset(
     "stride storage_offset data_ptr retain_grad register_hook register_post_accumulate_grad_hook meta run_hooks adds_directly "
     "accumulate_grad has_hooks item tolist numpy __array__ __bool__ __int__ __float__ __complex__ __index__ __repr__ __format__ __dlpack__ "
     "__dlpack_device__ __copy__ __deepcopy__ __reduce_ex__ pin_memory is_pinned record_stream storage untyped_storage "
-    "is_shared share_memory_ set_ resize_ to_sparse __cuda_array_interface__".split()
+    "is_shared share_memory_ set_ resize_ to_sparse".split()
 )
 
 

@@ -112,7 +112,7 @@ class PendingArray:
         return computed
 
     def __getattr__(self, name: str) -> Any:
-        if name == "everything" or (name.startswith("__") and name.endswith("__")):
+        if name == "everything" or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.value(), name)
 

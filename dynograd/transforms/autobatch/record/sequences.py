@@ -60,7 +60,7 @@ class SequenceForm(Form):
 
     def __init__(self, sequence: Sequence, op: Op, kinds: tuple[Kind, ...], grad: int) -> None:
         super().__init__(op, {}, grad)
-        self.sequence, self.kinds, self.single = sequence, kinds, False
+        self.sequence, self.kinds = sequence, kinds
         self.label, self.calls = f"sequence from {op.name} on", len(sequence.steps)
 
 
