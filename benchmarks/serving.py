@@ -4,7 +4,8 @@ The classifier of examples/sentiment.py answers sentences of 5 to 200 words (log
 machine: as ragged batches, by onnxruntime with padded ones (`pip install onnx onnxruntime`), by PyTorch with padded ones and a mask (`torch`), and
 with padded ones that are packed for the GRU (`torch_packed`). Every answer is compared with that of the model alone, of ragged batches bit by bit; not
 those of `torch`, where the GRU comes backwards through the padding and answers otherwise. Then requests come by chance, half as many as were answered
-a second; a request's time begins when it is sent, and how late it is sent is told. geventhttpclient (`tritonclient[http]` brings it) is the client, on
+a second; a request's time begins when it is sent, and how late it is sent is told. The sides take turns in `--rounds`; medians are printed, and
+medians of the first side's figures by another's in the same round. geventhttpclient (`tritonclient[http]` brings it) is the client, on
 one of the cores; so each side computes with one thread, unless `--threads` says otherwise. `--workers 2`: the server has two processes, each with the
 model. `--loops`: texts drawn character by character, in a pool and one by one. Processor time of the server is Linux's figure.
 """
@@ -23,7 +24,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -321,29 +323,75 @@ class Load:
         return sorted(self.seconds)[min(len(self.seconds) - 1, int(share * len(self.seconds)))] * 1e3
 
 
-def measured(side: str, options: argparse.Namespace, expected: list[float]) -> float:
-    """Starts the server, prints its figures; requests a second."""
-    gc.freeze()  # with a model and its kernels loaded a full collection takes a tenth of a second, in which nothing would be sent
-    clients, count = options.clients, options.count
-    server = Server(side, options.threads, options.workers)
-    try:
-        load = Load(side, server.address, expected)
-        load.closed(clients, max(SENTENCES, min(count, 2000)))  # warm
-        busy = server.seconds()
-        rate, of_client = load.closed(clients, count)
-        busy = (server.seconds() - busy) / count
+class Figures(NamedTuple):
+    """Of one round of one side; times in milliseconds, processor times in microseconds."""
+
+    rate: float  # requests a second
+    of_server: float  # processor time of a request
+    of_clients: float
+    alone: float
+    alone_p99: float
+    half: float  # at half load
+    half_p99: float
+    late: float  # by which one in a hundred was sent late
+
+
+class Side:
+    """A side's server, and its figures in each round."""
+
+    def __init__(self, name: str, options: argparse.Namespace, expected: list[float]) -> None:
+        self.name, self.options, self.figures = name, options, list[Figures]()
+        self.server = Server(name, options.threads, options.workers)
+        self.load = Load(name, self.server.address, expected)
+
+    def warm(self) -> None:
+        self.load.closed(self.options.clients, max(SENTENCES, min(self.options.count, 2000)))
+
+    def measure(self) -> None:
+        load, count = self.load, self.options.count
+        busy = self.server.seconds()
+        rate, of_clients = load.closed(self.options.clients, count)
+        busy = (self.server.seconds() - busy) / count
         load.closed(1, 300)
         alone = load.quantile(0.5), load.quantile(0.99)
         late = load.open(rate / 2, min(count, 4000))
+        half = load.quantile(0.5), load.quantile(0.99)
+        self.figures.append(Figures(rate, busy * 1e6, of_clients * 1e6, *alone, *half, late * 1e3))
+
+    def tell(self) -> None:
+        middle = Figures(*map(median, zip(*self.figures, strict=True)))
+        rates = [round(figures.rate) for figures in self.figures]
+        tails = median([figures.half_p99 / figures.alone_p99 for figures in self.figures])
         print(
-            f"{side}: {rate:.0f} requests/s with {clients} clients ({busy * 1e6:.0f} us of processor time each, {of_client * 1e6:.0f} us of the "
-            f"clients); alone {alone[0]:.1f} ms (p99 {alone[1]:.1f}); at half load {load.quantile(0.5):.1f} ms, p99 {load.quantile(0.99):.1f} ms "
-            f"({load.quantile(0.99) / alone[1]:.2f} of alone; sent up to {late * 1e3:.1f} ms late); {load.lost} lost, {load.wrong} wrong",
+            f"{self.name}: {middle.rate:.0f} requests/s ({min(rates)} to {max(rates)}) with {self.options.clients} clients "
+            f"({middle.of_server:.0f} us of processor time each, {middle.of_clients:.0f} us of the clients); alone {middle.alone:.1f} ms "
+            f"(p99 {middle.alone_p99:.1f}); at half load {middle.half:.1f} ms, p99 {middle.half_p99:.1f} ms ({tails:.2f} of alone; sent up to "
+            f"{middle.late:.1f} ms late); {self.load.lost} lost, {self.load.wrong} wrong",
             flush=True,
         )
-        return rate
+
+
+def measured(options: argparse.Namespace, expected: list[float]) -> None:
+    """Starts the servers, measures them in turn, and prints the medians of the rounds."""
+    gc.freeze()  # with a model and its kernels loaded a full collection takes a tenth of a second, in which nothing would be sent
+    sides: list[Side] = []
+    try:
+        for name in options.sides:
+            sides.append(Side(name, options, expected))
+            sides[-1].warm()
+        for _ in range(options.rounds):
+            for side in sides:
+                side.measure()
+        for side in sides:
+            side.tell()
+        for side in sides[1:]:
+            pairs = list(zip(sides[0].figures, side.figures, strict=True))
+            rate = median([ours.rate / theirs.rate for ours, theirs in pairs])
+            work = median([theirs.of_server / ours.of_server for ours, theirs in pairs])
+            print(f"{sides[0].name} / {side.name}: {rate:.2f} by requests a second, {work:.2f} by processor time")
     finally:
-        server.end()
+        for side in sides:
+            side.server.end()
 
 
 def loops(texts: int, characters: int) -> None:
@@ -392,9 +440,7 @@ def compared(options: argparse.Namespace) -> int:
     model, vocabulary = classifier()
     with dynograd.no_grad(), dynograd.use_batch_invariant(True):
         expected = [model(dynograd.ragged_tensor([vocabulary.encode(words)])).item() for words in sentences()]
-    rates = {side: measured(side, options, expected) for side in options.sides}
-    for side in rates.keys() - {"ragged"} if "ragged" in rates else ():
-        print(f"ragged / {side}: {rates['ragged'] / rates[side]:.2f}")
+    measured(options, expected)
     return 0
 
 
@@ -411,6 +457,12 @@ def main(arguments=None) -> int:
     add("--sides", type=_sides, default=list(SIDES), help=f"some of {', '.join(SIDES)}")
     add("--clients", type=programs.whole_number(1), default=64, help="that ask at the same time (%(default)s)")
     add("--count", type=programs.whole_number(1), default=4000, help="requests of a side (%(default)s)")
+    add(
+        "--rounds",
+        type=programs.whole_number(1),
+        default=5,
+        help="in each of which all sides are measured (%(default)s)",
+    )
     add("--threads", type=programs.whole_number(1), default=1, help="that a batch is computed with (%(default)s)")
     add("--loops", action="store_true", help="measure decoding loops")
     add("--workers", type=programs.whole_number(1), default=1, help="processes of the server (%(default)s)")

@@ -33,6 +33,7 @@ __all__ = ["app_of_worker", "main", "service_of"]
 _OPTIONS = "DYNOGRAD_SERVE"  # what worker processes are told
 _LIMITS = ("max_length", "max_rows", "max_tokens", "max_wait", "queue")  # of programs
 _BROKEN = 3  # the status by which uvicorn knows that a worker would fail again
+_KEPT_ALIVE = 75  # seconds that a client's connection may be idle: longer than those of proxies are, which would send into one that is being closed
 _HANG = 60  # seconds after which a worker that does not let its other threads run is killed
 
 
@@ -166,6 +167,7 @@ def _serve(options: argparse.Namespace) -> int:
         "proxy_headers": options.access_log,  # whom a proxy speaks for is told by the log alone
         "server_header": False,
         "timeout_graceful_shutdown": options.grace,
+        "timeout_keep_alive": _KEPT_ALIVE,
     }
     if options.workers == 1:
         uvicorn.run(_application(vars(options)), **server)

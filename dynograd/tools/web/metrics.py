@@ -39,7 +39,7 @@ class Metrics:
         more["multiprocess_mode"] = "livesum"
         self.waiting = Gauge("dynograd_waiting", "Requests that wait to be begun", _OF_MODEL, **more)
         self.under_way = Gauge("dynograd_under_way", "Requests that are computed", _OF_MODEL, **more)
-        self._counted: dict[tuple[str, ...], int] = {}
+        self._noted: dict[tuple[str, ...], tuple[Any, int]] = {}  # the figure of a queue, and what it is
         self._children: dict[tuple[str, str, int], tuple[Histogram, Counter]] = {}  # of a model and a status
         self._answers: dict[tuple[str, str, int], list[float]] = {}  # the seconds of those that are not counted yet
         self._changed: dict[tuple[str, str], Model] = {}
@@ -75,19 +75,21 @@ class Metrics:
     def _note(self, model: Model) -> None:
         """Takes the figures of a model's queue as they are now."""
         labels, engine = (model.name, model.version), model.engine
-        self.waiting.labels(*labels).set(len(engine.desk.waiting))
-        self.under_way.labels(*labels).set(engine.desk.under_way)
+        self._set(self.waiting, labels, len(engine.desk.waiting))
+        self._set(self.under_way, labels, engine.desk.under_way)
         for how, count in list(engine.desk.counts.items()):
-            self._count(self.ended, (*labels, how), count)
+            self._set(self.ended, (*labels, how), count)
         calls, groups = (engine.calls, engine.groups) if isinstance(engine, Pool) else (engine.rows, engine.batches)
-        self._count(self.calls, labels, calls)
-        self._count(self.groups, labels, groups)
+        self._set(self.calls, labels, calls)
+        self._set(self.groups, labels, groups)
 
-    def _count(self, counter: Counter, labels: tuple[str, ...], count: int) -> None:
-        """Brings a counter to `count`, which only rises."""
-        key = (counter._name, *labels)
-        counter.labels(*labels).inc(count - self._counted.get(key, 0))
-        self._counted[key] = count
+    def _set(self, metric: Counter | Gauge, labels: tuple[str, ...], value: int) -> None:
+        """Brings a figure to a value (which of a counter only rises). To look a figure up, and to write it for other workers, costs microseconds."""
+        key = (metric._name, *labels)
+        figure, known = self._noted.get(key) or (metric.labels(*labels), None)
+        if value != known:
+            figure.inc(value - (known or 0))
+            self._noted[key] = figure, value
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

@@ -13,13 +13,14 @@ import threading
 import pytest
 
 import dynograd
+from dynograd.tools import serve
 from dynograd.tools.serve import service_of
 from dynograd.utils.programs import UsageError
 
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 pytest.importorskip("prometheus_client", reason="the extra serve is not installed")
 httpx = pytest.importorskip("httpx2", reason="httpx2, the client of these tests, is not installed")
-pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 
 
 class Server:
@@ -286,3 +287,13 @@ def test_a_version_twice_is_refused(program, label):
 def test_a_function_is_served_under_its_name():
     with service_of("math:floor") as service:
         assert service.model("floor").submit(2.5, None).result() == math.floor(2.5)
+
+
+def test_idle_connections_outlive_those_of_proxies(monkeypatch, tmp_path):
+    """A proxy keeps them for 60 s, as is usual; one that the server closes before loses the request that is on its way."""
+    seen = {}
+    monkeypatch.setattr(uvicorn, "run", lambda app, **options: seen.update(options))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "app.py").write_text("def double(x):\n    return 2 * x\n")
+    assert serve.main([f"{tmp_path / 'app.py'}:double"]) == 0
+    assert seen["timeout_keep_alive"] > 60
