@@ -13,6 +13,7 @@ __all__ = ["AmbiguousFormulas", "FormulaSearch"]
 
 _LARGEST_SHARE = 64  # of a size that is cut off, as n // 2, or whose rest is taken, as n % 8
 _MIXED = (3, 8, 14)  # what is added to the sizes of all names together
+_FAR, _BEYOND_FAR, _LARGE = 10, 7, 256  # times a small size, and more, where that is not too much to run
 _SURE = 6  # runs that a formula with many numbers of its own is to fit
 _BEYOND = 2  # runs beyond a bound, by which it is seen
 _LARGEST_TIMES = 4  # of a product in a sum
@@ -58,6 +59,15 @@ class FormulaSearch:
         if key not in self._known:
             self._known[key] = self._formula(key)
         return self._known[key]
+
+    def apart(self) -> list[dict[str, int]]:
+        """Sizes far from those of the runs, of each name in a formula that is not c m + d: there it is borne out, or another one is looked for."""
+        formulas = [formula for formula in self._known.values() if formula is not None and not formula.is_product]
+        names = {factor.name for formula in formulas for term in formula.terms for factor in term.factors}
+        first = dict(self.samples[0])
+        far = {name: size * _FAR + _BEYOND_FAR for name, size in first.items()}
+        probes = [{**first, name: far[name] if far[name] < _LARGE else 2 * first[name] + _BEYOND_FAR} for name in first]
+        return [probe for name, probe in zip(first, probes) if name in names]
 
     def real(self, values: Sequence[float]) -> tuple[SizeFormula, str] | None:
         """The same of a floating number: the formula of a whole one, and which of `FLOATING` it is of that."""
@@ -116,7 +126,7 @@ class FormulaSearch:
     def _composed(self, values: tuple[int, ...]) -> Iterator[SizeFormula]:
         places = range(len(values))
         kinds = self._cut(values, places), self._sums(values), self._rests(values), self._bounded(values)
-        for formulas in (*kinds, self._products_of_cut(values)):
+        for formulas in (*kinds, self._less_a_share(values), self._products_of_cut(values)):
             yield from itertools.islice(formulas, _MOST_OF_A_KIND)
 
     def _cut(self, values: Sequence[int], places: Sequence[int]) -> Iterator[SizeFormula]:
@@ -138,6 +148,16 @@ class FormulaSearch:
                     if abs(formula.terms[0].times) <= _LARGEST_TIMES:
                         own = Term(tuple(map(Factor, first)), times)
                         yield SizeFormula((own, *formula.terms), formula.plus)
+
+    def _less_a_share(self, values: tuple[int, ...]) -> Iterator[SizeFormula]:
+        """c n + e ((n + a) // k) + d: what is left when a share is taken away."""
+        for name, column in self.columns.items():
+            for times in (1, 2, -1, -2):
+                rest = [value - times * size for value, size in zip(values, column)]
+                for over, by in _shares():
+                    share = Term((Factor(name, by, over),))
+                    for formula in _linear(rest, [(size + by) // over for size in column], share):
+                        yield SizeFormula((Term((Factor(name),), times), *formula.terms), formula.plus)
 
     def _product(self, names: Sequence[str], place: int) -> int:
         product = 1

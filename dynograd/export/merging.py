@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
 from dynograd.export.encoding import Formula, Json, Ref, Tree, encoded
@@ -141,6 +143,10 @@ class Merger:
             return self.number(values, what)
         if kind is float:
             return self._real(values, what)
+        if isinstance(first, numpy.ndarray):
+            if not all([numpy.array_equal(value, first) for value in values]):
+                raise self._differs([f"an array of shape {value.shape}" for value in values], what)
+            return first
         if any([value is not first and value != first for value in values]):
             raise self._differs(values, what)
         return first

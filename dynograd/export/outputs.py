@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from dynograd.errors import ProgramError
 from dynograd.export.encoding import Json, Tree
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Output", "leaves", "outputs_of"]
+__all__ = ["Output", "leaves", "outputs_of", "without_dataclasses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,16 @@ def leaves(result: Tree, name: str = "") -> Iterator[tuple[str, Tensor]]:
     elif isinstance(result, (list, tuple)):
         for number, part in enumerate(result):
             yield from leaves(part, f"{name}.{number}" if name else f"output_{number}")
+
+
+def without_dataclasses(result: Tree) -> Tree:
+    """The result with a dict of its fields for each dataclass, which a file has no type for."""
+    if dataclasses.is_dataclass(result) and not isinstance(result, (type, dict)):
+        fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+        return {name: without_dataclasses(value) for name, value in fields.items()}
+    if type(result) in (list, tuple):
+        return type(result)([without_dataclasses(part) for part in result])
+    return {key: without_dataclasses(part) for key, part in result.items()} if type(result) is dict else result
 
 
 def outputs_of(results: Sequence[Tree], sizes: Sequence[Mapping[str, int]]) -> list[Json]:

@@ -18,7 +18,7 @@ from dynograd.export.examples import Examples, bound
 from dynograd.export.exported_program import ExportedProgram, Weight
 from dynograd.export.formula_search import AmbiguousFormulas
 from dynograd.export.merging import Merger
-from dynograd.export.outputs import leaves, outputs_of
+from dynograd.export.outputs import leaves, outputs_of, without_dataclasses
 from dynograd.export.size_comparisons import FAILURES, turns_of
 from dynograd.export.tracing import Trace
 from dynograd.export.vocabulary import writes
@@ -67,7 +67,7 @@ class _Source:
         """The function's result on these tensors in the places of its own."""
         parameters = self.examples.with_tensors(tensors)
         args = [parameters[name] for name in self.args]
-        return self.function(*args, **{name: parameters[name] for name in self.kwargs})
+        return without_dataclasses(self.function(*args, **{name: parameters[name] for name in self.kwargs}))
 
     def trace(self, tensors: list[Any]) -> tuple[Trace, Any, tuple[int, int]]:
         """The calls of a run, its result, and the place in the random stream where it began."""

@@ -262,7 +262,7 @@ class Builder:
             raise refusal(
                 f"a number that is {', '.join(map(str, values))} at sizes {at} of {names} is no formula of them",
                 self.line,
-                "Leave that axis out of dynamic_axes, or write the shape with -1.",
+                "Leave that axis out of dynamic_axes, bound it (dynamic_shapes, Dim('n', min=4)), or write the shape with -1.",
             )
         return self.sized(formula)
 

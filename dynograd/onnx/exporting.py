@@ -27,7 +27,7 @@ from dynograd.onnx.patterns import rows_of_padded
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record
-from dynograd.onnx.sampling import further_record, other_sizes, recorded, varied
+from dynograd.onnx.sampling import further_record, other_inputs, recorded
 from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
 from dynograd.onnx.verifying import difference
@@ -145,12 +145,7 @@ def export(
 
     def check(model: ModelProto) -> float:
         with no_grad():
-            return difference(
-                model,
-                program,
-                program.fed,
-                [varied(program, axes, sample, number) for number, sample in enumerate(other_sizes(axes, samples))],
-            )
+            return difference(model, program, program.fed, other_inputs(program, axes, samples))
 
     result = ONNXProgram(proto, check)
     if verify:
@@ -176,6 +171,7 @@ def _written(
 ) -> Builder:
     """The nodes, after records at further sizes where several formulas fit a number."""
     settled: list[dict[str, int]] = []
+    is_sure = False
     while True:
         sizes_of = [
             {**sample, **{pick.name: pick.size(graph) for pick in axes.picks}} for sample, graph in zip(samples, graphs)
@@ -192,14 +188,19 @@ def _written(
         }
         try:
             builder.write(graphs, own)
-            return builder
+            probes = [] if search is None or is_sure else search.apart()
+            if not probes:
+                return builder
+            is_sure = True
         except AmbiguousFormulas as ambiguous:
             settled.append(ambiguous.sizes)
-        sizes = {name: settled[-1][name] for name in axes.sizes}
-        record = further_record(program, axes, sizes, graphs)
-        if record is not None:
-            graphs.append(record)
-            samples.append(sizes)
+            probes = [ambiguous.sizes]
+        for probe in probes:
+            sizes = {name: probe[name] for name in axes.sizes}
+            record = further_record(program, axes, sizes, graphs)
+            if record is not None:
+                graphs.append(record)
+                samples.append(sizes)
 
 
 def _check_not_complex(names: Sequence[str], tensors: Sequence[Tensor | Value], way_out: str) -> None:

@@ -32,8 +32,21 @@ class _Filled(Pattern):
 
 
 @dataclass
+class _FilledBySize(Pattern):
+    """One whole number throughout, which follows from the sizes."""
+
+    values: list[int]
+    dtype: Any
+    shapes: list[tuple[int, ...]]
+
+    def write(self, builder: Any) -> str:
+        value = builder.cast(builder.scalar(self.values), self.dtype)
+        return str(builder.node("Expand", [value, builder.numbers(self.shapes)]))
+
+
+@dataclass
 class _Range(Pattern):
-    start: Any
+    starts: list[Any]
     step: Any
     dtype: Any
     counts: list[int]
@@ -46,8 +59,11 @@ class _Range(Pattern):
             name = builder.cast(name, self.dtype)
         if self.step != 1:
             name = builder.node("Mul", [name, builder.constant(self.step, self.dtype)])
-        if self.start != 0:
-            name = builder.node("Add", [name, builder.constant(self.start, self.dtype)])
+        if len({*self.starts}) > 1:
+            start = builder.scalar([int(start) for start in self.starts])
+            return str(builder.node("Add", [name, builder.cast(start, self.dtype)]))
+        if self.starts[0] != 0:
+            name = builder.node("Add", [name, builder.constant(self.starts[0], self.dtype)])
         return name
 
 
@@ -62,7 +78,7 @@ class _Spaced(Pattern):
     counts: list[int]
 
     def write(self, builder: Any) -> str:
-        places = _Range(0, 1, numpy.int64, self.counts).write(builder)
+        places = _Range([0], 1, numpy.int64, self.counts).write(builder)
         count = builder.scalar([max(count - self.with_last, 1) for count in self.counts])
         shares = builder.node("Div", [builder.cast(name, numpy.float64) for name in (places, count)])
         name = builder.node("Mul", [shares, builder.constant(self.total, numpy.float64)])
@@ -112,6 +128,10 @@ def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
     value = first.reshape(-1)[0]
     if all([bool((sample == value).all()) for sample in samples]):
         return _Filled(numpy.array(value, first.dtype), [sample.shape for sample in samples])
+    if first.dtype.kind in "iuf" and all([bool((sample == sample.reshape(-1)[0]).all()) for sample in samples]):
+        values = [float(sample.reshape(-1)[0]) for sample in samples]
+        if all([number.is_integer() for number in values]):
+            return _FilledBySize([int(number) for number in values], first.dtype, [sample.shape for sample in samples])
     if first.ndim == 1 and first.dtype.kind in "if" and first.size > 1:
         return _range_of(samples) or _spaced_of(samples)
     return _band_of(samples) or _eye_of(samples) if first.ndim == 2 else None
@@ -119,11 +139,14 @@ def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
 
 def _range_of(samples: Sequence[ndarray]) -> Pattern | None:
     first = samples[0]
-    start, step = first[0], first[1] - first[0]
+    step = first[1] - first[0]
     for sample in samples:
-        if not numpy.array_equal(sample, (start + numpy.arange(sample.size) * step).astype(sample.dtype)):
+        if not numpy.array_equal(sample, (sample[0] + numpy.arange(sample.size) * step).astype(sample.dtype)):
             return None
-    return _Range(start, step, first.dtype, [sample.size for sample in samples])
+    starts = [sample[0] for sample in samples]
+    if len({*starts}) > 1 and not all([float(start).is_integer() for start in starts]):
+        return None
+    return _Range(starts, step, first.dtype, [sample.size for sample in samples])
 
 
 def _spaced_of(samples: Sequence[ndarray]) -> Pattern | None:

@@ -88,7 +88,7 @@ class ONNXProgram:
         Returns:
             The largest difference, as a share of the largest value or of 1.
         Raises:
-            OnnxError: a difference is above 1e-4.
+            OnnxError: a difference is above 1e-4, or eight units in the last place of half types; or onnxruntime cannot run the model.
         """
         return self._check(self.model_proto)
 

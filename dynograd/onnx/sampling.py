@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynograd.export.size_comparisons import FAILED, FAILURES, calls_at, turns_of
@@ -15,8 +15,9 @@ from dynograd.onnx.traced import Program
 from dynograd.plans.reporting.graphs import Value
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["further_record", "other_sizes", "recorded", "varied"]
+__all__ = ["further_record", "other_inputs", "recorded", "varied"]
 
+_VERIFIED = 3  # sizes at which a model is compared with the program
 _RUNS = 4  # whose sizes differ in all dims
 _CHANGES = 8  # records of other values, where sizes depend on values
 
@@ -53,9 +54,11 @@ def _at_turns(
     def has(sizes: dict[str, int]) -> bool:
         return axes.has(sizes) and all([sizes[name] == first[name] for name in of_rows])
 
-    def run(sizes: dict[str, int]) -> object:
+    def run(sizes: dict[str, int]) -> list[Tensor]:
         return program(*program.at(axes, sizes))
 
+    if axes.sizes:
+        _check_ranks(run, program.name, first, has)
     calls = calls_at(run, first) if axes.sizes else []
     for turn in turns_of(run, samples[:_RUNS] if axes.sizes else [], has):
         others = calls_at(run, turn.sizes)
@@ -72,6 +75,27 @@ def _at_turns(
             graphs.append(record)
             samples.append(turn.sizes)
     return graphs, samples
+
+
+def _check_ranks(run: Callable[..., Any], name: str, first: dict[str, int], has: Callable[..., bool]) -> None:
+    """That results have as many dims where a size is 1: `x.squeeze()` has not.
+
+    Raises:
+        OnnxError: they have not.
+    """
+    ranks = [result.ndim for result in run(first)]
+    for each in first:
+        sizes = {**first, each: 1}
+        try:
+            others = [result.ndim for result in run(sizes)] if has(sizes) else ranks
+        except FAILURES:  # it says so at that size, too, when it is called as it is
+            continue
+        if others != ranks:
+            raise refusal(
+                f"results of {name} have {ranks} dims at {first} and {others} at {sizes}",
+                "",
+                "Name the dim that is squeezed, or bound the axis, dynamic_shapes={...: {0: Dim('n', min=2)}}.",
+            )
 
 
 def further_record(program: Program, axes: Axes, sizes: dict[str, int], graphs: list[Record]) -> Record | None:
@@ -165,11 +189,30 @@ def _lengths_of_layers(record: Record) -> list[tuple[Any, Any]]:
     return [(lengths, values.shape) for lengths, values in rows if lengths is not None and values is not None]
 
 
-def other_sizes(axes: Axes, samples: list[dict[str, int]]) -> list[dict[str, int]]:
-    """Sizes at which nothing was recorded: by their last steps further on, or multiples."""
+def other_inputs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list[list[Tensor]]:
+    """Three examples of sizes at which nothing was recorded, with rows in another order.
+
+    By the samples' last steps further on, or multiples; where the program does not run there, closer to the example.
+    """
     if not axes.sizes:
-        return [{}, {}, {}]
-    steps = {name: samples[1][name] - samples[0][name] for name in axes.sizes}
-    return [
-        {name: axes.within(name, samples[1][name] + times * steps[name]) for name in axes.sizes} for times in (1, 2, 3)
-    ]
+        return [varied(program, axes, {}, number) for number in range(_VERIFIED)]
+    first, second = samples[:2]
+    steps = {name: second[name] - first[name] for name in axes.sizes}
+    further = [{name: second[name] + times * step for name, step in steps.items()} for times in range(1, _VERIFIED + 1)]
+    closer = [{name: size + by for name, size in first.items() if name in steps} for by in (2, 1, -1, 3, -2)]
+    examples: list[list[Tensor]] = []
+    for number, sizes in enumerate((*further, *closer)):
+        sample = {name: axes.within(name, size) for name, size in sizes.items()}
+        if len(examples) < _VERIFIED and (number < _VERIFIED or sample not in samples):
+            tensors = varied(program, axes, sample, number % _VERIFIED)
+            if _runs(program, tensors):
+                examples.append(tensors)
+    return examples or [varied(program, axes, samples[1], 1)]
+
+
+def _runs(program: Program, tensors: list[Tensor]) -> bool:
+    try:
+        program(*tensors)
+    except FAILURES:
+        return False
+    return True

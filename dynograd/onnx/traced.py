@@ -12,6 +12,7 @@ from dynograd.base.shapes import Size
 from dynograd.errors import OnnxError, ProgramError
 from dynograd.export.examples import bound
 from dynograd.export.exported_program import ExportedProgram
+from dynograd.export.outputs import without_dataclasses
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
 from dynograd.plans.reporting.naming import names_within
@@ -94,7 +95,7 @@ class Program:
         """It gets copies, so that it may write into them, and its results are copied, so that they are ops'."""
         remaining = iter([tensor.clone() for tensor in tensors])
         args, kwargs = map_tree(partial(_next_of, tensors=remaining), (self.args, self.kwargs))
-        return [result.clone() for result in _leaves(self.model(*args, **kwargs), self.name)]
+        return [result.clone() for result in _leaves(without_dataclasses(self.model(*args, **kwargs)), self.name)]
 
 
 def _weights_of(model: Any) -> dict[int, str]:

@@ -1,6 +1,7 @@
 """Programs of functions: what they take and give, what is refused, and what a program tells."""
 
 import copy
+import dataclasses
 import importlib.util
 import io
 import itertools
@@ -257,6 +258,31 @@ CUT = {  # of 64, which 8 divides as it does the sizes near to it
 @pytest.mark.parametrize("name", CUT)
 def test_numbers_that_are_cut_off_are_told_apart_by_further_runs(name):
     check(CUT[name], (randn(64),), *[(randn(size),) for size in (1, 7, 8, 16, 63, 65, 100, 200)])
+
+
+@dataclasses.dataclass
+class Scores:
+    logits: torch.Tensor
+    states: list
+    loss: torch.Tensor | None = None
+
+
+def test_a_dataclass_among_the_results_is_a_dict_of_its_fields():
+    function = lambda x: (Scores(x * 2, [x + 1, Scores(x, [])]), x.sum())  # noqa: E731
+    program = torch.export.export(function, (randn(3),), dynamic_shapes=({0: "n"},))
+    x = randn(5)
+    (scores, total), expected = program(x), function(x)
+    assert list(scores) == ["logits", "states", "loss"] and scores["loss"] is None
+    assert_same_bits(
+        [scores["logits"], scores["states"][0], total], [expected[0].logits, expected[0].states[0], x.sum()]
+    )
+    assert scores["states"][1]["states"] == []
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_lstm_with_a_projection_is_a_call_at_any_time(reverse):
+    layer = nn.LSTM(4, 6, proj_size=3, batch_first=True, bidirectional=reverse)
+    check(layer, (randn(2, 5, 4),), (randn(1, 1, 4),), (randn(3, 9, 4),), dims=({0: "n", 1: "t"},))
 
 
 COMPOSED = {

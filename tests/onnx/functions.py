@@ -386,6 +386,17 @@ def suppressed(x):
     return kept, order, masked, halves[0]
 
 
+def steps_and_ranges_of_sizes(x):
+    """Steps, ranges, filled tensors and what is left of a size that follow from sizes."""
+    rows, columns = x.shape
+    y, step = x * 2, max(columns // 2, 1)
+    y[:, ::2] = 0
+    ranges = torch.arange(columns - 1, -1, -1), torch.arange(rows, rows + columns), torch.full((2, columns), rows * 1.0)
+    near = F.interpolate(x[None], size=(columns + 7) // 8 * 8), F.interpolate(x[None], size=columns + 3)
+    parts = x.split([columns // 3, columns - columns // 3], 1)
+    return (x[:, ::step], y, *ranges, *near, *parts)
+
+
 class Projected(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -442,7 +453,7 @@ FUNCTIONS = {
     "joins of several dtypes": (lambda x: (torch.cat([x, x.long()]), torch.stack([x > 0, x.int()])), [(3, 4)], BATCH),
     "attention weights with keys left out": (MaskedHeads().eval(), [(3, 5, 4)], ((0, 0), (0, 1))),
     "diagonals and windows": (diagonals, [(3, 5)], ((0, 0), (0, 1))),
-    "covariance": (torch.cov, [(3, 5)], ((0, 0), (0, 1))),
+    "covariance": (torch.cov, [(3, 5)], ((0, 1),)),
     "elements at masks": (picked, [(6, 5)], ((0, 0), (0, 1))),
     "elements at masks, of one size": (picked, [(6, 5)], ()),
     "places of elements": (places, [(6, 5)], BATCH),
@@ -461,6 +472,8 @@ FUNCTIONS = {
     "windows back": (windows_back, [(2, 32)], BATCH),
     "special functions": (special, [(3, 4)], BATCH),
     "truths in loops": (suppressed, [(5, 3)], BATCH),
+    "steps and ranges of sizes": (steps_and_ranges_of_sizes, [(3, 5)], ((0, 0), (0, 1))),
+    "a short table": (lambda x: x + torch.arange(12.0).sin()[: x.shape[1]], [(3, 5)], ((0, 0), (0, 1))),
     "LSTM with a projection": (Projected().eval(), [(3, 5, 4)], ((0, 0), (0, 1))),
     "numbers of sizes": (of_sizes, [(64, 64)], ((0, 0), (0, 1))),
     "numbers of small sizes": (of_sizes, [(3, 5)], ((0, 0), (0, 1))),

@@ -1,5 +1,6 @@
 """What an exported model is called, what it holds, what is refused, and how it is saved."""
 
+import dataclasses
 import io
 import subprocess
 import sys
@@ -269,6 +270,16 @@ REFUSED = {
     "one name for two sizes": (linear(), {"dynamic_axes": {"input": {0: "n", 1: "n"}}}, "'n' has size 3.*and 4"),
     "too many names": (linear(), {"input_names": ["a", "b"]}, "expected 1 input_names.*got 2"),
     "names that are alike": (lambda x: (x + 1, x + 2), {"output_names": ["y", "y"]}, "must differ"),
+    "fewer dims at size 1": (
+        lambda x: x.squeeze(),
+        {"dynamic_axes": {"x": [0]}},
+        r"have \[2\] dims at .* and \[1\] at .*: 1.*Name the dim.*min=2",
+    ),
+    "a share that is a product": (
+        lambda x: x[: int(x.shape[0] * 0.3) + 1],
+        {"dynamic_axes": {"x": [0]}},
+        "is no formula of them.*test_export.py.*bound it",
+    ),
     "complex inputs": (
         lambda x: x.abs(),
         {"args": (torch.ones(2, dtype=torch.complex64),)},
@@ -289,6 +300,33 @@ def test_a_refusal_says_who_where_and_the_way_out(name):
     options = dict(options)
     with pytest.raises(OnnxError, match=f"(?s)onnx.export: .*{words}"):
         torch.onnx.export(model, options.pop("args", (X,)), **options)
+
+
+def test_a_model_in_bfloat16_is_saved_and_says_what_onnxruntime_lacks(tmp_path):
+    program = torch.onnx.export(linear().bfloat16(), X.bfloat16(), tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").exists()
+    with pytest.raises(OnnxError, match=r"no kernel.*bfloat16.*model.float\(\)"):
+        program.verify()
+
+
+def test_half_types_are_compared_by_their_precision():
+    program = torch.onnx.export(linear().half(), X.half())
+    assert program.verify() < 8e-3
+    bias = next(tensor for tensor in program.model_proto.graph.initializer if tensor.name == "2.bias")
+    bias.raw_data = numpy.full(2, 3, numpy.float16).tobytes()
+    with pytest.raises(OnnxError, match="at most 0.008"):
+        program.verify()
+
+
+def test_a_dataclass_gives_its_fields():
+    @dataclasses.dataclass
+    class Scores:
+        logits: torch.Tensor
+        states: list
+        loss: torch.Tensor | None = None
+
+    program = torch.onnx.export(lambda x: Scores(x * 2, [x + 1]), X)
+    assert len(program.model_proto.graph.output) == 2 and program.verify() < 1e-4
 
 
 def test_an_unknown_argument_is_an_error_and_an_idle_one_is_not():

@@ -99,7 +99,7 @@ PICKS = {
         r"index gives \[6\] also for other values.*a part",
     ),
     "a mask beside other indices": (lambda x: x[torch.tensor([0]), x[0] > 0], "by a mask beside other index arrays"),
-    "consecutive elements": (lambda x: x.sign().unique_consecutive(), "unique of consecutive elements"),
+    "consecutive slices": (lambda x: x.sign().unique_consecutive(dim=0), "unique of consecutive slices"),
     "a mask in a branch": (
         lambda x: torch.cond(x.sum() > 0, lambda z: z[z > 0].sum(), lambda z: z.sum(), (x,)),
         "the shape of what index gives depends on values",

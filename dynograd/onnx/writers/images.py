@@ -195,6 +195,8 @@ def resample(call: Call) -> str:
     rule, axis, rank = call.static("rule"), call.axis(), call.rank()
     if call.each("scale") == [None] * len(call.nodes) and call.dims(axis) == call.each("count"):
         return call.input("input")
+    if rule == "nearest" and any([count % size for count, size in zip(call.each("count"), call.dims(axis))]):
+        return _nearest(call, axis)
     by_weights = rule != "cubic" or rank != 4 or len(set(call.dims(axis))) == 1
     if rule not in ("nearest", "linear") and by_weights:
         return _by_weights(call, axis, rank)
@@ -208,6 +210,20 @@ def resample(call: Call) -> str:
         new_sizes = [call.constant([1 / step if place == axis else 1 for place in range(rank)], numpy.float32)]
     names = [call.input("input"), "", *new_sizes]
     return call.node("Resize", names, mode=rule, coordinate_transformation_mode=where, **options)
+
+
+def _nearest(call: Call, axis: int) -> str:
+    """The places are computed in float32 by the inverse of the factor, as in the op: runtimes divide by the factor, and take others."""
+    kind = numpy.float32
+    sizes, counts = [call.builder.scalar(numbers) for numbers in (call.dims(axis), call.each("count"))]
+    if call.each("scale")[0] is None:
+        step = call.node("Div", [call.cast(sizes, kind), call.cast(counts, kind)])
+    else:
+        step = call.constant(call.static("scale"), kind)
+    order = call.node("Range", [call.constant(0, numpy.int64), counts, call.constant(1, numpy.int64)])
+    places = call.cast(call.node("Floor", [call.node("Mul", [call.cast(order, kind), step])]), numpy.int64)
+    last = call.node("Sub", [sizes, call.constant(1, numpy.int64)])
+    return call.node("Gather", [call.input("input"), call.node("Min", [places, last])], axis=axis)
 
 
 def _by_weights(call: Call, axis: int, rank: int) -> str:

@@ -270,13 +270,13 @@ def whole_index(index: tuple[Any, ...], rank: int) -> list[Any]:
 
 def _slice(parts: tuple[slice, ...], sizes: list[int]) -> list[list[int]]:
     """Starts, stops and steps at each size."""
-    step = parts[0].step or 1
+    steps = [part.step or 1 for part in parts]
     columns = [[getattr(part, name) for part in parts] for name in ("start", "stop")]
-    usual = (0, _END) if step > 0 else (-1, -_END)
+    usual = (0, _END) if steps[0] > 0 else (-1, -_END)
     for column, default in zip(columns, usual):
         for place, (value, size) in enumerate(zip(column, sizes)):
             if value is None:
                 column[place] = default
             elif len(set(column)) > 1 and value < 0:
                 column[place] = value + size
-    return [*columns, [step] * len(parts)]
+    return [*columns, steps]

@@ -204,10 +204,10 @@ def _taken(call: Call, axis: int, entries: list[Any]) -> tuple[str, list[int]]:
     starts = [
         entry.indices(size)[0] if isinstance(entry, slice) else int(entry) % size for size, entry in zip(sizes, entries)
     ]
-    step = (entries[0].step or 1) if isinstance(entries[0], slice) else 1
+    steps = [(entry.step or 1) if isinstance(entry, slice) else 1 for entry in entries]
     zero, by = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
     name = call.node("Range", [zero, call.builder.scalar(counts), by])
-    name = name if step == 1 else call.node("Mul", [name, call.constant(step, numpy.int64)])
+    name = name if {*steps} == {1} else call.node("Mul", [name, call.builder.scalar(steps)])
     return call.node("Add", [name, call.builder.number(starts)]), counts
 
 
