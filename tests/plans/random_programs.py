@@ -48,13 +48,31 @@ class Block:
         return "\n".join([textwrap.indent(self.line, "    " * depth), *inner])
 
 
+FORMS = (
+    ["    def step(n, x, y, scale):"],
+    ["    def step(batch, scale):", "        n, x, y = batch['n'], batch['x'], batch['y']"],
+    ["    def step(n, pack, scale=1.0):", "        x, y = pack.first, pack.second"],
+    ["    def step(n, *parts):", "        (x, y), scale = parts"],
+)
+CALLS = (
+    "step",
+    "lambda n, x, y, scale: step({'x': x, 'y': y, 'n': n}, scale)",
+    "lambda n, x, y, scale: step(n, Pack(x, y), scale=scale)",
+    "lambda n, x, y, scale: step(n, [x, y], scale)",
+)
+
+
 @dataclass
 class Program:
-    """`setup` makes parameters and the like; `step` is compiled; `between` runs after each step, with `given` what the step gave."""
+    """`setup` makes parameters and the like; `step` is compiled; `between` runs after each step, with `given` what the step gave.
+
+    `form` is how the step gets its arguments: one by one, or within objects.
+    """
 
     setup: list[Block]
     step: list[Block]
     between: list[Block]
+    form: int = 0
 
     def text(self) -> str:
         parts = [
@@ -62,13 +80,13 @@ class Program:
             "    torch.manual_seed(0)",
             *[block.text(1) for block in self.setup],
             "    @compile",
-            "    def step(n, x, y, scale):",
+            *FORMS[self.form],
             *[block.text(2) for block in self.step],
             "        pass",
             "    def between(n, given):",
             *[block.text(2) for block in self.between],
             "        pass",
-            "    return step, between, locals()",
+            f"    return {CALLS[self.form]}, between, locals()",
         ]
         return "\n".join(parts) + "\n"
 
@@ -254,17 +272,22 @@ def listed(text: str) -> list[str]:
 class Maker:
     """Draws a program."""
 
+    pointwise, binary, from_to, in_place, on_state = POINTWISE, BINARY, FROM_TO, IN_PLACE, ON_STATE
+    heads, faults, passes, between, unwalked = HEADS, FAULTS, PASSES, BETWEEN, WILD
+
     def __init__(self, seed: int, writes: bool = False, creates: bool = False) -> None:
         self.writes = writes  # in place, in many lines
         self.news = CREATED if creates else COPIED  # what is written into
         self.rng = random.Random(seed)
         self.calm = seed % 4 != 1
         # A few of the wild things, apart from writes into what the step has made.
-        self.wild = [word for word in WILD if word not in self.rng.sample(WILD, 8 * (seed % 4 > 1)) or word in NEVER]
+        wild = self.unwalked
+        self.wild = [word for word in wild if word not in self.rng.sample(wild, 8 * (seed % 4 > 1)) or word in NEVER]
         self.names: list[tuple[str, tuple]] = []
         self.own: set[str] = set()  # may be written in place
         self.count = 0
         self.earlier: list[tuple[str, tuple]] = []
+        self.form, self.learns = 0, writes
 
     def choice(self, text: str | list[str]) -> str:
         choices = listed(text) if isinstance(text, str) else text
@@ -293,8 +316,8 @@ class Maker:
                 step += self._statement(0)
         self.names = self.earlier + self.names
         step.append(Block(self._return()))
-        between = [Block(self._filled(self.choice(BETWEEN))) for _ in range(rng.choice([0, 0, 1, 2, 3]))]
-        return Program(setup, step, between)
+        between = [Block(self._filled(self.choice(self.between))) for _ in range(rng.choice([0, 0, 1, 2, 3]))]
+        return Program(setup, step, between, self.form)
 
     def _setup(self) -> list[Block]:
         rng = self.rng
@@ -382,19 +405,19 @@ class Maker:
         )[0]
         if kind == "pointwise":
             a, shape = self._pick()
-            return self._forward(self.choice(POINTWISE).format(a=a), shape)
+            return self._forward(self.choice(self.pointwise).format(a=a), shape)
         if kind == "binary":
             a, shape = self._pick()
             b, _ = self._pick(shape)
-            return self._forward(self.choice(BINARY).format(a=a, b=b), shape)
+            return self._forward(self.choice(self.binary).format(a=a, b=b), shape)
         if kind == "change":
             a, shape = self._pick()
-            start, end = rng.choice([pair for pair in FROM_TO if pair[0] == shape])
-            return self._forward(self.choice(FROM_TO[start, end]).format(a=a), end)
+            start, end = rng.choice([pair for pair in self.from_to if pair[0] == shape])
+            return self._forward(self.choice(self.from_to[start, end]).format(a=a), end)
         if kind == "rebind":  # an older name gets a new tensor
             a, shape = self._pick()
             if a in self.own:
-                return [Block(f"{a} = {self.choice(POINTWISE).format(a=a)}")]
+                return [Block(f"{a} = {self.choice(self.pointwise).format(a=a)}")]
             return []
         if kind == "in place":
             a, shape = self._pick()
@@ -404,13 +427,13 @@ class Maker:
                 name = self._new(shape)
                 blocks.append(Block(f"{name} = {rng.choice(listed(self.news)).format(a=a)}"))
                 a = name
-            line = rng.choice(listed(WRITES)) if self.writes else self.choice(IN_PLACE)
+            line = rng.choice(listed(WRITES)) if self.writes else self.choice(self.in_place)
             head, colon, below = line.format(a=a, b=b).partition(": ")
             return [*blocks, Block(f"{head}:", [Block(below)]) if colon else Block(head)]
         if kind == "state":
-            return [Block(self._filled(self.choice(ON_STATE)))]
+            return [Block(self._filled(self.choice(self.on_state)))]
         if kind == "fault":
-            return [Block(self._filled(self.choice(FAULTS)))]
+            return [Block(self._filled(self.choice(self.faults)))]
         if kind == "list":
             pairs = [self._pick() for _ in range(3)]
             names = ", ".join([name for name, _ in pairs])
@@ -418,7 +441,7 @@ class Maker:
                 Block(f"together = [{names}]"),
                 Block("kept.append(together)" if rng.random() < 0.3 else "together.reverse()"),
             ]
-        head = self._filled(self.choice(HEADS))
+        head = self._filled(self.choice(self.heads))
         before, own = list(self.names), set(self.own)
         below = [block for _ in range(rng.randint(1, 4)) for block in self._statement(depth + 1)]
         if head.startswith("while"):
@@ -458,7 +481,7 @@ class Maker:
             terms = [f"{a}.float().pow(2).mean()" if rng.random() < 0.7 else f"{a}.float().sum()"]
             if rng.random() < 0.5:
                 terms.append(f"{self._pick(FULL, ROW)[0]}.float().mean()")
-            if rng.random() < 0.5 or self.writes:  # such a pass has something to differentiate
+            if rng.random() < 0.5 or self.learns:  # such a pass has something to differentiate
                 terms.append("F.cross_entropy(m0(x), y)")
             if rng.random() < 0.3:
                 terms.append("(p * p).sum()")
@@ -466,7 +489,7 @@ class Maker:
             names.append(name)
             blocks.append(Block(f"{name} = {' + '.join(terms)}"))
         passes = [
-            one for one in PASSES if not self.calm or not any([word in line for word in self.wild for line in one])
+            one for one in self.passes if not self.calm or not any([word in line for word in self.wild for line in one])
         ]
         for line in rng.choice(passes):
             blocks.append(Block(line.format(loss=names[0], other=names[1])))
@@ -485,12 +508,13 @@ class Maker:
         return f"return {form.format(', '.join(names))}"
 
 
-def program_of(seed: int, writes: bool = False, creates: bool = False) -> Program:
+def program_of(seed: int, writes: bool = False, creates: bool = False, make: type[Maker] = Maker) -> Program:
     """Args:
     writes: it writes in place in many lines.
     creates: also into tensors that creation functions make.
+    make: draws it.
     """
-    return Maker(seed, writes, creates).program()
+    return make(seed, writes, creates).program()
 
 
 # --- side by side ------------------------------------------------------------------------------------------------------------
@@ -562,9 +586,39 @@ class Pair:
         return first + second if a.ndim else second
 
 
+@dataclass
+class Pack:
+    """Two values."""
+
+    first: Any
+    second: Any
+
+
+class Running(nn.Module):
+    """Takes a running mean off, which it writes in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(WIDTH))
+
+    def forward(self, a: Any) -> Any:
+        if self.training:
+            self.mean.mul_(0.9).add_(a.detach().mean(0), alpha=0.1)
+        return a - self.mean
+
+
+def ragged(a: Any, n: int) -> Any:
+    """Rows of other lengths in each step: what each has less its own mean."""
+    first = n % (a.shape[0] + 1)
+    rows = torch.RaggedTensor(a, lengths=[first, a.shape[0] - first])
+    return (rows - rows.mean(1, keepdim=True)).values()
+
+
 def flat(value: Any) -> list[Any]:
     if isinstance(value, torch.Tensor):
         return [value] if value.dtype is torch.float32 else []
+    if isinstance(value, Pack):
+        value = [value.first, value.second]
     if isinstance(value, dict):
         value = list(value.values())
     return [tensor for one in value for tensor in flat(one)] if isinstance(value, (list, tuple)) else []
@@ -577,6 +631,9 @@ SPACE = dict(
     numpy=numpy,
     checkpoint=torch.utils.checkpoint.checkpoint,
     vmap=torch.func.vmap,
+    Pack=Pack,
+    Running=Running,
+    ragged=ragged,
     Doubled=Doubled,
     Kept=Kept,
     Masked=Masked,
@@ -629,10 +686,11 @@ class Twin:
         return [*found, seen(self.random)]
 
     def state(self) -> Any:
-        names = "m0 m1 m2 w p extra buffer counter numbers array optimizer second seen_numbers kept".split()
+        names = "m0 m1 m2 w p extra buffer counter numbers array optimizer second seen_numbers kept"
+        names += " conv gru cell attend block words running bank queue average third"
         holder = self.all.get("holder")
         return [
-            seen({name: self.all[name] for name in names if name in self.all}),
+            seen({name: self.all[name] for name in names.split() if name in self.all}),
             seen(None if holder is None else [holder.factor, holder.tensor]),
             seen(self.kept),
         ]

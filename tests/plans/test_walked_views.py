@@ -68,3 +68,34 @@ def test_a_step_remembers_the_call_of_a_view():
         compiled(torch.ones(3, 4))
     steps = [step for step in compiled.walk.paths[0].steps if step.event.entry.op.view]
     assert [step.call[1:3] for step in steps] == [((1, 0), 3), (((slice(1, None), slice(None, -1)),), 2)]
+
+
+GIVEN = {
+    "rows": lambda: torch.randn(4, 3),
+    "every second row": lambda: torch.randn(8, 3)[::2],
+    "some columns": lambda: torch.randn(4, 6)[:, 2:5],
+    "turned": lambda: torch.randn(3, 4).t(),
+    "stretched": lambda: torch.randn(1, 3).expand(4, 3),
+    "turned columns": lambda: torch.randn(5, 4)[1:4].t(),
+}
+PARTS = {
+    "turned": lambda x: x.t(),
+    "a part": lambda x: x[1:, :2],
+    "a row": lambda x: x[2],
+    "detached": lambda x: x.detach()[1:],
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("name", GIVEN)
+def test_views_of_arguments_are_their_memory(name, part):
+    compiled = Compiled(lambda x: (PARTS[part](x), (x * 2).sum()), always=True)
+    for _ in range(5):
+        x = GIVEN[name]()
+        view, _ = compiled(x)
+        expected = PARTS[part](x)
+        assert view.data_ptr() == expected.data_ptr()
+        assert view.shape == expected.shape and view.stride() == expected.stride()
+        x.data[2] = 7.0
+        assert torch.equal(view, expected)
+    assert compiled.walked

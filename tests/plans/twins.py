@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -80,6 +81,8 @@ def seen(value: Any, memo: dict[int, Any] | None = None) -> Any:
         return {name: seen(inner, memo) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [seen(inner, memo) for inner in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return seen(list(vars(value).values()), memo)
     if isinstance(value, Compiled):
         return None
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
+from numpy.lib.stride_tricks import as_strided
 
 from dynograd import arrays
 from dynograd.arrays import Array, ndarray
@@ -99,8 +100,10 @@ def same_part(array: Any, whole: Any, other: Any) -> Any:
             return own_copy(array)
         return CudaArray(other.storage, other.pointer + offset, array.shape, array.strides, array.dtype)
     offset = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    if not other.flags.c_contiguous:
-        other = other.T
-    if not other.flags.c_contiguous or offset < 0:
+    if offset < 0:
         return array.copy(order="K")
-    return numpy.ndarray(array.shape, array.dtype, other, offset, array.strides)
+    memory = other if other.flags.c_contiguous else other.T
+    if not memory.flags.c_contiguous:  # all from its first element to its last one
+        count = 1 + sum([(size - 1) * stride for size, stride in zip(other.shape, other.strides)]) // other.itemsize
+        memory = as_strided(other, (count,), (other.itemsize,))
+    return numpy.ndarray(array.shape, array.dtype, memory, offset, array.strides)
