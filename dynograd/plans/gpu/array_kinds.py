@@ -100,7 +100,7 @@ def same_part(array: Any, whole: Any, other: Any) -> Any:
             return own_copy(array)
         return CudaArray(other.storage, other.pointer + offset, array.shape, array.strides, array.dtype)
     offset = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    if offset < 0:
+    if offset < 0 or min(other.strides, default=0) < 0:
         return array.copy(order="K")
     memory = other if other.flags.c_contiguous else other.T
     if not memory.flags.c_contiguous:  # all from its first element to its last one
