@@ -256,3 +256,9 @@ def test_joins_of_what_is_partly_empty(sizes):
         assert dynograd.cat(tensors[::-1], dim).shape == numpy.concatenate(listed, dim).shape
     same = dynograd.zeros(sizes)
     assert dynograd.stack([same, same], 1).shape == (sizes[0], 2, *sizes[1:])
+
+
+def test_nothing_behind_nothing():
+    assert dynograd.cat([dynograd.zeros(0), dynograd.zeros(0)], -1).shape == (0,)
+    with pytest.raises(dynograd.errors.DimError, match=r"^cat: dim is out of range .*\[-1, 0\], but got 1"):
+        dynograd.cat([dynograd.zeros(0), dynograd.zeros(0)], 1)

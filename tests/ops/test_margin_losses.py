@@ -173,3 +173,10 @@ def test_single_scores_and_other_targets():
     assert F.multi_margin_loss(scores, dynograd.tensor([0])).item() == F.multi_margin_loss(scores, label).item() == 0.25
     # a target that is neither 1 nor -1 counts for both, as in PyTorch
     assert F.hinge_embedding_loss(dynograd.tensor([0.25]), dynograd.tensor([0.0])).item() == 1.0
+
+
+def test_targets_of_another_shape_are_those_of_the_loss():
+    with pytest.raises(
+        dynograd.errors.ShapeError, match=r"^hinge_embedding_loss: shapes \(3,\) and \(2,\) do not broadcast"
+    ):
+        F.hinge_embedding_loss(dynograd.ones(3), dynograd.ones(2))

@@ -255,3 +255,8 @@ def test_rows_whose_squares_overflow_are_divided_by_infinity(rows, number):
     numpy.testing.assert_array_equal(dynograd.nn.functional.rms_norm(x, (4,)).numpy(), expected)
     if number != numpy.inf:
         numpy.testing.assert_array_equal(dynograd.nn.functional.layer_norm(x, (4,)).numpy(), expected * 0)
+
+
+def test_no_groups():
+    with pytest.raises(dynograd.errors.ShapeError, match=r"divisible by num_groups, but got .*num_groups=0"):
+        F.group_norm(dynograd.ones(2, 4), 0)
