@@ -197,13 +197,16 @@ _ROWS: dict[str, Callable[[ndarray], ndarray]] = {
     "lasts": lambda offsets: offsets[1:] - 1,
     "lengths": numpy.diff,
     "numbers": lambda offsets: numpy.repeat(numpy.arange(len(offsets) - 1), numpy.diff(offsets)),
+    "turned": lambda offsets: (
+        numpy.repeat(offsets[:-1] + offsets[1:], numpy.diff(offsets)) - 1 - numpy.arange(offsets[0], offsets[-1])
+    ),
 }
 
 
 def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: Sequence[ndarray]) -> str:
     """What follows from the offsets of a ragged input, if these arrays do: written, its name; else "".
 
-    Starts, ends and lengths of rows, and for each value the number of its row.
+    Starts, ends and lengths of rows, and for each value the number of its row, or its place in the row turned round.
     """
     kind = next(
         (
@@ -218,12 +221,15 @@ def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: S
     zero, last = builder.ints(0), builder.ints(-1)
     starts = builder.node("Slice", [name, zero, last])
     ends = builder.node("Slice", [name, builder.ints(1), builder.ints(2**62)])
-    if kind == "numbers":
+    if kind in ("numbers", "turned"):
         count = builder.node("Squeeze", [builder.node("Slice", [name, last, builder.ints(2**62)])])
         places = builder.node("Range", [builder.constant(0, numpy.int64), count, builder.constant(1, numpy.int64)])
         behind = builder.node("GreaterOrEqual", [builder.node("Unsqueeze", [places, builder.ints(1)]), starts])
         counts = builder.node("ReduceSum", [builder.cast(behind, numpy.int64), builder.ints(1)], keepdims=0)
         own = builder.node("Sub", [counts, builder.constant(1, numpy.int64)])
+        if kind == "turned":  # the first and the last place of the row, less the own one
+            ends_too = builder.node("Gather", [builder.node("Add", [starts, ends]), own], axis=0)
+            own = builder.node("Sub", [builder.node("Sub", [ends_too, builder.constant(1, numpy.int64)]), places])
     else:
         own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node(
             "Sub", [ends, builder.ints(1) if kind == "lasts" else starts]

@@ -67,7 +67,12 @@ def reduced_rows(x):
     return torch.cat([x.prod(1), x.logsumexp(1), x.var(1, unbiased=False), x.norm(dim=1)], 1)
 
 
+def turned_rows(x):
+    return x.flip(1).values + 2 * x.flip(1).exp().values
+
+
 MODELS = {
+    "turned rows": (lambda: turned_rows, lambda: torch.randn(6, 4)),
     "sorted rows": (lambda: sorted_rows, lambda: torch.randn(6, 4)),
     "picks of rows": (lambda: picks_of_rows, lambda: torch.randn(6, 4)),
     "running products of rows": (lambda: running_rows, lambda: torch.randn(6, 4)),
