@@ -210,11 +210,33 @@ class Desk:
 
     def leave(self, request: Request, value: object = None, error: BaseException | None = None) -> None:
         """A request that was under way has its answer or its error, or is given up."""
-        self._left([self._end(request, value, error)])
+        self._leave([(request, value, error)])
 
     def leave_all(self, requests: Sequence[Request], values: Sequence[object]) -> None:
         """Requests that were under way have their answers, or are given up."""
-        self._left([self._end(request, value, None) for request, value in zip(requests, values, strict=True)])
+        self._leave([(request, value, None) for request, value in zip(requests, values, strict=True)])
+
+    def _leave(self, answers: list[tuple[Request, object, BaseException | None]]) -> None:
+        """Counts them first, so that who has an answer finds it among the counts."""
+        expected = [self._expected_end(request, error) for request, _, error in answers]
+        with self.condition:
+            for how in expected:
+                self.counts[how] += 1
+        ends = [self._end(*answer) for answer in answers]
+        with self.condition:
+            for before, how in zip(expected, ends):
+                if how != before:  # it was cancelled meanwhile, or its deadline has passed
+                    self.counts[before] -= 1
+                    self.counts[how] += 1
+            self.under_way -= len(ends)
+            self.condition.notify_all()
+
+    def _expected_end(self, request: Request, error: BaseException | None) -> str:
+        if request.future.cancelled():
+            return "cancelled"
+        if request.is_late:
+            return "late"
+        return "answered" if error is None else "failed"
 
     def _end(self, request: Request, value: object, error: BaseException | None) -> str:
         """Ends a request; how it ended. Its callbacks run, so never under the desk's lock."""
@@ -222,13 +244,6 @@ class Desk:
             return "late" if request.give_up(self.who) else "cancelled"
         known = request.answer(value) if error is None else request.fail(error)
         return ("answered" if error is None else "failed") if known else "cancelled"
-
-    def _left(self, ends: list[str]) -> None:
-        with self.condition:
-            for how in ends:
-                self.counts[how] += 1
-            self.under_way -= len(ends)
-            self.condition.notify_all()
 
     def _run(self) -> None:
         while True:

@@ -193,3 +193,14 @@ def test_an_answer_can_be_awaited():
 def test_what_is_wrong_is_said(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize(("answer", "how"), [(lambda rows: rows.sum(1), "answered"), (lambda rows: 1 / 0, "failed")])
+def test_who_has_an_answer_finds_it_among_the_counts(answer, how):
+    seen = []
+    with Batcher(answer) as batcher:
+        future = batcher.submit(dynograd.ones(3))
+        future.add_done_callback(lambda future: seen.append(dict(batcher.desk.counts)))
+        future.exception(60)
+    seen.append(dict(batcher.desk.counts))
+    assert [{name: count for name, count in counts.items() if count} for counts in seen] == [{how: 1}] * 2
