@@ -145,6 +145,19 @@ def embedding(
     return look_up(weight, indices, padding_idx, bool(scale_grad_by_freq))
 
 
+def _only_adds_rows(
+    weight: Any, max_norm: Any, mode: Any, sparse: Any, per_sample_weights: Any, padding_idx: Any
+) -> bool:
+    return (
+        weight.ndim == 2
+        and mode in ("sum", "mean")
+        and max_norm is None
+        and per_sample_weights is None
+        and not sparse
+        and (padding_idx is None or type(padding_idx) is int)
+    )
+
+
 def _quick_rows_as_bags(
     compute: Any,
     input: Any,
@@ -159,12 +172,7 @@ def _quick_rows_as_bags(
     if (
         offsets is None
         and input.ndim == 2
-        and weight.ndim == 2
-        and mode in ("sum", "mean")
-        and max_norm is None
-        and per_sample_weights is None
-        and not sparse
-        and (padding_idx is None or type(padding_idx) is int)
+        and _only_adds_rows(weight, max_norm, mode, sparse, per_sample_weights, padding_idx)
     ):
         return compute(weight, input, None, False, padding_idx, mode == "mean")
     return None
@@ -185,12 +193,7 @@ def _quick_bags_at_offsets(
     if (
         input.ndim == 1
         and offsets.ndim == 1
-        and weight.ndim == 2
-        and mode in ("sum", "mean")
-        and max_norm is None
-        and per_sample_weights is None
-        and not sparse
-        and (padding_idx is None or type(padding_idx) is int)
+        and _only_adds_rows(weight, max_norm, mode, sparse, per_sample_weights, padding_idx)
     ):
         return compute(weight, input, offsets, include_last_offset, padding_idx, mode == "mean")
     return None
