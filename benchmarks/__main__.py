@@ -22,11 +22,11 @@ __all__ = ["chosen_rows", "main"]
 
 def main(arguments=None) -> int:
     """Returns 1 when a row of the first library failed or results differ."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] == ["gpu"] or given[:2] == ["--device", "cuda"]:
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["gpu"] or words[:2] == ["--device", "cuda"]:
         from benchmarks.gpu import program
 
-        return program.main(given[1:] if given[0] == "gpu" else given[2:])
+        return program.main(words[1:] if words[0] == "gpu" else words[2:])
     options = parser().parse_args(arguments)
     return programs.run(lambda: measured(options), "benchmarks")
 
@@ -70,62 +70,62 @@ def measured(options) -> int:
 
 
 def parser():
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Times dynograd beside torch, the same source with both."
     )
-    made.add_argument(
+    parser.add_argument(
         "rows",
         nargs="*",
         help=f"names, groups ({', '.join(TITLES)}) or patterns (lstm*); all when none is given",
     )
-    made.add_argument("--list", action="store_true", help="print the rows and stop")
-    made.add_argument(
+    parser.add_argument("--list", action="store_true", help="print the rows and stop")
+    parser.add_argument(
         "--rounds", type=programs.whole_number(1), default=5, help="turns of each side in a row (default 5)"
     )
-    made.add_argument("--seconds", type=programs.number(above=0), default=0.2, help="length of a turn (default 0.2)")
-    made.add_argument("--threads", type=programs.whole_number(1), default=2, help="threads of every pool (default 2)")
-    made.add_argument(
+    parser.add_argument("--seconds", type=programs.number(above=0), default=0.2, help="length of a turn (default 0.2)")
+    parser.add_argument("--threads", type=programs.whole_number(1), default=2, help="threads of every pool (default 2)")
+    parser.add_argument(
         "--steps", type=programs.whole_number(1), default=2000, help="steps of the slope rows (default 2000)"
     )
-    made.add_argument("--library", default="dynograd", help="what is timed (default dynograd)")
-    made.add_argument(
+    parser.add_argument("--library", default="dynograd", help="what is timed (default dynograd)")
+    parser.add_argument(
         "--peer", default="torch", help="what it is compared with, or none (default torch, if it can be imported)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--aa", action="store_true", help="compare the library with itself: what the ratios are worth here"
     )
-    made.add_argument(
+    parser.add_argument(
         "--against", metavar="FOLDER", type=Path, help="compare with another checkout of the library: before and after"
     )
-    made.add_argument(
+    parser.add_argument(
         "--compile",
         action="store_true",
         help="beside them also what each one's compile makes; PyTorch's takes 10 to 40 s a row to start",
     )
-    made.add_argument(
+    parser.add_argument(
         "--everywhere",
         action="store_true",
         help="with --compile, compile in all training rows, those too that one library or both leave out otherwise",
     )
-    made.add_argument(
+    parser.add_argument(
         "--dynamic", choices=["yes", "no"], default="", help="with --compile, what compilers get for `dynamic`"
     )
-    made.add_argument(
+    parser.add_argument(
         "--patience",
         type=programs.number(above=0),
         default=600.0,
         help="seconds after which a compiling side that gives no answer is left out of a row (default 600)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--mode", default="", help="with --compile, dynograd's in this mode (replay, exact) as a side of its own"
     )
-    made.add_argument(
+    parser.add_argument(
         "--realtime", action="store_true", help="time at real-time priority, on a busy machine (Linux, root)"
     )
-    made.add_argument("--markdown", action="store_true", help="print Markdown")
-    made.add_argument("--json", metavar="FILE", type=programs.file_to_write, help="write all figures there too")
-    made.add_argument("--importtime", action="store_true", help="print each library's costliest imports as well")
-    return made
+    parser.add_argument("--markdown", action="store_true", help="print Markdown")
+    parser.add_argument("--json", metavar="FILE", type=programs.file_to_write, help="write all figures there too")
+    parser.add_argument("--importtime", action="store_true", help="print each library's costliest imports as well")
+    return parser
 
 
 def chosen_rows(patterns, everything):
@@ -183,13 +183,13 @@ def say(result, labels):
 
 
 def versions(sides):
-    found = {}
+    descriptions = {}
     for side in sides:
         try:
-            found |= side.ask("describe")
+            descriptions |= side.ask("describe")
         except RowFailed as error:
-            found[side.label] = f"cannot be asked: {str(error).strip().splitlines()[-1]}"
-    return found
+            descriptions[side.label] = f"cannot be asked: {str(error).strip().splitlines()[-1]}"
+    return descriptions
 
 
 def print_imports(sides):

@@ -28,8 +28,8 @@ def main(arguments=None) -> None:
     options = parser.parse_args(arguments)
     print("| recorded | µs a call, median (min) |\n| --- | --- |")
     for name, loop, empty in recordings(options.calls):
-        found = [(loop() - empty()) / options.calls * 1e6 for _ in range(options.rounds)]
-        print(f"| {name} | {median(found):.2f} ({min(found):.2f}) |")
+        times = [(loop() - empty()) / options.calls * 1e6 for _ in range(options.rounds)]
+        print(f"| {name} | {median(times):.2f} ({min(times):.2f}) |")
     print(
         "\n| alone | autobatch, median | plain, median | autobatch / plain, median of turns |\n| --- | --- | --- | --- |"
     )
@@ -68,20 +68,20 @@ def recordings(calls):
             with dynograd.autobatch(always=True):
                 a, b = x * 2, y * 2
                 function(a, b)
-                held, each = [None] * calls, range(calls)
+                results, each = [None] * calls, range(calls)
                 started = perf_counter()
                 for k in each:
-                    held[k] = function(a, b)
+                    results[k] = function(a, b)
                 return perf_counter() - started
 
         return seconds
 
     def empty():
-        held, each = [None] * calls, range(calls)
+        results, each = [None] * calls, range(calls)
         function = _nothing
         started = perf_counter()
         for k in each:
-            held[k] = function(x, y)
+            results[k] = function(x, y)
         return perf_counter() - started
 
     return [(name, timed(function), empty) for name, function in functions.items()]

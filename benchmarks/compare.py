@@ -184,12 +184,12 @@ def compiled_label(library: str) -> str:
 
 def ratios_over(own, peers, turns):
     """By peer, median, least and greatest of the rounds' ratios."""
-    found = {}
+    ratios_by_peer = {}
     for peer in peers:
         ratios = [b / a for a, b in zip(turns.get(own.label, []), turns.get(peer.label, []))]
         if ratios:
-            found[peer.label] = (median(ratios), min(ratios), max(ratios))
-    return found
+            ratios_by_peer[peer.label] = (median(ratios), min(ratios), max(ratios))
+    return ratios_by_peer
 
 
 def largest_difference(checksums: list[list[float]]) -> float | None:

@@ -106,7 +106,7 @@ def tried(torch: Any) -> dict[str, str | None]:
     def nested(rows: Any) -> Any:
         return torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=rows[0].dtype.is_floating_point)
 
-    found: dict[str, str | None] = {}
+    answers: dict[str, str | None] = {}
     for text in PROBES:
         torch.manual_seed(0)
         rows = [torch.randn(count, 8) for count in (3, 1, 4)]
@@ -130,10 +130,10 @@ def tried(torch: Any) -> dict[str, str | None]:
             warnings.simplefilter("ignore")
             try:
                 eval(text, space)
-                found[text] = None
+                answers[text] = None
             except Exception as error:
-                found[text] = f"{type(error).__name__}: {' '.join(str(error).split())[:90]}"
-    return found
+                answers[text] = f"{type(error).__name__}: {' '.join(str(error).split())[:90]}"
+    return answers
 
 
 def outcomes() -> dict[str, str | None]:

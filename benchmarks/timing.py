@@ -39,8 +39,8 @@ class Stopwatch:
         while True:
             taken = self.run(count)
             if taken >= self.seconds / SAMPLES / 4:
-                wanted = count * self.seconds / SAMPLES / taken
-                return max(1, round(wanted / self.cycle)) * self.cycle
+                enough = count * self.seconds / SAMPLES / taken
+                return max(1, round(enough / self.cycle)) * self.cycle
             count *= 4
 
     def run(self, count: int) -> float:

@@ -59,8 +59,10 @@ class Encoder:
 
 def loader(sentences, encode, batch_size, shuffle=False):
     """Batches of sentences of similar length: (words (B, T, 5), lengths (B,), tags (B, T), lengths again)."""
-    sampler = BucketBatchSampler([len(one) for one in sentences], batch_size, shuffle=shuffle)
-    return DataLoader([encode(one) for one in sentences], batch_sampler=sampler, collate_fn=collate_pad(PADDING))
+    sampler = BucketBatchSampler([len(sentence) for sentence in sentences], batch_size, shuffle=shuffle)
+    return DataLoader(
+        [encode(sentence) for sentence in sentences], batch_sampler=sampler, collate_fn=collate_pad(PADDING)
+    )
 
 
 class Tagger(nn.Module):
@@ -94,10 +96,10 @@ def evaluate(model, batches):
     model.eval()
     right = tokens = whole = sentences = 0
     for words, lengths, tags, _ in batches:
-        for found, wanted, length in zip(
+        for decoded, labels, length in zip(
             model.crf.decode(model(words, lengths), lengths=lengths), tags, lengths.tolist()
         ):
-            hits = sum(one == other for one, other in zip(found, wanted[:length].tolist()))
+            hits = sum(tag == label for tag, label in zip(decoded, labels[:length].tolist()))
             right, tokens = right + hits, tokens + length
             whole, sentences = whole + (hits == length), sentences + 1
     model.train()
@@ -148,9 +150,9 @@ def main(steps=None, epochs=12, batch_size=32, hidden=64, learning_rate=3e-3, se
             bar.update()
             if bar.n == total:
                 break
-        found, _ = evaluate(model, dev_batches)
-        if found > best["accuracy"]:
-            best = {"accuracy": found, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
+        dev_accuracy, _ = evaluate(model, dev_batches)
+        if dev_accuracy > best["accuracy"]:
+            best = {"accuracy": dev_accuracy, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
     bar.close()
     seconds = time.perf_counter() - started
     model.load_state_dict(best["weights"])

@@ -129,7 +129,7 @@ def main(
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        return loss, tuple(one.detach() for one in state)  # the next window starts here, gradients stop here
+        return loss, tuple(part.detach() for part in state)  # the next window starts here, gradients stop here
 
     if compile:
         learn = torch.compile(learn)

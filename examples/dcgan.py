@@ -95,9 +95,9 @@ class FrechetDistance:
 def draw(model, latent, count, device):
     """`count` pictures (count, 1, 28, 28)."""
     model.eval()
-    found = [model(torch.randn(100, latent, 1, 1, device=device)).cpu() for _ in range(-(-count // 100))]
+    pictures = [model(torch.randn(100, latent, 1, 1, device=device)).cpu() for _ in range(-(-count // 100))]
     model.train()
-    return torch.cat(found)[:count]
+    return torch.cat(pictures)[:count]
 
 
 def save_picture(pictures, path, columns=8):

@@ -28,23 +28,23 @@ DATA = Path(__file__).resolve().parent / "data" / "cora.npz"
 
 def read_graph(path=DATA):
     """(words (N, 1433) sparse with rows that sum to 1, links (N, N) sparse, labels (N,), {"train", "val", "test"}: node numbers)."""
-    with numpy.load(path) as found:
-        found = {name: found[name].astype(numpy.int64) for name in found.files}
-    count = len(found["y"])
-    lengths = numpy.diff(found["x_indptr"])
-    places = numpy.stack([numpy.repeat(numpy.arange(count), lengths), found["x_indices"]])
+    with numpy.load(path) as arrays:
+        arrays = {name: arrays[name].astype(numpy.int64) for name in arrays.files}
+    count = len(arrays["y"])
+    lengths = numpy.diff(arrays["x_indptr"])
+    places = numpy.stack([numpy.repeat(numpy.arange(count), lengths), arrays["x_indices"]])
     words = (1 / numpy.repeat(lengths, lengths)).astype(numpy.float32)
-    words = torch.sparse_coo_tensor(places, torch.tensor(words), (count, int(found["num_features"])))
+    words = torch.sparse_coo_tensor(places, torch.tensor(words), (count, int(arrays["num_features"])))
 
     # D^-1/2 (A + I) D^-1/2: neighbours in both directions and the node itself
-    first, second = found["edges"].T
+    first, second = arrays["edges"].T
     self = numpy.arange(count)
     rows, columns = numpy.concatenate([first, second, self]), numpy.concatenate([second, first, self])
     degrees = numpy.bincount(rows)
     weights = (1 / numpy.sqrt(degrees[rows] * degrees[columns])).astype(numpy.float32)
     links = torch.sparse_coo_tensor(numpy.stack([rows, columns]), torch.tensor(weights), (count, count))
-    split = {name: torch.tensor(found[f"{name}_idx"]) for name in ("train", "val", "test")}
-    return words.coalesce(), links.coalesce(), torch.tensor(found["y"]), split
+    split = {name: torch.tensor(arrays[f"{name}_idx"]) for name in ("train", "val", "test")}
+    return words.coalesce(), links.coalesce(), torch.tensor(arrays["y"]), split
 
 
 class GraphConvolution(nn.Module):

@@ -55,20 +55,20 @@ class Graph:
 
 def read_graphs(path=DATA):
     """({"train", "val", "test"}: pairs (graph, subject of its first paper), how many words, how many subjects)."""
-    with numpy.load(path) as found:
-        found = {name: found[name].astype(numpy.int64) for name in found.files}
-    words = [torch.tensor(part) for part in numpy.split(found["x_indices"], found["x_indptr"][1:-1])]
+    with numpy.load(path) as arrays:
+        arrays = {name: arrays[name].astype(numpy.int64) for name in arrays.files}
+    words = [torch.tensor(part) for part in numpy.split(arrays["x_indices"], arrays["x_indptr"][1:-1])]
     links = [set() for _ in words]
-    for one, other in found["edges"].tolist():
-        links[one].add(other)
-        links[other].add(one)
+    for first, second in arrays["edges"].tolist():
+        links[first].add(second)
+        links[second].add(first)
     links = [sorted(others) for others in links]
-    subjects = found["y"].tolist()
+    subjects = arrays["y"].tolist()
     splits = {
-        name: [(Graph(paper, words, links), subjects[paper]) for paper in found[f"{name}_idx"].tolist()]
+        name: [(Graph(paper, words, links), subjects[paper]) for paper in arrays[f"{name}_idx"].tolist()]
         for name in ("train", "val", "test")
     }
-    return splits, int(found["num_features"]), max(subjects) + 1
+    return splits, int(arrays["num_features"]), max(subjects) + 1
 
 
 class Reader(nn.Module):
@@ -96,8 +96,8 @@ class GraphNetwork(nn.Module):
     def kept(self, words):
         """In training, some of a paper's words, drawn anew each time."""
         if self.training:
-            found = words.tolist()
-            return torch.tensor([word for word in found if random.random() >= self.dropout] or found[:1])
+            numbers = words.tolist()
+            return torch.tensor([word for word in numbers if random.random() >= self.dropout] or numbers[:1])
         return words
 
     def forward(self, graph):
@@ -136,10 +136,10 @@ def speeds(model, examples, rounds=3):
     """Graphs a second, forward and backward, (inside autobatch, one after the other): medians of turns."""
     seconds = {False: [], True: []}
     for _ in range(rounds):
-        for plain, found in seconds.items():
+        for plain, times in seconds.items():
             started = time.perf_counter()
             loss_of(model, examples, plain).backward()
-            found.append(time.perf_counter() - started)
+            times.append(time.perf_counter() - started)
     model.zero_grad()
     return tuple(len(examples) / statistics.median(seconds[plain]) for plain in (False, True))
 
@@ -192,10 +192,10 @@ def main(
                 part = train[start : start + batch_size]
                 loss = learn(part)
                 bar.update(len(part))
-            found = accuracy(model, splits["val"], plain)
-            bar.set_postfix_str(f"loss {loss.item():.3f}, valid {found:.1%}", refresh=False)
-            if found >= best["accuracy"]:
-                best = {"accuracy": found, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
+            share = accuracy(model, splits["val"], plain)
+            bar.set_postfix_str(f"loss {loss.item():.3f}, valid {share:.1%}", refresh=False)
+            if share >= best["accuracy"]:
+                best = {"accuracy": share, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
     seconds = time.perf_counter() - started
     model.load_state_dict(best["weights"])
     test = accuracy(model, splits["test"], plain)

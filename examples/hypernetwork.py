@@ -50,7 +50,7 @@ class Hypernetwork(nn.Module):
 
     def __init__(self, network, hidden=64):
         super().__init__()
-        self.shapes = {name: one.shape for name, one in network.named_parameters()}
+        self.shapes = {name: parameter.shape for name, parameter in network.named_parameters()}
         sizes = [shape.numel() for shape in self.shapes.values()]
         self.body = nn.Sequential(nn.Linear(2, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
         self.heads = nn.Linear(hidden, sum(sizes))
@@ -150,9 +150,9 @@ def main(
             bar.update()
             if bar.n == total:
                 break
-        found = evaluate(model, pictures[border:], labels[border:])
-        if found > best["accuracy"]:
-            best = {"accuracy": found, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
+        share = evaluate(model, pictures[border:], labels[border:])
+        if share > best["accuracy"]:
+            best = {"accuracy": share, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
     bar.close()
     seconds = time.perf_counter() - started
     model.load_state_dict(best["weights"])

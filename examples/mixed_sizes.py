@@ -126,9 +126,9 @@ def main(steps=None, epochs=4, batch_size=32, channels=16, learning_rate=3e-3, s
             bar.update()
             if bar.n == total:
                 break
-        found = evaluate(model, valid_batches)
-        if found > best["accuracy"]:
-            best = {"accuracy": found, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
+        share = evaluate(model, valid_batches)
+        if share > best["accuracy"]:
+            best = {"accuracy": share, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
     bar.close()
     seconds = time.perf_counter() - started
     model.load_state_dict(best["weights"])

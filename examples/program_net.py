@@ -47,24 +47,24 @@ def true_places(program, digits):
     name, *parts = program
     if name == "find":
         return {place for place in PLACES if digits[place] == parts[0]}
-    one, *other = (true_places(part, digits) for part in parts)
+    first, *other = (true_places(part, digits) for part in parts)
     if name == "both":
-        return one & other[0]
+        return first & other[0]
     if name == "either":
-        return one | other[0]
+        return first | other[0]
     if name == "not":
-        return set(PLACES) - one
+        return set(PLACES) - first
     if name == "left":
-        return {place for place in PLACES if any(a // SIDE == place // SIDE and a > place for a in one)}
-    return {place for place in PLACES if any(a % SIDE == place % SIDE and a > place for a in one)}  # above
+        return {place for place in PLACES if any(a // SIDE == place // SIDE and a > place for a in first)}
+    return {place for place in PLACES if any(a % SIDE == place % SIDE and a > place for a in first)}  # above
 
 
 def true_answer(program, digits):
     name, *parts = program
-    found = [len(true_places(part, digits)) for part in parts]
+    counts = [len(true_places(part, digits)) for part in parts]
     if name == "count":
-        return 2 + found[0]
-    return int(found[0] > 0) if name == "exist" else int(found[0] > found[1])
+        return 2 + counts[0]
+    return int(counts[0] > 0) if name == "exist" else int(counts[0] > counts[1])
 
 
 def draw_condition(draw, digits, depth):
@@ -77,11 +77,11 @@ def draw_condition(draw, digits, depth):
 
 def draw_question(draw, digits, depth):
     """(program, number of its answer) for a board of digits: how many, is there, are there more; yes as often as no."""
-    name, wanted = draw.choice(["count", "exist", "more"]), draw.randrange(2)
+    name, expected = draw.choice(["count", "exist", "more"]), draw.randrange(2)
     while True:
         program = name, *(draw_condition(draw, digits, depth) for _ in range(2 if name == "more" else 1))
         answer = true_answer(program, digits)
-        if name == "count" or answer == wanted:
+        if name == "count" or answer == expected:
             return program, answer
 
 
@@ -117,7 +117,7 @@ class Board(nn.Module):
 
     @torch.cell
     def forward(self, *chances):
-        return self.layers(torch.cat([*chances, *(one.sum(0, keepdim=True) for one in chances)]))
+        return self.layers(torch.cat([*chances, *(chance.sum(0, keepdim=True) for chance in chances)]))
 
 
 class ModuleNetwork(nn.Module):
@@ -136,10 +136,10 @@ class ModuleNetwork(nn.Module):
         name, *parts = program
         if name == "find":
             return self.find[parts[0]](seen).squeeze(1)
-        found = [self.chances(part, seen) for part in parts]
+        chances = [self.chances(part, seen) for part in parts]
         if name in self.ways:
-            return self.ways[name](*found).sigmoid()
-        return self.conditions[name](*found)
+            return self.ways[name](*chances).sigmoid()
+        return self.conditions[name](*chances)
 
     def forward(self, pictures, program):
         """Scores of the answers, for one board (9, 196) and one program."""
@@ -214,10 +214,10 @@ def main(
             scheduler.step()
             bar.update(batch_size)
             if step % 200 == 0 or step == steps:
-                found = right_ones(model, valid, plain).mean().item()
-                bar.set_postfix_str(f"loss {loss.item():.3f}, valid {found:.1%}", refresh=False)
-                if found > best["accuracy"]:
-                    best = {"accuracy": found, "step": step, "weights": copy.deepcopy(model.state_dict())}
+                share = right_ones(model, valid, plain).mean().item()
+                bar.set_postfix_str(f"loss {loss.item():.3f}, valid {share:.1%}", refresh=False)
+                if share > best["accuracy"]:
+                    best = {"accuracy": share, "step": step, "weights": copy.deepcopy(model.state_dict())}
     seconds = time.perf_counter() - started
     model.load_state_dict(best["weights"])
     digits = read_digits("t10k")

@@ -128,9 +128,9 @@ def main(steps=100, episodes=16, hidden=64, learning_rate=1e-2, discount=0.99, s
     seconds = time.perf_counter() - started
 
     _, _, who = play(policy, CartPoles(100, limit, seed + 1000), greedy=True)
-    found = len(who) / 100
-    print(f"{found:.1f} steps an episode of at most {limit}, {first:.1f} before training ({seconds:.0f} s)")
-    return {"mean_steps": found, "first_steps": first}
+    mean = len(who) / 100
+    print(f"{mean:.1f} steps an episode of at most {limit}, {first:.1f} before training ({seconds:.0f} s)")
+    return {"mean_steps": mean, "first_steps": first}
 
 
 def parse(arguments=None):

@@ -226,7 +226,7 @@ def main(
     rank, size = programs.ranks()
     splits = read_splits()
     if sentences is not None:
-        splits = {name: found[:: max(1, len(found) // sentences)] for name, found in splits.items()}
+        splits = {name: split[:: max(1, len(split) // sentences)] for name, split in splits.items()}
     vocabulary = Vocabulary.of(splits["train"])
     sampler = DistributedSampler(splits["train"], seed=seed) if size > 1 else None
     train = loader(splits["train"], vocabulary, batch_size, True, workers // size, sampler)
@@ -239,7 +239,7 @@ def main(
         nn.parallel.DistributedDataParallel(model)  # from here on gradients are those of all processes
         torch.manual_seed(seed + rank)  # each drops out other words
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate * size**0.5)  # for batches `size` times as large
-    sizes = ", ".join(f"{len(found)} {name}" for name, found in splits.items())
+    sizes = ", ".join(f"{len(split)} {name}" for name, split in splits.items())
     weights = sum(p.numel() for p in model.parameters())
     say = print if rank == 0 else lambda *texts, **options: None
     say(f"{sizes} sentences; {len(vocabulary.words)} words; {weights:,} weights; seed {seed}", flush=True)
@@ -297,10 +297,10 @@ def main(
 def restore(checkpoint=CHECKPOINT):
     """(model, vocabulary) out of a file that `main` wrote."""
     with programs.checkpoint_of("sentiment.py", checkpoint):
-        found = torch.load(checkpoint)
-        vocabulary = Vocabulary(found["words"])
-        model = Classifier(len(vocabulary), **found["config"])
-        model.load_state_dict(found["model"])
+        saved = torch.load(checkpoint)
+        vocabulary = Vocabulary(saved["words"])
+        model = Classifier(len(vocabulary), **saved["config"])
+        model.load_state_dict(saved["model"])
     return model.eval(), vocabulary
 
 
@@ -317,10 +317,10 @@ def predict(text, checkpoint=CHECKPOINT):
 
 def digest_of(model):
     """Eight letters that change when any bit of any weight does."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, value in model.state_dict().items():
-        made.update(name.encode() + value.numpy().tobytes())
-    return made.hexdigest()[:8]
+        digest.update(name.encode() + value.numpy().tobytes())
+    return digest.hexdigest()[:8]
 
 
 def seen_from_here(path):

@@ -115,27 +115,27 @@ class Translator(nn.Module):
     def forward(self, english, lengths, french):
         """(B, T, French words) scores of the next word after each of `french` (B, T)."""
         memory, keys, state = self.encode(english, lengths)
-        found = []
+        outputs = []
         for words in self.dropout(self.french(french)).unbind(1):
             features, state = self.step(words, state, memory, keys, lengths)
-            found.append(features)
-        return self.output(self.dropout(torch.stack(found, dim=1)))
+            outputs.append(features)
+        return self.output(self.dropout(torch.stack(outputs, dim=1)))
 
     @torch.no_grad()
     def translate(self, english, lengths, longest=20):
         """Lists of French word numbers: the likeliest next word, until each sentence has ended."""
         memory, keys, state = self.encode(english, lengths)
         words = torch.full((len(english),), START)
-        running, found = torch.ones(len(english), dtype=torch.bool), [[] for _ in english]
+        running, translations = torch.ones(len(english), dtype=torch.bool), [[] for _ in english]
         while running.any() and longest:
             features, state = self.step(self.french(words), state, memory, keys, lengths)
             words = self.output(features).argmax(1)
             running &= words != END
-            for sentence, word, runs in zip(found, words.tolist(), running.tolist()):
+            for sentence, word, runs in zip(translations, words.tolist(), running.tolist()):
                 if runs:
                     sentence.append(word)
             longest -= 1
-        return found
+        return translations
 
 
 def loss_of(model, batch, reduction="mean"):
@@ -157,9 +157,9 @@ def translate(model, english, french, sentences):
     """Strings, of sentences given as words."""
     model.eval()
     encoded = nn.utils.rnn.pad_sequence([english.encode(words) for words in sentences], batch_first=True)
-    found = model.translate(encoded, torch.tensor([2 + len(words) for words in sentences]))
+    translations = model.translate(encoded, torch.tensor([2 + len(words) for words in sentences]))
     model.train()
-    return [" ".join(french.words[number] for number in numbers) for numbers in found]
+    return [" ".join(french.words[number] for number in numbers) for numbers in translations]
 
 
 def exact(model, english, french, pairs):
@@ -167,8 +167,10 @@ def exact(model, english, french, pairs):
     references = defaultdict(set)
     for source, target in pairs:
         references[tuple(source)].add(" ".join(target))
-    found = translate(model, english, french, list(references))
-    return sum(one in wanted for one, wanted in zip(found, references.values())) / len(references)
+    translations = translate(model, english, french, list(references))
+    return sum(translation in accepted for translation, accepted in zip(translations, references.values())) / len(
+        references
+    )
 
 
 def main(
@@ -193,7 +195,7 @@ def main(
         dict of test_loss (nats for a word), test_exact (share of translations that are a reference), valid_loss, epoch.
     """
     torch.manual_seed(seed)
-    splits = {name: found[:pairs] for name, found in read_splits().items()}
+    splits = {name: split[:pairs] for name, split in read_splits().items()}
     english, french = (Vocabulary(side) for side in zip(*splits["train"]))
     train = loader(splits["train"], english, french, batch_size, shuffle=True)
     valid, test = (loader(splits[name], english, french, 256) for name in ("valid", "test"))
@@ -226,9 +228,9 @@ def main(
             bar.update()
             if bar.n == total:
                 break
-        found = evaluate(model, valid)
-        if found < best["loss"]:
-            best = {"loss": found, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
+        valid_loss = evaluate(model, valid)
+        if valid_loss < best["loss"]:
+            best = {"loss": valid_loss, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
     bar.close()
     seconds = time.perf_counter() - started
 
@@ -240,8 +242,8 @@ def main(
     )
     asked = [words_of(sentence)] if sentence else []
     asked += [words for words, _ in splits["test"][:: max(1, len(splits["test"]) // 5)]]
-    for words, found in zip(asked, translate(model, english, french, asked)):
-        print(f"    {' '.join(words)} -> {found}")
+    for words, translation in zip(asked, translate(model, english, french, asked)):
+        print(f"    {' '.join(words)} -> {translation}")
     return {"test_loss": loss, "test_exact": right, "valid_loss": best["loss"], "epoch": best["epoch"]}
 
 

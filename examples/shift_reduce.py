@@ -36,7 +36,7 @@ SHIFT, LEFT, RIGHT = range(
 
 def read_sentences(split, folder=DATA):
     """Lists of (words, heads) for split "train", "dev" or "test"; word i has number i + 1, and 0 is above the root."""
-    return [(one["form"], one["head"]) for one in CoNLLU(folder / f"atis-ud-{split}.conllu.gz")]
+    return [(sentence["form"], sentence["head"]) for sentence in CoNLLU(folder / f"atis-ud-{split}.conllu.gz")]
 
 
 class State:
@@ -155,7 +155,7 @@ class Parser(nn.Module):
 def loss_of(model, examples, plain):
     """Mean cross-entropy of the oracle's moves in the examples, pairs (words, moves)."""
     with contextlib.nullcontext() if plain else torch.autobatch():
-        scores = [one for words, moves in examples for one in model(words, moves)]
+        scores = [score for words, moves in examples for score in model(words, moves)]
         moves = torch.tensor([move for _, moves in examples for move in moves])
         return F.cross_entropy(torch.stack(scores), moves)
 
@@ -166,10 +166,10 @@ def evaluate(model, sentences, plain=False):
     model.eval()
     started = time.perf_counter()
     words = [words for words, _ in sentences]
-    found = [model(one) for one in words] if plain else torch.batched(model)(words)
+    trees = [model(sentence) for sentence in words] if plain else torch.batched(model)(words)
     seconds = time.perf_counter() - started
     model.train()
-    hits = [sum(map(int.__eq__, one, heads)) for one, (_, heads) in zip(found, sentences)]
+    hits = [sum(map(int.__eq__, tree, heads)) for tree, (_, heads) in zip(trees, sentences)]
     flat = [place for place, (_, heads) in enumerate(sentences) if oracle(heads) is not None]
 
     def share(places):
@@ -242,10 +242,10 @@ def main(
                 bar.set_postfix_str(f"loss {loss.item():.3f}", refresh=False)
                 bar.update(len(part))
         done += len(parts)
-        found, _, speed = evaluate(model, dev, plain)
-        print(f"epoch {epoch}: dev UAS {found:.2%}, parsed {speed:.0f} sentences/s")
-        if found > best["accuracy"]:
-            best = {"accuracy": found, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
+        accuracy, _, speed = evaluate(model, dev, plain)
+        print(f"epoch {epoch}: dev UAS {accuracy:.2%}, parsed {speed:.0f} sentences/s")
+        if accuracy > best["accuracy"]:
+            best = {"accuracy": accuracy, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
     seconds = time.perf_counter() - started
     model.load_state_dict(best["weights"])
     every, projective, _ = evaluate(model, test, plain)

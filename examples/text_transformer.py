@@ -86,14 +86,14 @@ def main(steps=None, epochs=6, batch_size=64, learning_rate=1e-3, seed=0, senten
     torch.manual_seed(seed)
     splits = read_splits()
     if sentences is not None:
-        splits = {name: found[:: max(1, len(found) // sentences)] for name, found in splits.items()}
+        splits = {name: split[:: max(1, len(split) // sentences)] for name, split in splits.items()}
     uses = Counter(word for words, _ in splits["train"] for word in words)
     numbers = {word: number for number, word in enumerate((word for word, count in uses.items() if count > 1), start=1)}
     loaders = {}
-    for name, found in splits.items():
-        data = [(torch.tensor([numbers.get(word, UNKNOWN) for word in words]), label) for words, label in found]
+    for name, split in splits.items():
+        data = [(torch.tensor([numbers.get(word, UNKNOWN) for word in words]), label) for words, label in split]
         loaders[name] = DataLoader(data, batch_size, shuffle=name == "train", collate_fn=collate_ragged())
-    longest = max(len(words) for found in splits.values() for words, _ in found)
+    longest = max(len(words) for split in splits.values() for words, _ in split)
     model = Classifier(1 + len(numbers), longest=longest)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     print(f"{len(splits['train'])} sentences; {len(numbers)} words; up to {longest} in a sentence", flush=True)

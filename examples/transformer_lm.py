@@ -40,9 +40,9 @@ class Block(nn.Module):
         batch, steps, size = x.shape
         parts = self.projections(self.before_attention(x)).view(batch, steps, 3, self.heads, -1).transpose(1, 3)
         query, key, value = parts.unbind(2)
-        found = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        found = self.mixed(found.transpose(1, 2).reshape(batch, steps, size))
-        x = x + F.dropout(found, self.dropout, self.training)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        mixed = self.mixed(mixed.transpose(1, 2).reshape(batch, steps, size))
+        x = x + F.dropout(mixed, self.dropout, self.training)
         return x + F.dropout(self.network(self.before_network(x)), self.dropout, self.training)
 
 
@@ -79,8 +79,8 @@ def evaluate(model, text, batch_size=64):
     inputs = text[: columns * model.length].view(columns, -1)[rank::size]
     targets = text[1 : columns * model.length + 1].view(columns, -1)[rank::size]
     total = 0.0
-    for some, wanted in zip(inputs.split(batch_size), targets.split(batch_size)):
-        total += F.cross_entropy(model(some).flatten(0, 1), wanted.flatten(), reduction="sum").item()
+    for tokens, labels in zip(inputs.split(batch_size), targets.split(batch_size)):
+        total += F.cross_entropy(model(tokens).flatten(0, 1), labels.flatten(), reduction="sum").item()
     model.train()
     total, count = programs.sum_of_ranks(total, targets.numel())
     return total / count / math.log(2)

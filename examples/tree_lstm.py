@@ -49,8 +49,8 @@ def parse(line):
             stack.append([])
         elif part == ")":
             label, *rest = stack.pop()
-            made = Tree(int(label), rest[0].lower()) if len(rest) == 1 else Tree(int(label), None, *rest)
-            stack[-1].append(made)
+            tree = Tree(int(label), rest[0].lower()) if len(rest) == 1 else Tree(int(label), None, *rest)
+            stack[-1].append(tree)
         elif part:
             stack[-1].append(part)
     return stack[0][0]
@@ -219,7 +219,7 @@ def main(arguments=None):
             + f"; dev: five classes {fine:.1%}, positive or negative {binary:.1%}"
         )
         if fine + binary > best:
-            best, kept = fine + binary, {name: one.clone() for name, one in model.state_dict().items()}
+            best, kept = fine + binary, {name: value.clone() for name, value in model.state_dict().items()}
     model.load_state_dict(kept)
     fine, binary = accuracy(model, test)
     say(f"test: five classes {fine:.1%}, positive or negative {binary:.1%}")

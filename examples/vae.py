@@ -125,9 +125,9 @@ def main(
             bar.update()
             if bar.n == total:
                 break
-        found = evaluate(model, valid, device)
-        if found < best["bound"]:
-            best = {"bound": found, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
+        valid_bound = evaluate(model, valid, device)
+        if valid_bound < best["bound"]:
+            best = {"bound": valid_bound, "epoch": epoch, "weights": copy.deepcopy(model.state_dict())}
     bar.close()
     seconds = time.perf_counter() - started
 

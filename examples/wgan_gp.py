@@ -72,15 +72,15 @@ def slopes(critic, real, drawn, create_graph=False):
 def measure(artist, critic, test, latent, device, batch_size=500):
     """(lead of the critic, mean slope) on test digits."""
     artist.eval()
-    leads, found = [], []
+    leads, norms = [], []
     for real in test.split(batch_size):
         real = real.to(device)
         with torch.no_grad():
             drawn = artist(torch.randn(len(real), latent, device=device))
             leads.append((critic(real) - critic(drawn)).mean().item())
-        found.append(slopes(critic, real, drawn).mean().item())
+        norms.append(slopes(critic, real, drawn).mean().item())
     artist.train()
-    return sum(leads) / len(leads), sum(found) / len(found)
+    return sum(leads) / len(leads), sum(norms) / len(norms)
 
 
 def save_picture(pictures, path, columns=8):

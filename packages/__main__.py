@@ -29,14 +29,14 @@ _TOLERANCE = 2e-3
 
 def listed() -> list[tuple[str, str]]:
     """(file, program) of all, read without importing any."""
-    found = []
+    places = []
     for path in sorted((HERE / "programs").glob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and any(
                 [getattr(mark, "id", "") == "program" for mark in node.decorator_list]
             ):
-                found.append((path.stem, node.name))
-    return found
+                places.append((path.stem, node.name))
+    return places
 
 
 def one(file: str, name: str) -> None:

@@ -72,20 +72,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 def prepare(folder: Path, required: list[str], optional: list[str]) -> None:
     """Leaves `folder` an environment that has the required extras, and the optional ones if they can be had."""
-    wanted = Stamp(place=str(folder), python=f"{sys.version} {base_python()}", pyproject=hash_of_project())
-    found = read_stamp(folder)
-    if found is None or not found.same_base(wanted) or not python_of(folder).exists():
-        make_environment(folder, found is not None)
-        found = None
-    elif found.covers(wanted, required, optional):
+    needed = Stamp(place=str(folder), python=f"{sys.version} {base_python()}", pyproject=hash_of_project())
+    stamp = read_stamp(folder)
+    if stamp is None or not stamp.same_base(needed) or not python_of(folder).exists():
+        make_environment(folder, stamp is not None)
+        stamp = None
+    elif stamp.covers(needed, required, optional):
         return
-    before = found.extras if found else []
+    before = stamp.extras if stamp else []
     extras = sorted({*required, *before})
     (folder / STAMP).unlink(missing_ok=True)  # until it is whole again
     say(f"installing dynograd[{','.join(extras)}] into {folder.name} (Python {sys.version.split()[0]}) ...")
     if not install(folder, extras):
-        if found:  # pip changes nothing before it has everything
-            write_stamp(folder, found)
+        if stamp:  # pip changes nothing before it has everything
+            write_stamp(folder, stamp)
         raise SetupError(
             f"pip could not install dynograd[{','.join(extras)}]; its own message is above. "
             f"With the network back, run the same command again."
@@ -98,8 +98,8 @@ def prepare(folder: Path, required: list[str], optional: list[str]) -> None:
         else:
             unavailable.append(extra)
             say(f"going on without the extra '{extra}'. To try it again: rm -rf {folder.name}")
-    wanted.extras, wanted.unavailable = sorted(extras), unavailable
-    write_stamp(folder, wanted)
+    needed.extras, needed.unavailable = sorted(extras), unavailable
+    write_stamp(folder, needed)
 
 
 def make_environment(folder: Path, had_stamp: bool) -> None:

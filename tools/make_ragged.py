@@ -39,14 +39,14 @@ def _ops() -> Iterator[str]:
         kinds[kind] = kinds.get(kind, 0) + 1
     yield ""
     yield (
-        ", ".join([f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda one: -one[1])])
+        ", ".join([f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1])])
         + f": {sum(kinds.values())} ops."
     )
     yield ""
     yield "| rule | ops | note |"
     yield "| --- | --- | --- |"
     for (kind, note), names in sorted(
-        by_kind.items(), key=lambda one: (one[0][0] == "refused", one[0][0], -len(one[1]))
+        by_kind.items(), key=lambda item: (item[0][0] == "refused", item[0][0], -len(item[1]))
     ):
         yield f"| {kind} | {' '.join([f'`{name}`' for name in names])} | {note.replace('|', '/')} |"
     yield ""
@@ -63,16 +63,16 @@ KINDS = {
 def _kinds() -> Iterator[str]:
     """How many ops take each kind of rows: tried out once."""
     tried: dict[str, list[Item]] = {}
-    for one in items():
-        tried.setdefault(one.name, []).append(one)
+    for item in items():
+        tried.setdefault(item.name, []).append(item)
     names = {key.removesuffix(".public") for key in registry}
     refused = sorted(name for name in names if kind_of(name)[0] == "refused")
     yield ""
     yield "| rows | ops tried | take them |"
     yield "| --- | --- | --- |"
     left: dict[str, list[str]] = {}
-    for kind, made in KINDS.items():
-        taken = {name for name, calls in tried.items() if any([_runs(one, made) for one in calls])}
+    for kind, sample in KINDS.items():
+        taken = {name for name, calls in tried.items() if any([_runs(item, sample) for item in calls])}
         left[kind] = sorted(tried.keys() - taken)
         yield f"| {kind} | {len(tried)} | {len(taken)} |"
     yield ""
@@ -86,11 +86,11 @@ def _kinds() -> Iterator[str]:
     yield ""
 
 
-def _runs(one: Item, made: Sample) -> bool:
+def _runs(item: Item, sample: Sample) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            one.run(made.whole())
+            item.run(sample.whole())
     except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError):
         return False
     return True
@@ -98,7 +98,7 @@ def _runs(one: Item, made: Sample) -> bool:
 
 def _probes() -> Iterator[str]:
     theirs, ours = ragged_probes.outcomes(), ragged_probes.tried(dynograd)
-    passed = [sum(one is None for one in side.values()) for side in (theirs, ours)]
+    passed = [sum(item is None for item in side.values()) for side in (theirs, ours)]
     yield ""
     yield f"Of {len(ours)} probes, torch.nested passes {passed[0]} and dynograd {passed[1]}."
     yield ""

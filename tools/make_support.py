@@ -83,9 +83,9 @@ def _row(name: str) -> str:
     face = registry.get(f"{name}.public")
     entry = inner or face
     assert entry is not None
-    named = next((one.method for one in (face, inner) if one is not None and one.method), False)
+    named = next((form.method for form in (face, inner) if form is not None and form.method), False)
     method = f"`{named if isinstance(named, str) else name}`" if named else "–"
-    inplace = f"`{name}_`" if any(one is not None and one.inplace for one in (inner, face)) else "–"
+    inplace = f"`{name}_`" if any(form is not None and form.inplace for form in (inner, face)) else "–"
     cells = [
         gradient(entry),
         second(entry),

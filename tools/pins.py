@@ -51,11 +51,11 @@ def requirements() -> dict[str, list[Requirement]]:
     return {extra: expanded(extra) for extra in texts}
 
 
-def dependencies(wanted: list[Requirement]) -> dict[str, Dependency]:
+def dependencies(requirements: list[Requirement]) -> dict[str, Dependency]:
     """What these requirements ask for on this system, and what that asks for, by name."""
     closure: dict[str, Dependency] = {}
     looked_at: set[tuple[str, frozenset[str]]] = set()
-    waiting = [requirement for requirement in wanted if _applies(requirement, ())]
+    waiting = [requirement for requirement in requirements if _applies(requirement, ())]
     while waiting:
         requirement = waiting.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)

@@ -42,13 +42,13 @@ def run_suite(options: argparse.Namespace) -> int:
 
 
 def command(options: argparse.Namespace) -> list[str]:
-    found = [sys.executable, "-m", "pytest", "array_api_tests", "-q", "-p", "no:cacheprovider", "--tb=short", "-rfE"]
-    found += [f"--max-examples={options.examples}", "--disable-deadline"]
+    command = [sys.executable, "-m", "pytest", "array_api_tests", "-q", "-p", "no:cacheprovider", "--tb=short", "-rfE"]
+    command += [f"--max-examples={options.examples}", "--disable-deadline"]
     if not options.random:
-        found.append("--derandomize")
+        command.append("--derandomize")
     if options.module == OURS:
-        found.append(f"--xfails-file={EXPECTED}")
-    return [*found, *options.rest]
+        command.append(f"--xfails-file={EXPECTED}")
+    return [*command, *options.rest]
 
 
 def environment(module: str) -> dict[str, str]:

@@ -25,7 +25,9 @@ def main(arguments=None) -> int:
 
 def measured(options) -> int:
     names = [
-        name for name in GPU_ROWS if not options.rows or any(fnmatch.fnmatchcase(name, one) for one in options.rows)
+        name
+        for name in GPU_ROWS
+        if not options.rows or any(fnmatch.fnmatchcase(name, pattern) for pattern in options.rows)
     ]
     if options.list:
         print("\n".join(names))
@@ -40,28 +42,28 @@ def measured(options) -> int:
         print(f"No GPU to time on: {why}. Nothing was measured.", file=sys.stderr)
         return 1
     sides = chosen_sides(options)
-    found = {label: answers(command, names, options.small) for label, command in sides.items()}
+    answered = {label: answers(command, names, options.small) for label, command in sides.items()}
     if options.small:  # such times say nothing
-        print("\n".join(f"{name:32} {found['dynograd'].get(name, {}).get('error', 'ran')}" for name in names))
+        print("\n".join(f"{name:32} {answered['dynograd'].get(name, {}).get('error', 'ran')}" for name in names))
     else:
-        print(table(describe(cuda), names, found))
+        print(table(describe(cuda), names, answered))
     if options.json:
         with open(options.json, "w") as file:
-            json.dump(found, file, indent=1)
-    return int(any("error" in one for one in found["dynograd"].values()))
+            json.dump(answered, file, indent=1)
+    return int(any("error" in answer for answer in answered["dynograd"].values()))
 
 
 def parser():
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m benchmarks gpu", description="Times dynograd on a GPU, beside torch."
     )
-    made.add_argument("rows", nargs="*", help="names or patterns (matmul*); all when none is given")
-    made.add_argument("--list", action="store_true", help="print the rows and stop")
-    made.add_argument("--small", action="store_true", help="tiny sizes, one step each: shows that the rows run")
-    made.add_argument("--peer", default="torch", help="what it is compared with, or none")
-    made.add_argument("--no-compile", action="store_true", help="leave both libraries' compile out")
-    made.add_argument("--json", metavar="FILE", type=programs.file_to_write, help="write all figures there too")
-    return made
+    parser.add_argument("rows", nargs="*", help="names or patterns (matmul*); all when none is given")
+    parser.add_argument("--list", action="store_true", help="print the rows and stop")
+    parser.add_argument("--small", action="store_true", help="tiny sizes, one step each: shows that the rows run")
+    parser.add_argument("--peer", default="torch", help="what it is compared with, or none")
+    parser.add_argument("--no-compile", action="store_true", help="leave both libraries' compile out")
+    parser.add_argument("--json", metavar="FILE", type=programs.file_to_write, help="write all figures there too")
+    return parser
 
 
 def chosen_sides(options):
@@ -86,10 +88,10 @@ def answers(words, names, small):
     command = [sys.executable, "-m", "benchmarks.gpu.worker", *words, *(["--small"] if small else []), *chosen]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ.copy(), check=False)
     said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    for one in said:
-        if "row" not in one:
-            print(f"{words[0]}: {one['error']}", file=sys.stderr)
-    return {one["row"]: one for one in said if "row" in one}
+    for answer in said:
+        if "row" not in answer:
+            print(f"{words[0]}: {answer['error']}", file=sys.stderr)
+    return {answer["row"]: answer for answer in said if "row" in answer}
 
 
 def describe(cuda):
@@ -109,38 +111,38 @@ def describe(cuda):
     }
 
 
-def table(description, names, found):
+def table(description, names, answered):
     """Markdown: times, ratios (above 1: dynograd is faster), and what share of the copy's bandwidth or how many TFLOP/s that is."""
     lines = ["|  |  |", "| --- | --- |", *[f"| {key} | {value} |" for key, value in description.items()], ""]
-    labels = [*found]
+    labels = [*answered]
     heads = ["row", *labels, *[f"{label} / dynograd" for label in labels[1:]], "dynograd reaches"]
     lines += [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    copied = found["dynograd"].get("copy", {})
+    copied = answered["dynograd"].get("copy", {})
     rate = copied["moved"] / copied["seconds"] if copied.get("seconds") else 0.0
     for name in names:
-        sides = [found[label].get(name, {}) for label in labels]
+        sides = [answered[label].get(name, {}) for label in labels]
         ours = sides[0].get("seconds")
-        cells = [duration(one) for one in sides]
-        cells += [f"{one['seconds'] / ours:.2f}" if ours and one.get("seconds") else "-" for one in sides[1:]]
+        cells = [duration(answer) for answer in sides]
+        cells += [f"{answer['seconds'] / ours:.2f}" if ours and answer.get("seconds") else "-" for answer in sides[1:]]
         lines.append(f"| {name} | {' | '.join(cells)} | {reached(sides[0], rate)} |")
     return "\n".join(lines)
 
 
-def duration(one):
-    if "error" in one:
-        return f"failed: {one['error'][:80]}".replace("|", "/").replace("\n", " ")
-    if "seconds" not in one:
+def duration(answer):
+    if "error" in answer:
+        return f"failed: {answer['error'][:80]}".replace("|", "/").replace("\n", " ")
+    if "seconds" not in answer:
         return "-"
-    seconds = one["seconds"]
+    seconds = answer["seconds"]
     return f"{seconds * 1e6:.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3f} ms"
 
 
-def reached(one, rate):
-    if not one.get("seconds"):
+def reached(answer, rate):
+    if not answer.get("seconds"):
         return "-"
-    if one["flops"]:
-        return f"{one['flops'] / one['seconds'] / 1e12:.1f} TFLOP/s"
-    if one["moved"]:
-        share = f" ({one['moved'] / one['seconds'] / rate:.0%} of copy)" if rate else ""
-        return f"{one['moved'] / one['seconds'] / 1e9:.0f} GB/s{share}"
+    if answer["flops"]:
+        return f"{answer['flops'] / answer['seconds'] / 1e12:.1f} TFLOP/s"
+    if answer["moved"]:
+        share = f" ({answer['moved'] / answer['seconds'] / rate:.0%} of copy)" if rate else ""
+        return f"{answer['moved'] / answer['seconds'] / 1e9:.0f} GB/s{share}"
     return "-"

@@ -50,12 +50,12 @@ def tensor(torch, *shape, dtype="float32", grad=False):
     count = math.prod(shape)
     drawn = numpy.random.default_rng(len(shape)).standard_normal(min(count, 1 << 20), numpy.float32)
     numbers = numpy.resize(drawn, shape)
-    made = torch.from_numpy(numbers).to("cuda").to(getattr(torch, dtype))
-    return made.requires_grad_() if grad else made
+    tensor = torch.from_numpy(numbers).to("cuda").to(getattr(torch, dtype))
+    return tensor.requires_grad_() if grad else tensor
 
 
 def _maybe_compiled(torch, function):
-    return getattr(torch, "benchmark_compile", lambda one: one)(function)
+    return getattr(torch, "benchmark_compile", lambda same: same)(function)
 
 
 def _training(torch, optimizer, loss_of, x, y):

@@ -21,9 +21,9 @@ ELEMENTS = 100_000
 
 
 def folder():
-    made = tempfile.mkdtemp(prefix="checkpoint-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    folder = tempfile.mkdtemp(prefix="checkpoint-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def state_of(torch, elements):

@@ -51,11 +51,11 @@ def tree_cells(torch, cells=True):
             c = i.sigmoid() * u.tanh() + f.sigmoid() * c_left + g.sigmoid() * c_right
             return o.sigmoid() * c.tanh(), c
 
-    found = Leaf(), Inner()
+    modules = Leaf(), Inner()
     if cells and hasattr(torch, "cell"):
-        for module in found:
+        for module in modules:
             torch.cell(module)
-    return found
+    return modules
 
 
 def tree_model(torch, cells):
@@ -95,7 +95,7 @@ def tree_model(torch, cells):
 
             for number, tree in enumerate(trees):
                 place(tree, (number,))
-            starts = numpy.cumsum([0, len(tokens), *[len(one) for one in levels]])
+            starts = numpy.cumsum([0, len(tokens), *[len(level) for level in levels]])
             h, c = self.leaf(self.embedding(torch.tensor(tokens)))
             for paths in levels:
                 sides = []
@@ -198,15 +198,15 @@ def sequences(torch, count, packed):
 
     model = Model()
     fill(torch, model)
-    tokens = [[torch.tensor(token) for token in one] for one in lists]
-    whole = [torch.tensor(one) for one in lists]
+    tokens = [[torch.tensor(token) for token in numbers] for numbers in lists]
+    whole = [torch.tensor(numbers) for numbers in lists]
     zeros = torch.zeros(WIDTH)
 
     def by_token():
         total = 0
-        for one in tokens:
+        for sequence in tokens:
             state = zeros, zeros
-            for token in one:
+            for token in sequence:
                 state = model.cell(model.embedding(token), state)
             total = total + state[0].sum()
         return total
@@ -219,8 +219,10 @@ def sequences(torch, count, packed):
         )
         states = torch.zeros(1, len(whole), WIDTH)
         flat = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
-        found = torch.lstm(inputs.data, inputs.batch_sizes, (states, states), flat, True, 1, 0.0, model.training, False)
-        return found[1].sum()
+        result = torch.lstm(
+            inputs.data, inputs.batch_sizes, (states, states), flat, True, 1, 0.0, model.training, False
+        )
+        return result[1].sum()
 
     return workload(torch, model, by_pack if packed and not ours else by_token)
 
@@ -278,16 +280,16 @@ def parsing(torch, count):
     if hasattr(torch, "batched"):
         parse = torch.batched(model)
         return parsed(torch, model, lambda: parse(sentences))
-    return parsed(torch, model, lambda: [model(one) for one in sentences])
+    return parsed(torch, model, lambda: [model(sentence) for sentence in sentences])
 
 
 def parsed(torch, model, states):
-    parameters = [one for name, one in model.named_parameters() if not name.startswith("score")]
+    parameters = [parameter for name, parameter in model.named_parameters() if not name.startswith("score")]
 
     def step():
         model.zero_grad()
         with batching(torch):
-            loss = sum((one * one).sum() for one in states())
+            loss = sum((state * state).sum() for state in states())
         loss.backward()
         return loss
 

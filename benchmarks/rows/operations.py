@@ -163,8 +163,8 @@ def _view_row(name, of):
     @row(f"view.{name}", group="overhead")
     def build(torch):
         x = torch.from_numpy(operands()[0])
-        made = of(x)
-        first = made[0] if isinstance(made, tuple) else made
+        result = of(x)
+        first = result[0] if isinstance(result, tuple) else result
         return Workload(lambda: of(x), lambda: fingerprint(first.clone()))
 
 

@@ -14,13 +14,13 @@ SMALL = ((16, 8), (8,), (8,))
 
 def parameters_of(torch, block=BLOCK):
     random = generator(14)
-    made = []
+    parameters = []
     for _ in range(BLOCKS):
         for shape in block:
             parameter = torch.nn.Parameter(torch.from_numpy(normal(random, *shape)))
             parameter.grad = torch.from_numpy(normal(random, *shape))
-            made.append(parameter)
-    return made
+            parameters.append(parameter)
+    return parameters
 
 
 def stepping(torch, make, block=BLOCK, steps=3):

@@ -8,7 +8,7 @@ from benchmarks.workload import Workload, fill, fingerprint, generator, normal, 
 
 def per_example(torch, model, x, y):
     """One gradient of every parameter for each row of `x`."""
-    params = {name: one.detach() for name, one in model.named_parameters()}
+    params = {name: parameter.detach() for name, parameter in model.named_parameters()}
     call, cross_entropy = torch.func.functional_call, torch.nn.functional.cross_entropy
 
     def loss(params, x, y):
@@ -19,7 +19,7 @@ def per_example(torch, model, x, y):
     def step():
         return slopes(params, x, y)
 
-    return Workload(step, lambda: fingerprint(torch.cat([one.flatten() for one in step().values()])))
+    return Workload(step, lambda: fingerprint(torch.cat([gradient.flatten() for gradient in step().values()])))
 
 
 @row("per_example.mlp")

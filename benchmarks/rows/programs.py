@@ -15,7 +15,7 @@ EXAMPLES = 32
 
 
 def tokens(random, torch, low, high, kinds):
-    return [torch.tensor(int(one)) for one in random.integers(kinds, size=int(random.integers(low, high + 1)))]
+    return [torch.tensor(int(number)) for number in random.integers(kinds, size=int(random.integers(low, high + 1)))]
 
 
 def attention(torch, random):

@@ -31,7 +31,7 @@ def even(random):
 def batches_of(torch, draw, ragged, features=0):
     """[(tokens or vectors, mask of padding, labels)], the same numbers in every form; ragged ones without a mask."""
     random = generator(21)
-    made = []
+    batches = []
     for _ in range(2):
         lengths = draw(random)
         total = int(lengths.sum())
@@ -39,15 +39,15 @@ def batches_of(torch, draw, ragged, features=0):
         labels = random.integers(0, CLASSES, total)
         if ragged and hasattr(torch, "ragged_tensor"):
             offsets = torch.from_numpy(numpy.concatenate([[0], numpy.cumsum(lengths)]))
-            x, y = (torch.RaggedTensor(torch.from_numpy(one), offsets=offsets) for one in (values, labels))
-            made.append((x, None, y))
+            x, y = (torch.RaggedTensor(torch.from_numpy(array), offsets=offsets) for array in (values, labels))
+            batches.append((x, None, y))
             continue
         real = numpy.arange(lengths.max()) < lengths[:, None]
         x = numpy.zeros((*real.shape, *values.shape[1:]), values.dtype)
         y = numpy.full(real.shape, -100)
         x[real], y[real] = values, labels
-        made.append((torch.from_numpy(x), None if real.all() else torch.from_numpy(~real), torch.from_numpy(y)))
-    return made
+        batches.append((torch.from_numpy(x), None if real.all() else torch.from_numpy(~real), torch.from_numpy(y)))
+    return batches
 
 
 def transformer(torch, draw, ragged):

@@ -106,12 +106,12 @@ def build(torch, op, nested=False):
         return op(torch, x, mask)
 
     def result():
-        found = step()
-        if getattr(found, "is_nested", False):
-            found = found.values()
-        elif mask is not None and found.ndim == 3:
-            found = found[mask[:, :, 0]]
-        return fingerprint(found)
+        result = step()
+        if getattr(result, "is_nested", False):
+            result = result.values()
+        elif mask is not None and result.ndim == 3:
+            result = result[mask[:, :, 0]]
+        return fingerprint(result)
 
     return Workload(step, result)
 

@@ -58,13 +58,13 @@ def sentiment(torch, batch, batches):
             self.numbers = {word: torch.tensor(number) for number, word in enumerate(words, start=1)}
             self.unknown = torch.tensor(0)
 
-        def forward(self, tree, found):
+        def forward(self, tree, labelled):
             label, *parts = tree
             if len(parts) == 1:
                 state = self.leaf(self.embedding(self.numbers.get(parts[0].lower(), self.unknown)))
             else:
-                state = self.inner(self(parts[0], found), self(parts[1], found))
-            found.append((state[0], label))
+                state = self.inner(self(parts[0], labelled), self(parts[1], labelled))
+            labelled.append((state[0], label))
             return state
 
     model = Model()
@@ -77,11 +77,11 @@ def sentiment(torch, batch, batches):
         trees = [parse(line) for line in next(following)]
         optimizer.zero_grad()
         with batching(torch):
-            found = []
+            labelled = []
             for tree in trees:
-                model(tree, found)
-            scores = model.head(torch.stack([state for state, _ in found]))
-            labels = torch.tensor([label for _, label in found])
+                model(tree, labelled)
+            scores = model.head(torch.stack([state for state, _ in labelled]))
+            labels = torch.tensor([label for _, label in labelled])
             loss = nn.functional.cross_entropy(scores, labels, reduction="sum") / len(trees)
         loss.backward()
         optimizer.step()

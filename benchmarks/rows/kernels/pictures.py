@@ -13,7 +13,7 @@ def convolution(torch, batch, inputs, outputs, side, kernel_side, first=False, c
     groups = options.get("groups", 1)
     x, w = draw(torch, (batch, inputs, side, side), (outputs, inputs // groups, kernel_side, kernel_side))
     if channels_last:
-        x, w = (one.to(memory_format=torch.channels_last) for one in (x, w))
+        x, w = (tensor.to(memory_format=torch.channels_last) for tensor in (x, w))
     after = (side + 2 * options.get("padding", 0) - kernel_side) // options.get("stride", 1) + 1
     flops = 2 * batch * outputs * after**2 * inputs // groups * kernel_side**2
     return Kernel(
