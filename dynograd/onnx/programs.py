@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from dynograd.base.files import Output, write_atomically
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.errors import CheckpointError, OnnxError
 from dynograd.onnx.listing import listing
 from dynograd.onnx.packages import EXTERNAL_ABOVE, ModelProto, onnx_package
 from dynograd.onnx.verifying import run
@@ -46,6 +47,7 @@ class ONNXProgram:
             keep_initializers_as_inputs: list the weights among the inputs, too, for old runtimes.
             external_data: write the weights into a file beside the model (`<name>.data`); None: where they are above 1 GB.
         Raises:
+            OnnxError: the file system refused something; what was at the path before is untouched.
             ValueError: external data for a file that has no path.
 
         >>> program = dynograd.onnx.export(dynograd.nn.Linear(2, 1), (dynograd.ones(1, 2),))
@@ -67,13 +69,7 @@ class ONNXProgram:
             del graph.initializer[:]
         apart = size > EXTERNAL_ABOVE if external_data is None else external_data
         if isinstance(destination, (str, os.PathLike)):
-            path = Path(destination)
-            options = (
-                dict(save_as_external_data=True, location=f"{path.name}.data", size_threshold=1024) if apart else {}
-            )
-            if apart:
-                path.with_name(f"{path.name}.data").unlink(missing_ok=True)
-            onnx.save_model(model, str(path), **options)
+            _put(onnx, model, os.fspath(destination), apart)
         elif apart:
             raise ValueError(
                 f"ONNXProgram.save: {size:,} bytes of weights go into a file beside the model, but a {type(destination).__name__} has no path. "
@@ -101,5 +97,42 @@ class ONNXProgram:
 
     __repr__ = __str__
 
+
+def _put(onnx: Any, model: ModelProto, path: str, apart: bool) -> None:
+    """Puts the model at `path`, and where `apart` its large weights beside it; files that were there stay until all is written."""
+    pieces = _moved_out(onnx, model, f"{os.path.basename(path)}.data") if apart else []
+
+    def write_weights(output: Output) -> None:
+        for piece in pieces:
+            output.write(piece)
+
+    def write(output: Output) -> None:
+        output.write(model.SerializeToString())
+        if apart:
+            write_atomically(f"{path}.data", write_weights, _WHO)
+
+    try:
+        write_atomically(path, write, _WHO)
+    except CheckpointError as error:
+        raise OnnxError(str(error)) from error
+
+
+def _moved_out(onnx: Any, model: ModelProto, location: str) -> list[bytes]:
+    """Takes large weights out of the model, which names their places in the file `location`: what that file holds."""
+    pieces, end = [], 0
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) < _LARGE:
+            continue
+        gap = -end % _BOUNDARY
+        pieces += [bytes(gap), tensor.raw_data]
+        onnx.external_data_helper.set_external_data(tensor, location, end + gap, len(tensor.raw_data))
+        end += gap + len(tensor.raw_data)
+        tensor.ClearField("raw_data")
+    return pieces
+
+
+_WHO = "ONNXProgram.save"
+_LARGE = 1024  # bytes: smaller weights stay in the model, as onnx leaves them there
+_BOUNDARY = 4096  # bytes: a page of memory, so that a runtime can map each weight
 
 _show_plainly(globals())

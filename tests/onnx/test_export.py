@@ -1,6 +1,7 @@
 """What an exported model is called, what it holds, what is refused, and how it is saved."""
 
 import dataclasses
+import errno
 import io
 import subprocess
 import sys
@@ -10,12 +11,14 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.base import files
 from dynograd.export import Dim
 from dynograd.nn.layers.rnn import _ops
 from dynograd.onnx import OnnxError
 from dynograd.onnx.__main__ import main
 from dynograd.onnx.patterns import pattern_of
 from tests.support.modules import LanguageModel, WithLengths, convnet, tokens
+from tests.support.system_faults import FaultyOs
 
 onnx = pytest.importorskip("onnx", reason="needs the extra onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
@@ -365,6 +368,20 @@ def test_a_program_is_saved_to_a_path_a_file_and_beside_its_weights(tmp_path):
     with pytest.raises(ValueError, match="BytesIO has no path"):
         program.save(io.BytesIO(), external_data=True)
     assert torch.allclose(program(X)[0], model(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_full_disk_leaves_the_old_model(tmp_path, monkeypatch, place):
+    """The disk is full at each write in turn: of the model, and of its two weights."""
+    path = tmp_path / "model.onnx"
+    program = torch.onnx.export(nn.Linear(64, 64), (torch.randn(2, 64),))
+    program.save(path, external_data=True)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    other = torch.onnx.export(nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64)), (torch.randn(2, 64),))
+    monkeypatch.setattr(files, "os", FaultyOs(place, errno.ENOSPC, ("write",)))
+    with pytest.raises(OnnxError, match=r"ONNXProgram.save: could not write .* No space left on device; .* untouched"):
+        other.save(path, external_data=True)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_show_lists_a_model(tmp_path, capsys):
