@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import cast
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 __all__ = ["JoiningProtocol"]
 
 _LONG = 1 << 16  # bytes that are not copied to be joined
 
 
-class JoiningProtocol(AutoHTTPProtocol):  # type: ignore[misc]
+class JoiningProtocol(HttpToolsProtocol):
     """uvicorn's protocol over a transport that joins two writes: uvicorn writes the head of an answer, and then its body.
 
     Each write is a system call that wakes the client, and no other thread of the server runs meanwhile.
     """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(_Joining(transport, self.loop))
+        joining = _Joining(cast(asyncio.Transport, transport), self.loop)
+        super().connection_made(cast(asyncio.Transport, joining))
 
 
 class _Joining:
     """A transport that keeps a part until another one is written, or until the event loop's next turn; all else is the transport's own."""
 
-    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
         self.is_closing, self._write = transport.is_closing, transport.write
         self._part = b""
         self._is_due = False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._transport, name)
 
     def write(self, part: bytes) -> None:
