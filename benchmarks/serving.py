@@ -6,8 +6,10 @@ with padded ones that are packed for the GRU (`torch_packed`). Every answer is c
 those of `torch`, where the GRU comes backwards through the padding and answers otherwise. Then requests come by chance, half as many as were answered
 a second; a request's time begins when it is sent, and how late it is sent is told. The sides take turns in `--rounds`; medians are printed, and
 medians of the first side's figures by another's in the same round. geventhttpclient (`tritonclient[http]` brings it) is the client, on
-one of the cores; so each side computes with one thread, unless `--threads` says otherwise. `--workers 2`: the server has two processes, each with the
-model. `--loops`: texts drawn character by character, in a pool and one by one. Processor time of the server is Linux's figure.
+one of the cores; so each side computes with one thread, unless `--threads` says otherwise. `--wrk 3`: the throughput is that of wrk's clients, in
+three seconds, which leave the cores to the server; all else, and whether answers are right, is seen by geventhttpclient. `--workers 2`: the server has
+two processes, each with the model. `--loops`: texts drawn character by character, in a pool and one by one. Processor time of the server is Linux's
+figure.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy
 
 import dynograd
+from benchmarks import wrk
 from benchmarks.sides import ROOT
 from dynograd.serving import Batcher, Service
 from dynograd.utils import programs
@@ -252,6 +255,7 @@ class Load:
     """Clients of one server."""
 
     def __init__(self, side: str, address: str, expected: list[float]) -> None:
+        self.address = address
         self.host, port = address.removeprefix("http://").split(":")
         self.port, self.expected, self.close = int(port), expected, CLOSE[side]
         self.bodies = [json.dumps({"words": words}).encode() for words in sentences()]
@@ -298,6 +302,12 @@ class Load:
         gevent.joinall([gevent.spawn(ask_on) for _ in range(clients)], raise_error=True)
         client.close()
         return len(self.seconds) / (time.perf_counter() - begun), (time.process_time() - busy) / len(self.seconds)
+
+    def by_wrk(self, clients: int, seconds: int) -> wrk.Sent:
+        """As `closed`, with another program's clients."""
+        sent = wrk.send(self.address, "/score", self.bodies, clients, seconds)
+        self.lost += sent.lost
+        return sent
 
     def open(self, rate: float, count: int) -> float:
         """Requests come by chance, `rate` a second, whatever has been answered; the seconds by which one in a hundred was sent late."""
@@ -350,8 +360,13 @@ class Side:
     def measure(self) -> None:
         load, count = self.load, self.options.count
         busy = self.server.seconds()
-        rate, of_clients = load.closed(self.options.clients, count)
-        busy = (self.server.seconds() - busy) / count
+        if self.options.wrk:
+            asked, rate, _, of_clients = load.by_wrk(self.options.clients, self.options.wrk)
+            of_clients /= asked
+        else:
+            asked = count
+            rate, of_clients = load.closed(self.options.clients, count)
+        busy = (self.server.seconds() - busy) / asked
         load.closed(1, 300)
         alone = load.quantile(0.5), load.quantile(0.99)
         late = load.open(rate / 2, min(count, 4000))
@@ -465,6 +480,7 @@ def main(arguments=None) -> int:
     )
     add("--threads", type=programs.whole_number(1), default=1, help="that a batch is computed with (%(default)s)")
     add("--loops", action="store_true", help="measure decoding loops")
+    add("--wrk", type=programs.whole_number(1), metavar="SECONDS", help="measure the throughput with wrk's clients")
     add("--workers", type=programs.whole_number(1), default=1, help="processes of the server (%(default)s)")
     options = parser.parse_args(arguments)
     return programs.run(lambda: compared(options), "benchmarks.serving")

@@ -10,7 +10,7 @@ import pytest
 
 import dynograd
 from benchmarks import __main__ as program
-from benchmarks import answers, compare, fresh, machine, report, timing, workload
+from benchmarks import answers, compare, fresh, machine, report, timing, workload, wrk
 from benchmarks.kernel import Kernel, draw, forward, with_backward
 from benchmarks.limits import MIB, Limits, best_time, copy_rate, measure_limits, sgemm_rate
 from benchmarks.rows import ROWS
@@ -18,6 +18,7 @@ from benchmarks.sides import ROOT, RowFailed, Side
 from benchmarks.timing import Stopwatch
 from benchmarks.worker import Worker
 from benchmarks.workload import Workload, fingerprint
+from dynograd.utils.programs import UsageError
 
 LONG = {"gpt", "resnet20", "resnet20.channels_last", "varlen.bilstm", "varlen.bilstm.padded", "varlen.gru"}
 
@@ -459,3 +460,32 @@ def test_the_machine_is_described():
 
 def test_waiting_for_a_core_is_read():
     assert machine.waited_for_cores() >= 0
+
+
+SAID_BY_WRK = """Running 3s test @ http://127.0.0.1:8000
+  1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     9.42ms    2.11ms  23.65ms   79.71%
+    Req/Sec     6.81k   402.58     7.44k    70.00%
+  20325 requests in 3.01s, 2.81MB read
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "lost"),
+    [
+        ("", 0),
+        ("  Socket errors: connect 1, read 2, write 3, timeout 4\n", 10),
+        ("  Non-2xx or 3xx responses: 7\n", 7),
+        ("  Socket errors: connect 0, read 2, write 0, timeout 0\n  Non-2xx or 3xx responses: 7\n", 9),
+    ],
+)
+def test_what_wrk_says_is_read(more, lost):
+    text = f"{SAID_BY_WRK}{more}Requests/sec:   6752.49\nTransfer/sec:      0.93MB\n"
+    assert wrk.sent(text, busy=0.5) == wrk.Sent(20325, 6752.49, lost, 0.5)
+
+
+def test_a_machine_without_wrk_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="there is no program wrk"):
+        wrk.send("http://127.0.0.1:1", "/score", [b"{}"], clients=1, seconds=1)

@@ -168,6 +168,7 @@ def _serve(options: argparse.Namespace) -> int:
         "server_header": False,
         "timeout_graceful_shutdown": options.grace,
         "timeout_keep_alive": _KEPT_ALIVE,
+        "http": "dynograd.tools.web.writing:JoiningProtocol",
     }
     if options.workers == 1:
         uvicorn.run(_application(vars(options)), **server)

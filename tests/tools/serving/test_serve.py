@@ -289,11 +289,23 @@ def test_a_function_is_served_under_its_name():
         assert service.model("floor").submit(2.5, None).result() == math.floor(2.5)
 
 
-def test_idle_connections_outlive_those_of_proxies(monkeypatch, tmp_path):
-    """A proxy keeps them for 60 s, as is usual; one that the server closes before loses the request that is on its way."""
+@pytest.fixture
+def options_of_server(monkeypatch, tmp_path):
+    """What uvicorn is told."""
     seen = {}
     monkeypatch.setattr(uvicorn, "run", lambda app, **options: seen.update(options))
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "app.py").write_text("def double(x):\n    return 2 * x\n")
     assert serve.main([f"{tmp_path / 'app.py'}:double"]) == 0
-    assert seen["timeout_keep_alive"] > 60
+    return seen
+
+
+def test_idle_connections_outlive_those_of_proxies(options_of_server):
+    """A proxy keeps them for 60 s, as is usual; one that the server closes before loses the request that is on its way."""
+    assert options_of_server["timeout_keep_alive"] > 60
+
+
+def test_answers_go_out_in_one_write(options_of_server):
+    from dynograd.tools.web.writing import JoiningProtocol
+
+    assert uvicorn.importer.import_from_string(options_of_server["http"]) is JoiningProtocol
