@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -20,7 +20,7 @@ from dynograd.export.formula_search import AmbiguousFormulas
 from dynograd.export.merging import Merger
 from dynograd.export.outputs import leaves, outputs_of, without_dataclasses
 from dynograd.export.size_comparisons import FAILURES, turns_of
-from dynograd.export.tracing import Trace
+from dynograd.export.tracing import Trace, tracing
 from dynograd.export.vocabulary import writes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
@@ -38,9 +38,11 @@ def program_of(function: Any, args: Any, kwargs: dict[str, Any], dynamic_shapes:
     examples = source.examples
     axes, bounds = named_axes(examples.names, examples.shapes, list(source.parameters), dynamic_shapes)
     examples.take(axes)
-    recorded = _recorded(source, bounds)
-    program = ExportedProgram(*_resolved(source, recorded, bounds))
-    _compare(source, program, [recorded[0], _apart(source, recorded, bounds)])
+    with tracing():
+        recorded = _recorded(source, bounds)
+        program = ExportedProgram(*_resolved(source, recorded, bounds))
+        apart = _apart(source, recorded, bounds)
+    _compare(source, program, [recorded[0], apart])
     return program
 
 
@@ -130,12 +132,12 @@ def _add_turns(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bou
     samples = [run.asked for run in recorded]
     first = recorded[0]
 
-    def run_at(sizes: dict[str, int]) -> object:
-        with while_exporting():
-            return source.run(source.examples.at(sizes, 0))
+    def example_at(sizes: dict[str, int]) -> Callable[[], object]:
+        tensors = source.examples.at(sizes, 0)
+        return lambda: _run_while_exporting(source, tensors)
 
     for turn in turns_of(
-        run_at,
+        example_at,
         samples if samples[0] else [],
         lambda sizes: all([known[name].has(size) for name, size in sizes.items()]),
     ):
@@ -148,6 +150,11 @@ def _add_turns(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bou
         name = next((name for name, size in turn.sizes.items() if size > first.asked[name]), None)
         if name in bounds:
             bounds[name].most = _most(source, first, name, turn.sizes[name], bounds[name].most)
+
+
+def _run_while_exporting(source: _Source, tensors: list[Any]) -> object:
+    with while_exporting():
+        return source.run(tensors)
 
 
 def _most(source: _Source, first: _Recorded, name: str, other: int, most: int | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from dynograd.autograd.modes import no_grad
 from dynograd.autograd.nodes import user_line
@@ -42,19 +42,23 @@ class Turn:
     line: str
 
 
+Example: TypeAlias = Callable[[], object]
+"""A program with an example of some sizes, to be run; tensors are made before."""
+
+
 def turns_of(
-    run: Callable[[dict[str, int]], object],
+    example_at: Callable[[dict[str, int]], Example],
     samples: Sequence[dict[str, int]],
     has: Callable[[dict[str, int]], bool],
 ) -> list[Turn]:
     """Sizes at both sides of the turns of the comparisons of sizes that a program makes, without those of the samples.
 
     Args:
-        run: runs the program at some sizes.
+        example_at: gives the program at some sizes.
         samples: sizes at which it runs.
         has: whether the dims may have some sizes.
     """
-    logs = [_watched(run, sample).log for sample in samples]
+    logs = [_watched(example_at, sample).log for sample in samples]
     if not logs or not logs[0]:
         return []
     turns: dict[tuple[int, ...], Turn] = {}
@@ -65,9 +69,9 @@ def turns_of(
     return list(turns.values())[:_MOST_TURNS]
 
 
-def calls_at(run: Callable[[dict[str, int]], object], sizes: dict[str, int]) -> list[str]:
+def calls_at(example_at: Callable[[dict[str, int]], Example], sizes: dict[str, int]) -> list[str]:
     """The functions of tensors that a program calls at some sizes, then `FAILED` where it does not come to its end."""
-    return _watched(run, sizes).calls
+    return _watched(example_at, sizes).calls
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------------------
@@ -126,12 +130,13 @@ def _first_other(comparison: _Comparison, example: dict[str, int], name: str, lo
 # --- noting --------------------------------------------------------------------------------------------------------------------------
 
 
-def _watched(run: Callable[[dict[str, int]], object], sizes: dict[str, int]) -> _Watch:
+def _watched(example_at: Callable[[dict[str, int]], Example], sizes: dict[str, int]) -> _Watch:
     """What a run compares and calls, as far as it comes."""
     watch = _Watch()
+    run = example_at(sizes)
     try:
         with no_grad(), apart(default_generator.state()), watch:
-            run(sizes)
+            run()
     except FAILURES:  # the runs that are recorded tell of what is wrong with the program
         watch.calls.append(FAILED)
     return watch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dynograd.amp import is_autocast_enabled
@@ -24,7 +25,7 @@ from dynograd.overrides.guards import modes
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Call", "Trace", "is_size", "refusal"]
+__all__ = ["Call", "Trace", "is_size", "refusal", "tracing"]
 
 _SIZES = "size numel nelement __len__ stride".split()
 # What tells of a tensor, and not of its values.
@@ -60,8 +61,19 @@ class Call:
     line: str
 
 
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Functions look for modes until the end, so that each `Trace` inside is entered at once."""
+    modes.report([*reported(), (projected_lstm, projected_lstm)])
+    modes.turn_on()
+    try:
+        yield
+    finally:
+        modes.turn_off()
+
+
 class Trace(TorchFunctionMode):
-    """The calls of one run, while it is entered.
+    """The calls of one run, while it is entered, within `tracing`.
 
     Args:
         inputs: tensors that differ from run to run; they have the first numbers.
@@ -85,11 +97,6 @@ class Trace(TorchFunctionMode):
         self.dependent = {id(tensor) for tensor in inputs}  # ids of tensors whose values follow from the inputs' values
         self.unsized: set[int] = set()  # ids of tensors whose sizes follow from values
         self.invariant = batch_invariant()
-
-    def __enter__(self) -> Trace:
-        modes.report([*reported(), (projected_lstm, projected_lstm)])
-        super().__enter__()
-        return self
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from dynograd.export.size_comparisons import FAILED, FAILURES, calls_at, turns_of
@@ -54,14 +55,14 @@ def _at_turns(
     def has(sizes: dict[str, int]) -> bool:
         return axes.has(sizes) and all([sizes[name] == first[name] for name in of_rows])
 
-    def run(sizes: dict[str, int]) -> list[Tensor]:
-        return program(*program.at(axes, sizes))
+    def example_at(sizes: dict[str, int]) -> Callable[[], list[Tensor]]:
+        return partial(program, *program.at(axes, sizes))
 
     if axes.sizes:
-        _check_ranks(run, program.name, first, has)
-    calls = calls_at(run, first) if axes.sizes else []
-    for turn in turns_of(run, samples[:_RUNS] if axes.sizes else [], has):
-        others = calls_at(run, turn.sizes)
+        _check_ranks(example_at, program.name, first, has)
+    calls = calls_at(example_at, first) if axes.sizes else []
+    for turn in turns_of(example_at, samples[:_RUNS] if axes.sizes else [], has):
+        others = calls_at(example_at, turn.sizes)
         if others[-1:] == [FAILED]:
             continue  # it says so at that size, too, when it is called as it is
         if others != calls:
@@ -77,17 +78,17 @@ def _at_turns(
     return graphs, samples
 
 
-def _check_ranks(run: Callable[..., Any], name: str, first: dict[str, int], has: Callable[..., bool]) -> None:
+def _check_ranks(example_at: Callable[..., Any], name: str, first: dict[str, int], has: Callable[..., bool]) -> None:
     """That results have as many dims where a size is 1: `x.squeeze()` has not.
 
     Raises:
         OnnxError: they have not.
     """
-    ranks = [result.ndim for result in run(first)]
+    ranks = [result.ndim for result in example_at(first)()]
     for each in first:
         sizes = {**first, each: 1}
         try:
-            others = [result.ndim for result in run(sizes)] if has(sizes) else ranks
+            others = [result.ndim for result in example_at(sizes)()] if has(sizes) else ranks
         except FAILURES:  # it says so at that size, too, when it is called as it is
             continue
         if others != ranks:

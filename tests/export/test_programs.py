@@ -447,6 +447,17 @@ def test_another_default_dtype_is_refused():
         torch.set_default_dtype(torch.float32)
 
 
+def test_sizes_of_the_example_are_no_comparisons():
+    sizes = []
+
+    def doubled(x):
+        sizes.append(len(x))
+        return x * 2
+
+    torch.export.export(doubled, (randn(3, 2),), dynamic_shapes=({0: "n"},))
+    assert sorted(set(sizes)) == [1, 3, 5, 6, 8, 15] and len(sizes) == 11
+
+
 def test_tied_weights_are_held_once():
     model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
     model[1].weight = model[0].weight
