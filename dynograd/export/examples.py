@@ -120,7 +120,10 @@ class Examples:
             name = self.axes.get((number, axis))
             if name is not None and sizes[name] != size:
                 array = numpy.take(array, numpy.arange(sizes[name]) % max(size, 1), axis=axis)
-        if turn and array.size > 1 and not _is_in_order(array):
+        order = _order_of(tensor.detach().array)
+        if order and array.size > 1:
+            array[...] = numpy.sort(array)[::order]
+        elif turn and array.size > 1:
             array[...] = numpy.roll(array.reshape(-1), turn).reshape(array.shape)
         return wrap(array)
 
@@ -161,9 +164,13 @@ def _with(value: Tree, tensors: Iterator[Any]) -> Tree:
     return map_tree(lambda leaf: next(tensors) if isinstance(leaf, Tensor) else leaf, value)
 
 
-def _is_in_order(array: Any) -> bool:
-    """Whether the values may have to be in the order that they have: offsets, sorted lengths, a mask."""
-    return array.dtype.kind in "iub" and array.ndim == 1 and bool((numpy.diff(array.astype(numpy.int64)) >= 0).all())
+def _order_of(array: Any) -> int:
+    """1 and -1: the values may have to rise, or to fall, as offsets, a mask and sorted lengths do; 0: they may be in any order."""
+    if array.dtype.kind not in "iub" or array.ndim != 1:
+        return 0
+    steps = numpy.diff(array.astype(numpy.int64))
+    falls = bool((steps <= 0).all()) and array.dtype.kind != "b"
+    return 1 if (steps >= 0).all() else -falls
 
 
 def _dims_of_rows(name: str) -> tuple[str, str, str]:

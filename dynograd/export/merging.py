@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy
 
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
-from dynograd.export.encoding import Formula, Json, Ref, Tree, encoded
+from dynograd.export.encoding import Formula, Json, Packed, Ref, Tree, encoded
 from dynograd.export.formula_search import FormulaSearch
 from dynograd.export.formulas import SizeFormula
-from dynograd.export.tracing import Call, refusal
+from dynograd.export.tracing import Call, TracedBody, refusal
 
 __all__ = ["Merger"]
 
@@ -93,6 +94,8 @@ class Merger:
         return self._argument(results, "the result")
 
     def _argument(self, values: Sequence[Tree], what: str) -> Json:
+        if isinstance(values[0], TracedBody):
+            return {"body": self._body(values)}
         merged = self._merged(values, what)
         try:
             return encoded(merged)
@@ -102,6 +105,16 @@ class Merger:
                 self.line,
                 "Call it with tensors, numbers and texts.",
             ) from None
+
+    def _body(self, bodies: Sequence[TracedBody]) -> list[Any]:
+        first = bodies[0]
+        captured = [self._argument(references, self.name) for references in zip(*[body.captured for body in bodies])]
+        if any([len(body.captured) != len(captured) for body in bodies]):
+            raise self._differs([f"a function of {len(body.captured)} tensors around it" for body in bodies], self.name)
+        within = copy.copy(self)  # formulas are those of the whole program
+        within.inputs, within.outside = first.inputs, len(captured)
+        calls = within.calls([body.calls for body in bodies])
+        return [first.inputs, captured, calls, within._argument([body.result for body in bodies], "the result")]
 
     def _merged(self, values: Sequence[Tree], what: str) -> Tree:
         first = values[0]
@@ -119,6 +132,8 @@ class Merger:
                 if number >= 0
                 else self.inputs - 1 - number
             )
+        if kind is Packed:
+            return Packed(self._merged([value.parts for value in values], what))
         if kind is dict:
             if any([value.keys() != first.keys() for value in values]):
                 raise self._differs(values, what)

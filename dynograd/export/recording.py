@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -13,17 +13,18 @@ from dynograd.base.random_streams import default_generator
 from dynograd.compat.exporting import while_exporting
 from dynograd.errors import GradientError, ProgramError
 from dynograd.export.dynamic_shapes import Bounds, named_axes, sizes_to_record
-from dynograd.export.encoding import Json, Ref, Tree, encoded
+from dynograd.export.encoding import Json, Packed, Ref, Tree, encoded
 from dynograd.export.examples import Examples, bound
 from dynograd.export.exported_program import ExportedProgram, Weight
 from dynograd.export.formula_search import AmbiguousFormulas
 from dynograd.export.merging import Merger
 from dynograd.export.outputs import leaves, outputs_of, without_dataclasses
 from dynograd.export.size_comparisons import FAILURES, turns_of
-from dynograd.export.tracing import Trace, tracing
+from dynograd.export.tracing import Call, Trace, TracedBody, tracing
 from dynograd.export.vocabulary import writes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
+from dynograd.nn.utils.rnn import PackedSequence
 from dynograd.plans.reporting.naming import names_within
 from dynograd.tensor.tensor import Tensor
 
@@ -169,7 +170,15 @@ def _most(source: _Source, first: _Recorded, name: str, other: int, most: int | 
 
 def _calls_of(run: _Recorded) -> list[Any]:
     """The functions that a run calls."""
-    return [(call.name, len(call.args), *call.kwargs) for call in run.trace.calls]
+    return list(_names_of(run.trace.calls))
+
+
+def _names_of(calls: list[Call]) -> Iterator[Any]:
+    for call in calls:
+        yield call.name, len(call.args), *call.kwargs
+        for argument in (*call.args, *call.kwargs.values()):
+            if isinstance(argument, TracedBody):
+                yield from _names_of(argument.calls)
 
 
 def _run(source: _Source, sizes: dict[str, int], turn: int, first: dict[str, int]) -> _Recorded:
@@ -281,6 +290,8 @@ def _merged(
 def _described(trace: Trace, result: Tree, name: str) -> Tree:
     if isinstance(result, Tensor):
         return Ref(trace.number_of(result))
+    if isinstance(result, PackedSequence):
+        return Packed(tuple([_described(trace, part, name) for part in result]))
     if isinstance(result, (list, tuple)):
         parts = [_described(trace, part, name) for part in result]
         return parts if isinstance(result, list) else tuple(parts)
@@ -323,6 +334,8 @@ def _values_in(value: Any) -> list[int]:
     if isinstance(value, dict):
         if len(value) == 1 and type(value.get("value")) is int:
             return [value["value"]]
+        if value.keys() == {"body"}:
+            return _values_in(value["body"][1])
         value = list(value.values())
     return [number for part in value for number in _values_in(part)] if isinstance(value, list) else []
 
@@ -337,6 +350,9 @@ def _renumbered(value: Json, numbers: dict[int, int]) -> Json:
     if isinstance(value, dict):
         if len(value) == 1 and type(value.get("value")) is int:
             return {"value": numbers[value["value"]]}
+        if value.keys() == {"body"}:
+            inputs, captured, *rest = value["body"]
+            return {"body": [inputs, _renumbered(captured, numbers), *rest]}
         return {key: _renumbered(part, numbers) for key, part in value.items()}
     return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,8 +15,10 @@ from dynograd.base.shapes import Size
 from dynograd.export.encoding import Tree
 from dynograd.export.formula_search import FormulaSearch
 from dynograd.export.formulas import SizeFormula
+from dynograd.export.structures import STRUCTURES, entering
 from dynograd.export.tracing import is_size
 from dynograd.overrides import TorchFunctionMode
+from dynograd.overrides.guards import modes
 
 __all__ = ["FAILED", "FAILURES", "Turn", "calls_at", "turns_of"]
 
@@ -135,6 +138,7 @@ def _watched(example_at: Callable[[dict[str, int]], Example], sizes: dict[str, i
     watch = _Watch()
     run = example_at(sizes)
     try:
+        modes.report([(function, function) for function in STRUCTURES])
         with no_grad(), apart(default_generator.state()), watch:
             run()
     except FAILURES:  # the runs that are recorded tell of what is wrong with the program
@@ -149,6 +153,17 @@ class _Watch(TorchFunctionMode):
         self.log: _Log = {}
         self.calls: list[str] = []
         self._counts: dict[tuple[str, str], int] = {}
+        self._inside = 0
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """Of what a loop calls comparisons are noted, and no calls: how often it goes round is up to values."""
+        self._inside += 1
+        try:
+            with self:
+                yield
+        finally:
+            self._inside -= 1
 
     def note(self, kind: str, left: int, right: int) -> None:
         line = user_line()
@@ -158,9 +173,12 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> object:
-        result = func(*_plain(args), **_plain(kwargs or {}))
+        args, kwargs = _plain(args), _plain(kwargs or {})
+        if func in STRUCTURES:
+            args, kwargs = entering(func, args, kwargs, self.within)
+        result = func(*args, **kwargs)
         if not is_size(func):
-            self.calls.append(getattr(func, "__name__", ""))
+            self.calls += [getattr(func, "__name__", "")] * (not self._inside)
             return result
         if type(result) is Size:
             return Size([_Watched(size, self) for size in result])

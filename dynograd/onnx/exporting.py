@@ -10,6 +10,7 @@ import numpy
 from dynograd import version
 from dynograd.autograd.modes import no_grad
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.compat.exporting import while_exporting
 from dynograd.errors import OnnxError
 from dynograd.export.exported_program import ExportedProgram
 from dynograd.export.formula_search import AmbiguousFormulas, FormulaSearch
@@ -134,7 +135,7 @@ def export(
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records
             axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
             axes.places[number, 0] = f"{names[number]}_rows"
-    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED):
+    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED), while_exporting():
         graphs, samples = recorded(program, axes)
         count = len(graphs[0].results)
         usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
