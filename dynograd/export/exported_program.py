@@ -16,9 +16,9 @@ from dynograd.errors import ProgramError
 from dynograd.export.arguments import Arguments
 from dynograd.export.dynamic_shapes import Bounds
 from dynograd.export.encoding import Tree, reader
-from dynograd.export.formulas import SizeFormula
 from dynograd.export.nodes import damaged, nodes_of
 from dynograd.export.outputs import Output
+from dynograd.export.size_expressions import formula_of_json
 from dynograd.kernels.build.kernel_cache import use_only_kept
 from dynograd.tensor.tensor import Tensor
 
@@ -67,7 +67,7 @@ class ExportedProgram:
             raise damaged("expected the fields of a program")
         self.spec, self.weights, self.name = spec, weights, spec["name"]
         self.dims = _bounds_of(spec["dims"])
-        self.numbers = [SizeFormula.of_json(value, self.dims) for value in spec["numbers"]]
+        self.numbers = [formula_of_json(value, self.dims) for value in spec["numbers"]]
         self.arguments = Arguments(spec["arguments"], spec["inputs"], self.dims, self.name)
         self.outputs = [Output.of_json(value, self.dims) for value in spec["outputs"]]
         known = len(self.arguments.inputs) + len(weights)

@@ -12,7 +12,7 @@ from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
 from dynograd.export.encoding import Formula, Json, Packed, Ref, Tree, encoded
 from dynograd.export.formula_search import FormulaSearch
-from dynograd.export.formulas import SizeFormula
+from dynograd.export.size_expressions import AnyFormula, SizeExpression
 from dynograd.export.tracing import Call, TracedBody, refusal
 
 __all__ = ["Merger"]
@@ -26,7 +26,7 @@ class Merger:
         samples: the sizes of each run.
         inputs: how many inputs there are.
         outside: how many tensors from outside.
-        settled: sizes at which it is run no more; see `FormulaSearch`.
+        settled, expressions: sizes at which it is run no more, and what it computes from sizes; see `FormulaSearch`.
     Raises:
         AmbiguousFormulas: in calls, where a run at further sizes would tell which formula a number has.
     """
@@ -38,11 +38,12 @@ class Merger:
         inputs: int,
         outside: int,
         settled: Sequence[dict[str, int]] | None = None,
+        expressions: Sequence[SizeExpression] = (),
     ) -> None:
         self.name, self.samples, self.inputs, self.outside = name, samples, inputs, outside
         self.names = list(samples[0])
-        self.search = FormulaSearch(samples, settled)
-        self.formulas: list[SizeFormula] = []
+        self.search = FormulaSearch(samples, settled, expressions)
+        self.formulas: list[AnyFormula] = []
         self.line = ""
 
     def calls(self, runs: Sequence[list[Call]]) -> list[list[Any]]:
@@ -175,7 +176,7 @@ class Merger:
             raise self._differs(values, what)
         return Formula(self._place(formula))
 
-    def _place(self, formula: SizeFormula) -> int:
+    def _place(self, formula: AnyFormula) -> int:
         if formula not in self.formulas:
             self.formulas.append(formula)
         return self.formulas.index(formula)

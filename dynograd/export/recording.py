@@ -20,6 +20,7 @@ from dynograd.export.formula_search import AmbiguousFormulas
 from dynograd.export.merging import Merger
 from dynograd.export.outputs import leaves, outputs_of, without_dataclasses
 from dynograd.export.size_comparisons import FAILURES, turns_of
+from dynograd.export.size_expressions import SizeExpression
 from dynograd.export.tracing import Call, Trace, TracedBody, tracing
 from dynograd.export.vocabulary import writes
 from dynograd.nn.module import Module
@@ -65,6 +66,7 @@ class _Source:
         self.weights = names_within(function.__call__ if is_module else function)
         self.kinds = _kinds_of(function)
         self.known: list[Tensor] = []
+        self.expressions: list[SizeExpression] = []
 
     def run(self, tensors: list[Any]) -> Tree:
         """The function's result on these tensors in the places of its own."""
@@ -137,11 +139,12 @@ def _add_turns(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bou
         tensors = source.examples.at(sizes, 0)
         return lambda: _run_while_exporting(source, tensors)
 
-    for turn in turns_of(
+    turns, source.expressions = turns_of(
         example_at,
         samples if samples[0] else [],
         lambda sizes: all([known[name].has(size) for name, size in sizes.items()]),
-    ):
+    )
+    for turn in turns:
         run = _run_if_it_can(source, turn.sizes, len(recorded))
         if run is None:
             continue
@@ -265,7 +268,9 @@ def _merged(
     examples = source.examples
     count = len(examples.tensors)
     traces = [run.trace for run in recorded]
-    merger = Merger(source.name, [run.sizes for run in recorded], count, len(traces[0].outside), settled)
+    merger = Merger(
+        source.name, [run.sizes for run in recorded], count, len(traces[0].outside), settled, source.expressions
+    )
     calls = merger.calls([trace.calls for trace in traces])
     result = merger.result([run.described for run in recorded])
     calls, result, kept = _needed(calls, result, count, len(traces[0].outside))

@@ -11,7 +11,9 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.errors import OnnxError, ProgramError
+from dynograd.export.derived_dims import DerivedSize, derived
 from dynograd.export.dynamic_shapes import Bounds, checked_axes, named_axes, sizes_to_record
+from dynograd.export.size_expressions import SizeExpression
 from dynograd.onnx.picking import Pick
 from dynograd.tensor.tensor import Tensor
 
@@ -32,6 +34,7 @@ class Axes:
         lengths: inputs whose values are lengths along an axis, and its name.
         rows: inputs that are offsets of rows, and those with the values of these.
         picks: sizes that follow from values.
+        expressions: numbers that the program computes from sizes.
     """
 
     places: dict[tuple[int, int], str]
@@ -40,6 +43,7 @@ class Axes:
     lengths: dict[int, str] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     picks: list[Pick] = field(default_factory=list)
+    expressions: list[SizeExpression] = field(default_factory=list)
 
     def samples(self, kind: str) -> list[dict[str, int]]:
         """Sizes at which the program is recorded.
@@ -82,9 +86,11 @@ class Axes:
         """Whether the names may have these sizes."""
         return all([self.bounds.get(name, Bounds()).has(size) for name, size in sizes.items()])
 
-    def place_of(self, name: str) -> tuple[int, int]:
-        """The first axis of that name."""
-        return next(place for place, other in self.places.items() if other == name)
+    def place_of(self, name: str) -> tuple[tuple[int, int], DerivedSize]:
+        """The first axis of that name, or one whose size follows from it, and how."""
+        forms = [(place, derived(other) or DerivedSize(other)) for place, other in self.places.items()]
+        plain = [pair for pair in forms if pair[1] == DerivedSize(name)]
+        return next(pair for pair in (*plain, *forms) if pair[1].root == name)
 
     def shape(self, number: int, tensor: Tensor) -> list[int | str]:
         """The shape of an input, with names for dynamic axes."""
@@ -120,7 +126,10 @@ def axes_of(
             places, bounds = checked_axes(names, shapes, list(_named(names, outputs, dynamic_axes or {})))
     except ProgramError as error:
         raise OnnxError(f"onnx.{error}") from None
-    sizes = {name: (shapes[number] or ())[axis] for (number, axis), name in places.items()}
+    sizes: dict[str, int] = {}
+    for (number, axis), name in places.items():
+        form = derived(name) or DerivedSize(name)
+        sizes[form.root] = form.root_of((shapes[number] or ())[axis]) or 0
     return Axes(places, {name: sizes[name] for name in bounds}, bounds)
 
 
@@ -145,7 +154,8 @@ def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> 
     for axis, size in enumerate(tensor.shape):
         name = axes.places.get((number, axis))
         if name is not None:
-            array = numpy.take(array, numpy.arange(sample[name]) % size, axis=axis)
+            form = derived(name) or DerivedSize(name)
+            array = numpy.take(array, numpy.arange(form.at(sample)) % size, axis=axis)
     if number in axes.rows and len(array) != tensor.shape[0]:
         return Tensor.wrap(_offsets(len(array) - 1, sample[axes.places[axes.rows[number], 0]]))
     if number in axes.lengths:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import ndarray
+from dynograd.export.derived_dims import DerivedSize
 from dynograd.export.formula_search import FormulaSearch
-from dynograd.export.formulas import Factor, SizeFormula, Term
+from dynograd.export.formulas import Factor, Term
+from dynograd.export.size_expressions import AnyFormula, SizeExpression
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.patterns import part_of_rows, pattern_of
 from dynograd.onnx.records import Record, Structure
@@ -19,6 +21,7 @@ from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
 
 __all__ = ["Builder", "onnx_type"]
 
+_EXPRESSIONS = {"+": "Add", "-": "Sub", "*": "Mul", "%": "Mod", "abs": "Abs", "min": "Min", "max": "Max"}
 _MOST_NUMBERS = 16  # of a tensor each of which is a formula of its own
 _NODES_OF = {  # by the kinds of `FLOATING`
     "real": (),
@@ -271,14 +274,22 @@ class Builder:
         samples = self.search.samples if self.search is not None else [{}]
         return {name: [sample[name] for sample in samples] for name in samples[0]}
 
-    def sized(self, formula: SizeFormula) -> str:
+    def sized(self, formula: AnyFormula) -> str:
         """An int64 tensor of one element: a number that follows from the sizes."""
+        if isinstance(formula, SizeExpression):
+            return self._expression(formula.function, [self.sized(part) for part in formula.parts])
         names = [self._term(term) for term in formula.terms]
         names += [self.ints(formula.plus)] * (bool(formula.plus) or not names)
         name = self._folded("Add", names)
         for kind, bound in (("Min", formula.most), ("Max", formula.least)):
             name = name if bound is None else self._computed(kind, name, self.sized(bound))
         return name
+
+    def _expression(self, function: str, parts: list[str]) -> str:
+        if function == "//":  # ONNX rounds towards 0
+            rest = self._computed("Mod", *parts)
+            return self._computed("Div", self._computed("Sub", parts[0], rest), parts[1])
+        return self._computed(_EXPRESSIONS[function], *parts)
 
     def _term(self, term: Term) -> str:
         name = self._folded("Mul", [self._factor(factor) for factor in term.factors])
@@ -306,13 +317,17 @@ class Builder:
     def _size(self, size: str, by: int) -> str:
         key = ("size", size)
         if key not in self._known:
+            form = DerivedSize(size)
             if size in self.picks:
                 value, axis = self.picks[size]
                 name = self.name(value)
             else:
-                number, axis = self.axes.place_of(size)
-                name = self.inputs[number]
+                (place, axis), form = self.axes.place_of(size)
+                name = self.inputs[place]
             self._known[key] = self._outermost("Shape", [name], start=axis, end=axis + 1)
+            for kind, idle, number in (("Sub", 0, form.plus), ("Div", 1, form.times)):
+                if number != idle:
+                    self._known[key] = self._computed(kind, self._known[key], self.ints(number))
         return self._known[key] if not by else self._computed("Add", self._known[key], self.ints(by))
 
     def _computed(self, kind: str, *names: str) -> str:

@@ -177,7 +177,8 @@ def _written(
         sizes_of = [
             {**sample, **{pick.name: pick.size(graph) for pick in axes.picks}} for sample, graph in zip(samples, graphs)
         ]
-        search = FormulaSearch(sizes_of, settled if len(settled) < _MOST_RECORDS else None) if sizes_of[0] else None
+        unsettled = settled if len(settled) < _MOST_RECORDS else None
+        search = FormulaSearch(sizes_of, unsettled, axes.expressions) if sizes_of[0] else None
         builder = Builder(opset, axes, search, names, outputs, program.weights, write_call, write_structure)
         builder.picks = {pick.name: (pick.value(graphs[0]), pick.axis) for pick in axes.picks}
         own = builder.inputs = list(names)

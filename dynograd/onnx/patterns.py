@@ -123,11 +123,14 @@ class _Band(Pattern):
 def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
     """What these arrays are, at sizes that differ; None: none of the patterns."""
     first = samples[0]
-    if any([sample.dtype != first.dtype or sample.ndim != first.ndim or not sample.size for sample in samples]):
+    filled = [sample for sample in samples if sample.size]
+    if any([sample.dtype != first.dtype or sample.ndim != first.ndim for sample in samples]) or not filled:
         return None
-    value = first.reshape(-1)[0]
+    value = filled[0].reshape(-1)[0]
     if all([bool((sample == value).all()) for sample in samples]):
         return _Filled(numpy.array(value, first.dtype), [sample.shape for sample in samples])
+    if len(filled) < len(samples):
+        return None
     if first.dtype.kind in "iuf" and all([bool((sample == sample.reshape(-1)[0]).all()) for sample in samples]):
         values = [float(sample.reshape(-1)[0]) for sample in samples]
         if all([number.is_integer() for number in values]):

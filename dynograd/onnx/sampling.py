@@ -61,7 +61,8 @@ def _at_turns(
     if axes.sizes:
         _check_ranks(example_at, program.name, first, has)
     calls = calls_at(example_at, first) if axes.sizes else []
-    for turn in turns_of(example_at, samples[:_RUNS] if axes.sizes else [], has):
+    turns, axes.expressions = turns_of(example_at, samples[:_RUNS] if axes.sizes else [], has)
+    for turn in turns:
         others = calls_at(example_at, turn.sizes)
         if others[-1:] == [FAILED]:
             continue  # it says so at that size, too, when it is called as it is

@@ -410,6 +410,13 @@ COMPOSED = {
     "together": lambda x, y: torch.arange(x.shape[0] + 2 * y.shape[0]),
     "of both": lambda x, y: x.new_zeros(x.shape[0] * y.shape[0] + x.shape[0]),
     "the shorter": lambda x, y: x[: min(x.shape[0], y.shape[0])] + 0,
+    "three tenths": lambda x, y: x.new_zeros(3 * x.shape[0] // 10),
+    "sevenths, rounded up": lambda x, y: x.new_zeros(-(-x.shape[0] * 3 // 7)),
+    "the distance": lambda x, y: x.new_zeros(abs(x.shape[0] - y.shape[0])),
+    "pairs": lambda x, y: x.new_zeros(x.shape[0] * (x.shape[0] - 1) // 2),
+    "a share of a product": lambda x, y: x.new_zeros(x.shape[0] * y.shape[0] // 4, 0),
+    "half the longer": lambda x, y: x.new_zeros(max(x.shape[0], y.shape[0]) // 2),
+    "a rest of a share": lambda x, y: x.new_zeros(x.shape[0] // 3 % 4),
 }
 
 
@@ -441,6 +448,41 @@ def test_a_comparison_of_sizes_by_which_the_program_goes_another_way_bounds_the_
     for size in [number for number in (least - 1, most and most + 1) if number and number > 0]:
         with pytest.raises(ShapeError, match="expected (4 or more|1 to (99|63)|at most|between)"):
             program(randn(size))
+
+
+DERIVED = [
+    (lambda x, m: torch.cat([x, x[:1]]) * m, lambda n: (n, n + 1), ({0: "n"}, {0: "n + 1"})),
+    (lambda x, m: torch.cat([x, x[:1]]) * m, lambda n: (n, n + 1), ({0: Dim("n")}, {0: Dim("n") + 1})),
+    (lambda x, m: x[1:] * m, lambda n: (n + 1, n), ({0: "n"}, {0: Dim("n") - 1})),
+    (lambda x, m: torch.cat([x, x]) + m, lambda n: (n, 2 * n), ({0: Dim("n", max=60)}, {0: 2 * Dim("n")})),
+    (lambda x, m: x[: x.shape[0] // 2] + m[0], lambda n: (2 * n, 1), ({0: "2 * n"}, None)),
+    (lambda x, m: torch.cat([m, m, m, x[:1]]) * x, lambda n: (3 * n + 1, n), ({0: 3 * Dim("n") + 1}, {0: "n"})),
+]
+
+
+@pytest.mark.parametrize("function, sizes, dims", DERIVED)
+def test_sizes_that_follow_from_a_dim(function, sizes, dims):
+    example, *others = [tuple([randn(size) for size in sizes(n)]) for n in (5, 1, 2, 17)]
+    program = check(function, example, *others, dims=dims)
+    assert list(program.dims) == ["n"]
+    with pytest.raises(ShapeError, match=r"expected one size for n, got|expected [23]\*n.* for axis 0 of (x|m), got"):
+        program(randn(5), randn(99))
+
+
+def test_what_is_refused_of_sizes_that_follow_from_a_dim():
+    for size, dim, message in [
+        (5, "2*n", r"axis 0 of x has size 5, which is 2\*n for no n"),
+        (5, "n**2", "expected a Dim, a name or None"),
+        (5, "0*n", "expected a Dim, a name or None"),
+    ]:
+        with pytest.raises(ProgramError, match=message):
+            torch.export.export(lambda x: x + 1, (randn(size),), dynamic_shapes=({0: dim},))
+    with pytest.raises(ProgramError, match="the dim 'n' has size 5 in x and 4 in y"):
+        torch.export.export(lambda x, y: x, (randn(5), randn(5)), dynamic_shapes=({0: "n"}, {0: "n + 1"}))
+    with pytest.raises(ProgramError, match="expected whole numbers, and none below 1 as a factor, got 0"):
+        Dim("n") * 0
+    with pytest.raises(ProgramError, match="expected whole numbers.*got 1.5"):
+        Dim("n") + 1.5
 
 
 def test_a_size_at_which_the_function_fails_is_not_needed():
