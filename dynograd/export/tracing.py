@@ -303,7 +303,7 @@ class Trace(TorchFunctionMode):
                 raise refusal(
                     "it reads a size that depends on values of its inputs",
                     user_line(),
-                    "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards.",
+                    "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards; give pad_packed_sequence a total_length.",
                 )
         elif name not in _TOLD and any([id(tensor) in self.dependent for tensor in own]):
             raise refusal(
@@ -386,6 +386,8 @@ def _unsized_in(name: str, result: Any, arguments: Any, unsized: bool) -> Iterat
             return tensors_in(result[0] if total is None else ())
         case "packed.lengths_of":
             return iter(())
+        case "lstm_layer" | "gru_layer" | "rnn_layer" | "recurrent.projected_lstm":
+            return tensors_in(result[:1] if unsized else ())  # last states are as large as the first ones
     return tensors_in(result if unsized else ())
 
 
