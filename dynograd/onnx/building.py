@@ -14,9 +14,10 @@ from dynograd.export.formula_search import FormulaSearch
 from dynograd.export.formulas import Factor, Term
 from dynograd.export.size_expressions import AnyFormula, SizeExpression
 from dynograd.onnx.axes import Axes
-from dynograd.onnx.patterns import part_of_rows, pattern_of
+from dynograd.onnx.patterns import pattern_of
 from dynograd.onnx.records import Record, Structure
 from dynograd.onnx.refusals import refusal
+from dynograd.onnx.row_patterns import longest_of_rows, part_of_rows
 from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
 
 __all__ = ["Builder", "onnx_type"]
@@ -72,6 +73,7 @@ class Builder:
         self.line = ""
         self.module = ""  # the module whose weights the op has
         self.rows: dict[str, list[ndarray]] = {}  # offsets of ragged inputs, at each size
+        self.longest: dict[str, str] = {}  # sizes that are lengths of longest rows, and the offsets of these
         self.picks: dict[str, tuple[Value, int]] = {}  # what has a size that follows from values, and along which axis
         self.within = 0  # ops that are being written by their parts
         self._known: dict[Any, str] = {}
@@ -318,6 +320,9 @@ class Builder:
         key = ("size", size)
         if key not in self._known:
             form = DerivedSize(size)
+            if size in self.longest:
+                self._known[key] = self._at_the_top(longest_of_rows, self.longest[size])
+                return self._size(size, by)
             if size in self.picks:
                 value, axis = self.picks[size]
                 name = self.name(value)
@@ -335,6 +340,13 @@ class Builder:
             attributes = {"axis": 0} if kind == "Concat" else {}
             self._known[kind, names] = self._outermost(kind, names, **attributes)
         return self._known[kind, names]
+
+    def _at_the_top(self, write: Callable[..., str], *names: str) -> str:
+        part, self.nodes = self.nodes, self._graph
+        try:
+            return write(self, *names)
+        finally:
+            self.nodes = part
 
     def _outermost(self, kind: str, names: Sequence[str], **attributes: Any) -> str:
         """Adds a node to the graph, not to the part that is being written, so that all can read it."""

@@ -24,10 +24,10 @@ from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.masked import MASKED
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
-from dynograd.onnx.patterns import rows_of_padded
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record
+from dynograd.onnx.row_patterns import rows_of_padded
 from dynograd.onnx.sampling import further_record, other_inputs, recorded
 from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
@@ -174,8 +174,14 @@ def _written(
     settled: list[dict[str, int]] = []
     is_sure = False
     while True:
+        longest = {f"{names[values]}_longest": offsets for offsets, values in program.rows.items()}
         sizes_of = [
-            {**sample, **{pick.name: pick.size(graph) for pick in axes.picks}} for sample, graph in zip(samples, graphs)
+            {
+                **sample,
+                **{pick.name: pick.size(graph) for pick in axes.picks},
+                **_longest_at(program, axes, sample, longest),
+            }
+            for sample, graph in zip(samples, graphs)
         ]
         unsettled = settled if len(settled) < _MOST_RECORDS else None
         search = FormulaSearch(sizes_of, unsettled, axes.expressions) if sizes_of[0] else None
@@ -188,6 +194,7 @@ def _written(
         builder.rows = {
             own[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
         }
+        builder.longest = {size: own[offsets] for size, offsets in longest.items()}
         try:
             builder.write(graphs, own)
             probes = [] if search is None or is_sure else search.apart()
@@ -203,6 +210,12 @@ def _written(
             if record is not None:
                 graphs.append(record)
                 samples.append(sizes)
+
+
+def _longest_at(program: Program, axes: Axes, sample: dict[str, int], longest: dict[str, int]) -> dict[str, int]:
+    """How long the longest rows are that have these offsets."""
+    tensors = program.at(axes, sample)
+    return {name: int(max(numpy.diff(tensors[offsets].array), default=0)) for name, offsets in longest.items()}
 
 
 def _check_not_complex(names: Sequence[str], tensors: Sequence[Tensor | Value], way_out: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from dynograd.errors import OnnxError
 from dynograd.export.size_comparisons import FAILED, FAILURES, calls_at, turns_of
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.constants import differing_line, rolled
@@ -20,6 +21,7 @@ __all__ = ["further_record", "other_inputs", "recorded", "varied"]
 
 _VERIFIED = 3  # sizes at which a model is compared with the program
 _RUNS = 4  # whose sizes differ in all dims
+_LONG_ROWS = (40, 20, 10)  # on average; of places in rows the largest that is looked for is 8
 _CHANGES = 8  # records of other values, where sizes depend on values
 
 
@@ -76,7 +78,35 @@ def _at_turns(
         if record is not None:
             graphs.append(record)
             samples.append(turn.sizes)
+    _add_long_rows(program, axes, samples, graphs)
     return graphs, samples
+
+
+def _add_long_rows(program: Program, axes: Axes, samples: list[dict[str, int]], graphs: list[Record]) -> None:
+    """Adds a record of rows that are longer than what may be cut off them, if the program takes rows of such lengths.
+
+    Raises:
+        OnnxError: the program goes another way there.
+    """
+    for length in _LONG_ROWS if axes.rows else ():
+        sizes = dict(samples[0])
+        for offsets, values in axes.rows.items():
+            sizes[axes.places[offsets, 0]] += 1  # by which the rows are others than the example's
+            sizes[axes.places[values, 0]] = length * sizes[axes.places[offsets, 0]]
+        try:
+            record = _record_at(program, axes, sizes, 0)
+            check_alike([graphs[0], record], program.name)
+        except OnnxError as error:
+            raise refusal(
+                f"{program.name} goes another way for rows of some {length} values than for those of the example ({error})",
+                "",
+                "Give an example of longer rows.",
+            ) from error
+        except FAILURES:  # it says so of such rows, too, when it is called as it is
+            continue
+        graphs.append(record)
+        samples.append(sizes)
+        return
 
 
 def _check_ranks(example_at: Callable[..., Any], name: str, first: dict[str, int], has: Callable[..., bool]) -> None:
