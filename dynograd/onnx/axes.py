@@ -20,6 +20,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Axes", "axes_of", "resized"]
 
 # The sizes of the first, second, ... name in further records, in multiples.
+_MORE_VALUES = 6  # for each row, so that what cuts off a few values does so
 _TIMES = ((2, 3), (3, 5), (4, 7), (5, 4), (7, 6), (6, 2), (3, 7), (7, 5))
 
 
@@ -56,7 +57,9 @@ class Axes:
         if kind != "multiples":
             first = {name: self.within(name, max(size, 2)) for name, size in self.sizes.items()}
             bounds = {name: self.bounds.get(name, Bounds()) for name in first}
-            return [self._with_enough(sample) for sample in sizes_to_record(first, bounds, far=kind == "far")]
+            first, *others = sizes_to_record(first, bounds, far=kind == "far")
+            more = _MORE_VALUES if kind == "far" else 0
+            return [self._with_enough(first), *[self._with_enough(sample, more) for sample in others]]
         pairs = list(zip(self.sizes.items(), _TIMES * len(self.sizes)))
         others = [
             {name: self._other(name, size, size * times[which], which) for (name, size), times in pairs}
@@ -64,11 +67,11 @@ class Axes:
         ]
         return [dict(self.sizes), *others]
 
-    def _with_enough(self, sample: dict[str, int]) -> dict[str, int]:
-        """The sizes, with at least a value for each row."""
+    def _with_enough(self, sample: dict[str, int], more: int = 0) -> dict[str, int]:
+        """The sizes, with at least a value for each row, and so many more."""
         for offsets, values in self.rows.items():
             count, name = sample[self.places[offsets, 0]], self.places[values, 0]
-            sample[name] += count * (sample[name] < count)
+            sample[name] += count * ((sample[name] < count) + more)
         return sample
 
     def within(self, name: str, size: int) -> int:
@@ -167,8 +170,9 @@ def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> 
 
 
 def _offsets(rows: int, count: int) -> ndarray:
-    """Offsets of rows of different lengths, each at least 1 if there are enough values."""
-    shares = numpy.arange(rows) * 7 % 5 + 1.0
+    """Offsets of rows of different lengths, each at least 1 if there are enough values, and one of that if there are others: parts of them then
+    have different lengths, too."""
+    shares = numpy.arange(rows) * 7 % 5 + (0.0 if rows > 1 else 1.0)
     ends = numpy.round(numpy.cumsum(shares) / shares.sum() * max(count - rows, 0)).astype(numpy.int64)
     least = numpy.minimum(numpy.arange(1, rows + 1), count)
     return numpy.concatenate([[0], ends + least])
