@@ -192,7 +192,7 @@ def _run(source: _Source, sizes: dict[str, int], turn: int, first: dict[str, int
     except Exception as error:
         raise ProgramError(
             f"export: {source.name} runs at the example's sizes {first}, and not at {sizes}: {type(error).__name__}: {error} "
-            f"Bound the dims, Dim('n', min=1, max=64), or leave them out of dynamic_shapes."
+            f"Bound the dims, Dim('n', min=1, max=64), say what they are multiples of, 16 * Dim('n'), or leave them out of dynamic_shapes."
         ) from error
 
 

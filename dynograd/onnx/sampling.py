@@ -38,9 +38,16 @@ def recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str,
         try:
             graphs = _graphs(program, axes, samples)
             return _at_turns(program, axes, samples, graphs)
-        except (RuntimeError, ValueError) as error:
+        except FAILURES as error:
             errors[kind] = error
-    raise errors.get("near") or errors["far"]  # of the sizes that are most like the example's
+    cause = errors.get("near") or errors["far"]  # of the sizes that are most like the example's
+    if isinstance(cause, OnnxError) or not _runs(program, program.at(axes, axes.sizes)):
+        raise cause
+    raise refusal(
+        f"{program.name} runs at the example's sizes {axes.sizes}, and not at others: {type(cause).__name__}: {cause}",
+        "",
+        "Bound the axes, Dim('n', min=1, max=64), say what they are multiples of, 16 * Dim('n'), or leave them out of dynamic_axes.",
+    ) from cause
 
 
 def _at_turns(

@@ -469,6 +469,17 @@ def test_sizes_that_follow_from_a_dim(function, sizes, dims):
         program(randn(5), randn(99))
 
 
+def in_patches(x):
+    assert x.shape[0] % 4 == 0, "no whole patches"
+    return x.reshape(-1, 4).sum(1)
+
+
+def test_sizes_that_are_multiples():
+    check(in_patches, (randn(12),), (randn(4),), (randn(40),), dims=({0: 4 * Dim("n")},))
+    with pytest.raises(ProgramError, match=r"(?s)not at .*AssertionError: no whole patches.*16 \* Dim\('n'\)"):
+        torch.export.export(in_patches, (randn(12),), dynamic_shapes=({0: "n"},))
+
+
 def test_what_is_refused_of_sizes_that_follow_from_a_dim():
     for size, dim, message in [
         (5, "2*n", r"axis 0 of x has size 5, which is 2\*n for no n"),

@@ -458,3 +458,24 @@ def test_a_number_that_is_no_formula_of_sizes_at_small_ones_is_refused():
         torch.onnx.export(
             lambda x: x.new_zeros(1 << (x.shape[0] - 1).bit_length()), (torch.randn(5),), dynamic_axes={"x": {0: "n"}}
         )
+
+
+def in_patches(x):
+    assert x.shape[0] % 4 == 0, "no whole patches"
+    return x.reshape(-1, 4).sum(1)
+
+
+def test_axes_that_are_multiples():
+    program = torch.onnx.export(in_patches, (torch.randn(12),), dynamic_axes={"x": {0: "4*n"}}, verify=True)
+    x = torch.randn(40)
+    torch.testing.assert_close(program(x)[0], in_patches(x))
+
+
+def at_one_size(x):
+    assert x.shape[0] == 12, "not twelve"
+    return x * 2
+
+
+def test_a_function_of_one_size_is_refused_at_any():
+    with pytest.raises(OnnxError, match=r"(?s)and not at others: AssertionError: not twelve.*16 \* Dim\('n'\)"):
+        torch.onnx.export(at_one_size, (torch.randn(12),), dynamic_axes={"x": {0: "n"}})
