@@ -103,7 +103,7 @@ class Translator(nn.Module):
             self.dropout(self.english(english)), lengths, batch_first=True, enforce_sorted=False
         )
         memory, last = self.encoder(packed)
-        memory, _ = pad_packed_sequence(memory, batch_first=True)
+        memory, _ = pad_packed_sequence(memory, batch_first=True, total_length=english.shape[1])
         return memory, self.attention.of_memory(memory), torch.tanh(self.first_state(torch.cat(list(last), dim=1)))
 
     def step(self, words, state, memory, keys, lengths):

@@ -16,7 +16,7 @@ _of_thread = _OfThread()
 
 
 class while_exporting:
-    """Inside, in this thread, a program is recorded by `dynograd.export`."""
+    """Inside, in this thread, a program is recorded by `dynograd.export` or `dynograd.onnx.export`."""
 
     def __enter__(self) -> None:
         _of_thread.depth += 1
@@ -26,7 +26,7 @@ class while_exporting:
 
 
 def is_exporting() -> bool:
-    """Whether `dynograd.export` is recording the program that asks.
+    """Whether `dynograd.export` or `dynograd.onnx.export` is recording the program that asks.
 
     Returns:
         True or False.

@@ -9,6 +9,7 @@ from typing import Any
 from dynograd.arrays import ndarray
 from dynograd.base import dtypes
 from dynograd.errors import DeviceError, DtypeError, ProgramError, ShapeError
+from dynograd.export.derived_dims import derived
 from dynograd.export.dynamic_shapes import Bounds
 from dynograd.export.encoding import built, reader
 from dynograd.interpreter import TENSORS
@@ -41,7 +42,7 @@ class Input:
         """
         try:
             name, dtype, shape, ragged = value
-            names = [size for size in shape if type(size) is not int] + (ragged[1:] if ragged else [])
+            names = [_root_of(size) for size in shape if type(size) is not int] + (ragged[1:] if ragged else [])
             fits = (
                 type(name) is str
                 and isinstance(getattr(dtypes, dtype), dtypes.dtype)
@@ -111,7 +112,8 @@ class Input:
         """(name of a dim, its size, where that was seen)."""
         for axis, (name, size) in enumerate(zip(self.shape, self._shape_of(value))):
             if type(name) is str:
-                yield name, size, f"axis {axis} of {self.name}" if not self.ragged else f"the elements of {self.name}"
+                where = f"axis {axis} of {self.name}" if not self.ragged else f"the elements of {self.name}"
+                yield from _size_of_dim(name, size, where)
         if self.ragged:
             from dynograd.export.ragged_parts import sizes_of
 
@@ -126,6 +128,23 @@ class Input:
                     f"{who}: expected size {expected} for axis {axis} of {self.name}, {self}, got {size} (shape {tuple(self._shape_of(value))}). "
                     f"Sizes that differ from call to call are named in dynamic_shapes when the program is exported."
                 )
+
+
+def _root_of(text: Any) -> str | None:
+    form = derived(text) if type(text) is str else None
+    return None if form is None else form.root
+
+
+def _size_of_dim(text: str, size: int, where: str) -> Iterator[tuple[str, int, str]]:
+    """(name, its size, where) of the dim from which the size of an axis follows."""
+    form = derived(text)
+    if form is None or (form.times == 1 and not form.plus):
+        yield text, size, where
+        return
+    root = form.root_of(size)
+    if root is None:
+        raise ShapeError(f"expected {form} for {where}, got {size}.")
+    yield form.root, root, f"{where}, which is {form}"
 
 
 class Arguments:
@@ -173,7 +192,7 @@ class Arguments:
         places: dict[str, str] = {}
         for each, value in zip(self.inputs, inputs):
             each.check_fixed(self.who, value)
-            for name, size, where in each.sizes(value):
+            for name, size, where in self._sizes_of(each, value):
                 bounds = self.dims[name]
                 if size < bounds.least or (bounds.most is not None and size > bounds.most):
                     raise ShapeError(f"{self.who}: expected {bounds} for {name} ({where}), got {size}.")
@@ -183,6 +202,12 @@ class Arguments:
                     )
                 places.setdefault(name, where)
         return inputs, sizes
+
+    def _sizes_of(self, each: Input, value: Any) -> list[tuple[str, int, str]]:
+        try:
+            return list(each.sizes(value))
+        except ShapeError as error:
+            raise ShapeError(f"{self.who}: {error}") from None
 
     def _match(self, name: str, expected: Any, value: Any, inputs: list[Any]) -> None:
         if type(expected) is dict and "value" in expected:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dynograd.compat.refused import others
 from dynograd.errors import ProgramError
+from dynograd.export.derived_dims import DerivedSize, derived
 
 __all__ = ["Bounds", "Dim", "checked_axes", "dims", "named_axes", "sizes_to_record"]
 
@@ -39,7 +41,7 @@ class _Hint:
 
 
 class Dim:
-    """A size that may differ from call to call. Dims of one name have one size.
+    """A size that may differ from call to call. Dims of one name have one size. `dim + 1`, `dim - 1` and `2 * dim` are sizes that follow from it.
 
     Args:
         name: what messages call it; an identifier.
@@ -66,6 +68,31 @@ class Dim:
 
     def __repr__(self) -> str:
         return self.__name__
+
+    def __add__(self, other: int) -> Dim:
+        return self._derived(1, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> Dim:
+        return self._derived(1, -other)
+
+    def __mul__(self, other: int) -> Dim:
+        return self._derived(other, 0)
+
+    __rmul__ = __mul__
+
+    def _derived(self, times: int, plus: int) -> Dim:
+        own = derived(self.__name__)
+        assert own is not None, "names are identifiers"
+        if type(times) is not int or type(plus) is not int or times < 1:
+            raise ProgramError(
+                f"Dim {self.__name__}: expected whole numbers, and none below 1 as a factor, got {plus if times == 1 else times!r}. Dim('n') + 1 and "
+                f"2 * Dim('n') are right."
+            )
+        dim = copy.copy(self)  # with the bounds of the dim that it follows from
+        dim.__name__ = str(DerivedSize(own.root, own.times * times, own.plus * times + plus))
+        return dim
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and vars(self) == vars(other)
@@ -134,20 +161,26 @@ def checked_axes(
             )
         axis %= len(shape)
         name = name or f"{_identifier(names[number])}_dim_{axis}"
-        size, where = sizes.setdefault(name, (shape[axis], names[number]))
-        if size != shape[axis]:
+        form = derived(name) or DerivedSize(name)
+        root = form.root_of(shape[axis])
+        if root is None:
             raise ProgramError(
-                f"export: the dim {name!r} has size {size} in {where} and {shape[axis]} in {names[number]}. Give axes of different sizes "
+                f"export: axis {axis} of {names[number]} has size {shape[axis]}, which is {form} for no {form.root}. Give another example."
+            )
+        size, where = sizes.setdefault(form.root, (root, names[number]))
+        if size != root:
+            raise ProgramError(
+                f"export: the dim {form.root!r} has size {size} in {where} and {root} in {names[number]}. Give axes of different sizes "
                 f"different names."
             )
-        known = bounds.setdefault(name, bound)
+        known = bounds.setdefault(form.root, bound)
         known.least = max(known.least, bound.least)
         known.most = bound.most if known.most is None else known.most
         if size < known.least or (known.most is not None and size > known.most):
             raise ProgramError(
-                f"export: the dim {name!r} is {known}, but the example has {size}. Give another example, or other bounds."
+                f"export: the dim {form.root!r} is {known}, but the example has {size}. Give another example, or other bounds."
             )
-        axes[number, axis] = name
+        axes[number, axis] = str(form)
     return axes, bounds
 
 
@@ -155,12 +188,12 @@ def _read(dim: Any) -> tuple[str, Bounds]:
     """The name, "" for one of no name's own, and what it may be."""
     if isinstance(dim, Dim):
         return dim.__name__, Bounds(dim.min, dim.max)
-    if isinstance(dim, str) and dim.isidentifier():
+    if isinstance(dim, str) and derived(dim):
         return dim, Bounds()
     if getattr(dim, "name", dim) in _ANY:
         return "", Bounds()
     raise ProgramError(
-        f"export: expected a Dim, a name or None for an axis in dynamic_shapes, got {dim!r}. {{0: Dim('batch')}} is right."
+        f"export: expected a Dim, a name or None for an axis in dynamic_shapes, got {dim!r}. {{0: Dim('batch')}} is right, and {{1: 'past + 1'}}."
     )
 
 

@@ -7,15 +7,16 @@ A tensor is the number of its value, a number that differs from size to size the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dynograd.base import devices, dtypes, layouts, memory_formats
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
+from dynograd.tensor.tensor import Tensor
 
-__all__ = ["FLOATING", "Formula", "Json", "Ref", "Tree", "built", "encoded", "reader"]
+__all__ = ["FLOATING", "Formula", "Json", "Packed", "Ref", "Tree", "built", "encoded", "reader", "tensors_in"]
 
 Json: TypeAlias = Any
 """A JSON value."""
@@ -48,6 +49,13 @@ class Formula:
     kind: str = "number"
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A PackedSequence: a `Ref` for each of its tensors, or None."""
+
+    parts: tuple[Any, ...]
+
+
 def encoded(value: Tree) -> Json:
     """The JSON value of an argument.
 
@@ -66,6 +74,8 @@ def encoded(value: Tree) -> Json:
         return {"value": value.number}
     if type(value) is Formula:
         return {value.kind: value.number}
+    if type(value) is Packed:
+        return {"packed": [encoded(part) for part in value.parts]}
     if type(value) is list:
         return [encoded(part) for part in value]
     if type(value) is Size:
@@ -92,6 +102,15 @@ def encoded(value: Tree) -> Json:
     if type(value).__module__ == "numpy" and item is not None and not getattr(value, "ndim", 1):
         return encoded(item())
     raise TypeError(type(value).__name__)
+
+
+def tensors_in(value: Tree) -> Iterator[Tensor]:
+    """The tensors in a structure, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from tensors_in(part)
 
 
 Reader = Callable[[list[Any], list[int]], Any]
@@ -156,7 +175,17 @@ def _dict(parts: list[Any]) -> dict[Any, Any]:
         raise _damaged(parts[::2]) from None
 
 
+def _packed(parts: list[Any]) -> object:
+    from dynograd.nn.utils.rnn import PackedSequence  # most programs have none
+
+    try:
+        return PackedSequence(*parts)
+    except TypeError:
+        raise _damaged(parts) from None
+
+
 _LISTS: dict[str, Callable[[list[Any]], Any]] = {
+    "packed": _packed,
     "tuple": tuple,
     "size": Size,
     "slice": lambda parts: slice(*parts),

@@ -10,6 +10,7 @@ import numpy
 from dynograd.base.signatures import call_signature
 from dynograd.errors import ProgramError
 from dynograd.export.arguments import Input
+from dynograd.export.derived_dims import derived
 from dynograd.export.encoding import Ref, Tree, encoded
 from dynograd.ragged import RaggedTensor
 from dynograd.tensor.tensor import Tensor, wrap
@@ -101,7 +102,11 @@ class Examples:
 
     def wanted_sizes(self) -> dict[str, int]:
         """What can be asked of `at`: the dynamic axes, and the rows of ragged tensors."""
-        sizes = {name: self.tensors[number].shape[axis] for (number, axis), name in self.axes.items()}
+        sizes: dict[str, int] = {}
+        for (number, axis), name in self.axes.items():
+            form = derived(name)
+            assert form is not None, "axes were checked"
+            sizes[form.root] = form.root_of(self.tensors[number].shape[axis]) or 0
         for name, tensor in zip(self.names, self.tensors):
             if isinstance(tensor, RaggedTensor):
                 sizes[_dims_of_rows(name)[0]] = tensor.partition.count
@@ -117,10 +122,13 @@ class Examples:
             return _rows_at(tensor, sizes[_dims_of_rows(self.names[number])[0]], turn)
         array = numpy.array(tensor.detach().array, order="K", copy=True)
         for axis, size in enumerate(tensor.shape):
-            name = self.axes.get((number, axis))
-            if name is not None and sizes[name] != size:
-                array = numpy.take(array, numpy.arange(sizes[name]) % max(size, 1), axis=axis)
-        if turn and array.size > 1 and not _is_in_order(array):
+            form = derived(self.axes.get((number, axis), ""))
+            if form is not None and form.at(sizes) != size:
+                array = numpy.take(array, numpy.arange(form.at(sizes)) % max(size, 1), axis=axis)
+        order = _order_of(tensor.detach().array)
+        if order and array.size > 1:
+            array[...] = numpy.sort(array)[::order]
+        elif turn and array.size > 1:
             array[...] = numpy.roll(array.reshape(-1), turn).reshape(array.shape)
         return wrap(array)
 
@@ -161,9 +169,13 @@ def _with(value: Tree, tensors: Iterator[Any]) -> Tree:
     return map_tree(lambda leaf: next(tensors) if isinstance(leaf, Tensor) else leaf, value)
 
 
-def _is_in_order(array: Any) -> bool:
-    """Whether the values may have to be in the order that they have: offsets, sorted lengths, a mask."""
-    return array.dtype.kind in "iub" and array.ndim == 1 and bool((numpy.diff(array.astype(numpy.int64)) >= 0).all())
+def _order_of(array: Any) -> int:
+    """1 and -1: the values may have to rise, or to fall, as offsets, a mask and sorted lengths do; 0: they may be in any order."""
+    if array.dtype.kind not in "iub" or array.ndim != 1:
+        return 0
+    steps = numpy.diff(array.astype(numpy.int64))
+    falls = bool((steps <= 0).all()) and array.dtype.kind != "b"
+    return 1 if (steps >= 0).all() else -falls
 
 
 def _dims_of_rows(name: str) -> tuple[str, str, str]:

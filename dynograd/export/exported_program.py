@@ -16,16 +16,16 @@ from dynograd.errors import ProgramError
 from dynograd.export.arguments import Arguments
 from dynograd.export.dynamic_shapes import Bounds
 from dynograd.export.encoding import Tree, reader
-from dynograd.export.formulas import SizeFormula
+from dynograd.export.nodes import damaged, nodes_of
 from dynograd.export.outputs import Output
-from dynograd.export.vocabulary import function_of
+from dynograd.export.size_expressions import formula_of_json
 from dynograd.kernels.build.kernel_cache import use_only_kept
 from dynograd.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from dynograd.nn.module import Module
 
-__all__ = ["ExportedProgram", "Node", "Weight"]
+__all__ = ["ExportedProgram", "Weight"]
 
 _FIELDS = {
     "name": str, "dims": dict, "inputs": list, "arguments": list, "weights": list, "numbers": list, "nodes": list, "result": object, "outputs": list,
@@ -40,68 +40,6 @@ class Weight:
 
     def __init__(self, name: str, kind: str, tensor: Tensor) -> None:
         self.name, self.kind, self.tensor = name, kind, tensor
-
-
-class Node:
-    """One call of a program.
-
-    Args:
-        spec: its JSON value.
-        number: of the call.
-        known: how many values there are before it.
-        formulas: how many formulas there are.
-    """
-
-    __slots__ = ("args", "function", "kwargs", "line", "name", "released", "result", "spec", "used")
-
-    def __init__(self, spec: Any, known: int, formulas: int) -> None:
-        if type(spec) is not list or len(spec) != 5 or type(spec[1]) is not list or type(spec[2]) is not dict:
-            raise _damaged(f"expected a call, got {str(spec)[:80]}")
-        self.spec = spec
-        self.name, args, kwargs, self.result, self.line = spec
-        if type(self.line) is not str:
-            raise _damaged(f"expected a line, got {str(self.line)[:80]}")
-        self.function = function_of(self.name)
-        self.used: set[int] = set()
-        self.args = [reader(value, known, formulas, self.used) for value in args]
-        self.kwargs = {key: reader(value, known, formulas, self.used) for key, value in kwargs.items()}
-        self.released: tuple[int, ...] = ()
-
-    def results(self) -> Iterator[int]:
-        """The numbers of the values that it makes."""
-        yield from _numbers_in(self.result)
-
-    def run(self, values: list[Any], numbers: list[int]) -> None:
-        """Calls the function, and puts what it makes in its places."""
-        arguments = [read(values, numbers) for read in self.args]
-        if self.kwargs:
-            result = self.function(*arguments, **{key: read(values, numbers) for key, read in self.kwargs.items()})
-        else:
-            result = self.function(*arguments)
-        if type(self.result) is int:
-            values[self.result] = result
-        elif self.result is not None:
-            _put(result, self.result, values)
-        for number in self.released:
-            values[number] = None
-
-
-def _numbers_in(result: Any) -> Iterator[int]:
-    if type(result) is int:
-        yield result
-    elif type(result) is list:
-        for part in result:
-            yield from _numbers_in(part)
-    elif result is not None:
-        raise _damaged(f"expected the numbers of results, got {str(result)[:80]}")
-
-
-def _put(result: Any, numbers: Any, values: list[Any]) -> None:
-    if type(numbers) is int:
-        values[numbers] = result
-    elif numbers is not None:
-        for part, inner in zip(result, numbers, strict=True):
-            _put(part, inner, values)
 
 
 class ExportedProgram:
@@ -126,24 +64,16 @@ class ExportedProgram:
         if type(spec) is not dict or any(
             [not isinstance(spec.get(key), kind) or key not in spec for key, kind in _FIELDS.items()]
         ):
-            raise _damaged("expected the fields of a program")
+            raise damaged("expected the fields of a program")
         self.spec, self.weights, self.name = spec, weights, spec["name"]
         self.dims = _bounds_of(spec["dims"])
-        self.numbers = [SizeFormula.of_json(value, self.dims) for value in spec["numbers"]]
+        self.numbers = [formula_of_json(value, self.dims) for value in spec["numbers"]]
         self.arguments = Arguments(spec["arguments"], spec["inputs"], self.dims, self.name)
         self.outputs = [Output.of_json(value, self.dims) for value in spec["outputs"]]
         known = len(self.arguments.inputs) + len(weights)
-        self.nodes: list[Node] = []
-        for value in spec["nodes"]:
-            node = Node(value, known, len(self.numbers))
-            results = list(node.results())
-            if results != list(range(known, known + len(results))):
-                raise _damaged(f"expected results from {known} on, got {results[:5]}")
-            known += len(results)
-            self.nodes.append(node)
-        self.count = known
+        self.nodes, self.count = nodes_of(spec["nodes"], known, len(self.numbers))
         used: set[int] = set()
-        self._result = reader(spec["result"], known, len(self.numbers), used)
+        self._result = reader(spec["result"], self.count, len(self.numbers), used)
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.arguments.spec]
         )
@@ -276,12 +206,8 @@ def _bounds_of(dims: dict[str, Any]) -> dict[str, Bounds]:
             or type(value[0]) is not int
             or type(value[1]) not in (int, type(None))
         ):
-            raise _damaged(f"expected the bounds of {name[:80]}, got {str(value)[:80]}")
+            raise damaged(f"expected the bounds of {name[:80]}, got {str(value)[:80]}")
     return {name: Bounds(least, most) for name, (least, most) in dims.items()}
-
-
-def _damaged(what: str) -> ProgramError:
-    return ProgramError(f"load_program: {what}. The file is damaged, or of another dynograd: export it anew.")
 
 
 __getattr__ = others("export.exported_program")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from dynograd.export.encoding import FLOATING
 from dynograd.export.formulas import Factor, SizeFormula, Term
+from dynograd.export.size_expressions import AnyFormula, SizeExpression
 from dynograd.plans.sized.sizes import NoFormula, Number, Sizes
 
 __all__ = ["AmbiguousFormulas", "FormulaSearch"]
@@ -34,22 +35,26 @@ class FormulaSearch:
     Args:
         samples: the sizes of each run.
         settled: sizes at which it needs no further run: it cannot run there. None: it is run no more, and the simplest formula is taken.
+        expressions: numbers that the program computes from sizes, which are looked at before other formulas than c m + d.
     """
 
     def __init__(
-        self, samples: Sequence[Mapping[str, int]], settled: Collection[Mapping[str, int]] | None = None
+        self,
+        samples: Sequence[Mapping[str, int]],
+        settled: Collection[Mapping[str, int]] | None = None,
+        expressions: Sequence[SizeExpression] = (),
     ) -> None:
-        self.samples = samples
+        self.samples, self.expressions = samples, expressions
         self.settled = None if settled is None else [*samples, *settled]
         self.names = list(samples[0])
         self.columns = {name: [sample[name] for sample in samples] for name in self.names}
-        self._known: dict[tuple[int, ...], SizeFormula | None] = {}
+        self._known: dict[tuple[int, ...], AnyFormula | None] = {}
         try:
             self._sizes: Sizes | None = Sizes([tuple(sample.values()) for sample in samples])
         except NoFormula:
             self._sizes = None
 
-    def number(self, values: Sequence[int]) -> SizeFormula | None:
+    def number(self, values: Sequence[int]) -> AnyFormula | None:
         """The formula of a whole number that has these values in the runs; None: there is none.
 
         Raises:
@@ -61,15 +66,17 @@ class FormulaSearch:
         return self._known[key]
 
     def apart(self) -> list[dict[str, int]]:
-        """Sizes far from those of the runs, of each name in a formula that is not c m + d: there it is borne out, or another one is looked for."""
+        """Sizes far from those of the runs and 1, of each name in a formula that is not c m + d: there it is borne out, or another one is looked for."""
         formulas = [formula for formula in self._known.values() if formula is not None and not formula.is_product]
-        names = {factor.name for formula in formulas for term in formula.terms for factor in term.factors}
+        plain = [formula for formula in formulas if isinstance(formula, SizeFormula)]
+        names = {factor.name for formula in plain for term in formula.terms for factor in term.factors}
         first = dict(self.samples[0])
         far = {name: size * _FAR + _BEYOND_FAR for name, size in first.items()}
         probes = [{**first, name: far[name] if far[name] < _LARGE else 2 * first[name] + _BEYOND_FAR} for name in first]
-        return [probe for name, probe in zip(first, probes) if name in names]
+        small = [{**first, name: 1} for name, size in first.items() if name in names and size > 1]
+        return [*[probe for name, probe in zip(first, probes) if name in names], *small]
 
-    def real(self, values: Sequence[float]) -> tuple[SizeFormula, str] | None:
+    def real(self, values: Sequence[float]) -> tuple[AnyFormula, str] | None:
         """The same of a floating number: the formula of a whole one, and which of `FLOATING` it is of that."""
         for kind, (function, back) in FLOATING.items():
             try:
@@ -82,24 +89,34 @@ class FormulaSearch:
                 return formula, kind
         return None
 
-    def _formula(self, values: tuple[int, ...]) -> SizeFormula | None:
-        fitting = list(self._whole(values)) or list(self._composed(values))
+    def _formula(self, values: tuple[int, ...]) -> AnyFormula | None:
+        own = [
+            each for each in self.expressions if all([each.at(sample) == n for sample, n in zip(self.samples, values)])
+        ]
+        fitting: list[AnyFormula] = [*self._whole(values), *own] or list(self._composed(values))
         if not fitting:
             return None
         fitting.sort(key=self._is_one_step)
         probe = self._probe(fitting) if self.settled is not None and len(fitting) > 1 else None
-        if probe is None and self._is_one_step(fitting[0]):
+        if probe is None and isinstance(fitting[0], SizeFormula) and self._is_one_step(fitting[0]):
             probe = self._behind(fitting[0])
             if probe is None:
                 return None
-        if probe is None and not fitting[0].is_product and len(self.samples) < _SURE and self.settled is not None:
+        if (
+            probe is None
+            and not (own or fitting[0].is_product)
+            and len(self.samples) < _SURE
+            and self.settled is not None
+        ):
             probe = next(self._probes(), None)
         if probe is not None:
             raise AmbiguousFormulas(probe)
         return fitting[0]
 
-    def _is_one_step(self, formula: SizeFormula) -> bool:
+    def _is_one_step(self, formula: AnyFormula) -> bool:
         """Whether the runs are at both sides of one step of a number that is cut off, which might be a bound as well."""
+        if isinstance(formula, SizeExpression):
+            return False
         is_cut = formula.least is formula.most is None and [term.modulo for term in formula.terms] == [0]
         is_cut = is_cut and formula.terms[0].factors[0].over > 1
         return is_cut and len({formula.at(sample) for sample in self.samples}) < 3
@@ -214,7 +231,7 @@ class FormulaSearch:
         if all([formula.at(sample) == value for sample, value in zip(self.samples, values)]):
             yield formula
 
-    def _probe(self, formulas: list[SizeFormula]) -> dict[str, int] | None:
+    def _probe(self, formulas: list[AnyFormula]) -> dict[str, int] | None:
         """The sizes at which most of the formulas differ from another."""
         counts = [(len({formula.at(sizes) for formula in formulas}), sizes) for sizes in self._probes()]
         most, sizes = max(counts, key=lambda pair: pair[0], default=(1, {}))

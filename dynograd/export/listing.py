@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from dynograd.export.encoding import FLOATING
 
 if TYPE_CHECKING:
-    from dynograd.export.exported_program import ExportedProgram, Node
+    from dynograd.export.exported_program import ExportedProgram
 
 __all__ = ["code_of", "listing"]
 
 _WIDEST = 100
+_VALUES, _FUNCTIONS = "vabcdeuw", "fgh"  # letters of values and functions, by how deep they are
 _FLOATING = {
     "real": "float({})",
     "share": "1 / ({})",
@@ -52,7 +53,7 @@ def listing(program: ExportedProgram) -> str:
     names = _names_of(program)
     lines += [
         "calls:",
-        *[f"  {_call(node, names, program)}{f'   # {node.line}' * bool(node.line)}" for node in program.nodes],
+        *_lines([node.spec for node in program.nodes], names, program, "  ", with_places=True),
     ]
     return "\n".join([*lines, f"  return {_shown(program.spec['result'], names, program)}"])
 
@@ -63,7 +64,7 @@ def code_of(program: ExportedProgram) -> str:
     parameters = ", ".join(program.arguments.spec)
     types = "; ".join([str(each) for each in program.arguments.inputs])
     lines = [f"def {_identifier(program.name)}({parameters}):  # {types}"]
-    lines += [f"    {_call(node, names, program)}" for node in program.nodes]
+    lines += _lines([node.spec for node in program.nodes], names, program, "    ")
     return "\n".join([*lines, f"    return {_shown(program.spec['result'], names, program)}"])
 
 
@@ -79,18 +80,60 @@ def _names_of(program: ExportedProgram) -> list[str]:
     return [*inputs, *weights, *[f"v{number}" for number in range(count)]]
 
 
-def _call(node: Node, names: list[str], program: ExportedProgram) -> str:
-    _, args, kwargs, results, _ = node.spec
-    arguments = [_shown(value, names, program) for value in args]
-    named = [f"{key}={_shown(value, names, program)}" for key, value in kwargs.items()]
-    space, _, last = _plain(node.name).rpartition(".")
+def _lines(
+    calls: list[Any],
+    names: list[str],
+    program: ExportedProgram,
+    indent: str,
+    depth: int = 0,
+    with_places: bool = False,
+) -> Iterator[str]:
+    """A line for each call, behind those of the functions that it is given."""
+    count = 0
+    for name, args, kwargs, results, place in calls:
+        shown = []
+        for value in (*args, *kwargs.values()):
+            if type(value) is dict and value.keys() == {"body"}:
+                shown.append(f"{_FUNCTIONS[depth % len(_FUNCTIONS)]}{count}")
+                count += 1
+                yield from _body_lines(shown[-1], value["body"], names, program, indent, depth + 1, with_places)
+            else:
+                shown.append(_shown(value, names, program))
+        named = [f"{key}={text}" for key, text in zip(kwargs, shown[len(args) :])]
+        call = _call(name, shown[: len(args)], named)
+        target = "" if results is None else f"{_targets(results, names)} = "
+        yield f"{indent}{target}{call}{f'   # {place}' * bool(place and with_places)}"
+
+
+def _body_lines(
+    name: str, body: Any, names: list[str], program: ExportedProgram, indent: str, depth: int, with_places: bool
+) -> Iterator[str]:
+    inputs, captured, calls, result = body
+    letter = _VALUES[depth % len(_VALUES)]
+    own = [f"{letter}{number}" for number in range(inputs)]
+    values = [*own, *[_shown(value, names, program) for value in captured]]
+    last = max([number for call in calls for number in _numbers_in(call[3])], default=len(values) - 1)
+    values += [f"{letter}{number - len(captured)}" for number in range(len(values), last + 1)]
+    yield f"{indent}def {name}({', '.join(own)}):"
+    yield from _lines(calls, values, program, indent + "    ", depth, with_places)
+    yield f"{indent}    return {_shown(result, values, program)}"
+
+
+def _numbers_in(results: Any) -> Iterator[int]:
+    for part in results if type(results) is list else [results]:
+        if type(part) is list:
+            yield from _numbers_in(part)
+        elif part is not None:
+            yield part
+
+
+def _call(name: str, arguments: list[str], named: list[str]) -> str:
+    space, _, last = _plain(name).rpartition(".")
     if space == "Tensor" and last in ("T", "H", "mT", "mH", "imag", "real", "data"):
-        call = f"{arguments[0]}.{last}"
-    elif space == "Tensor":
-        call = f"{arguments[0]}.{last}({', '.join([*arguments[1:], *named])})"
-    else:
-        call = f"torch.{_plain(node.name)}({', '.join([*arguments, *named])})"
-    return call if results is None else f"{_targets(results, names)} = {call}"
+        return f"{arguments[0]}.{last}"
+    if space == "Tensor":
+        return f"{arguments[0]}.{last}({', '.join([*arguments[1:], *named])})"
+    return f"torch.{_plain(name)}({', '.join([*arguments, *named])})"
 
 
 def _plain(name: str) -> str:
@@ -130,6 +173,8 @@ def _shown_dict(value: dict[str, Any], names: list[str], program: ExportedProgra
     if kind in ("tuple", "size"):
         parts = list(_parts(content, names, program))
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    if kind == "packed":
+        return f"PackedSequence({', '.join(_parts(content, names, program))})"
     if kind == "dict":
         return f"{{{', '.join([': '.join(_parts(pair, names, program)) for pair in content])}}}"
     if kind == "slice":

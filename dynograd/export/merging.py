@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy
 
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
-from dynograd.export.encoding import Formula, Json, Ref, Tree, encoded
+from dynograd.export.encoding import Formula, Json, Packed, Ref, Tree, encoded
 from dynograd.export.formula_search import FormulaSearch
-from dynograd.export.formulas import SizeFormula
-from dynograd.export.tracing import Call, refusal
+from dynograd.export.size_expressions import AnyFormula, SizeExpression
+from dynograd.export.tracing import Call, TracedBody, refusal
 
 __all__ = ["Merger"]
 
@@ -25,7 +26,7 @@ class Merger:
         samples: the sizes of each run.
         inputs: how many inputs there are.
         outside: how many tensors from outside.
-        settled: sizes at which it is run no more; see `FormulaSearch`.
+        settled, expressions: sizes at which it is run no more, and what it computes from sizes; see `FormulaSearch`.
     Raises:
         AmbiguousFormulas: in calls, where a run at further sizes would tell which formula a number has.
     """
@@ -37,11 +38,12 @@ class Merger:
         inputs: int,
         outside: int,
         settled: Sequence[dict[str, int]] | None = None,
+        expressions: Sequence[SizeExpression] = (),
     ) -> None:
         self.name, self.samples, self.inputs, self.outside = name, samples, inputs, outside
         self.names = list(samples[0])
-        self.search = FormulaSearch(samples, settled)
-        self.formulas: list[SizeFormula] = []
+        self.search = FormulaSearch(samples, settled, expressions)
+        self.formulas: list[AnyFormula] = []
         self.line = ""
 
     def calls(self, runs: Sequence[list[Call]]) -> list[list[Any]]:
@@ -93,6 +95,8 @@ class Merger:
         return self._argument(results, "the result")
 
     def _argument(self, values: Sequence[Tree], what: str) -> Json:
+        if isinstance(values[0], TracedBody):
+            return {"body": self._body(values)}
         merged = self._merged(values, what)
         try:
             return encoded(merged)
@@ -102,6 +106,16 @@ class Merger:
                 self.line,
                 "Call it with tensors, numbers and texts.",
             ) from None
+
+    def _body(self, bodies: Sequence[TracedBody]) -> list[Any]:
+        first = bodies[0]
+        captured = [self._argument(references, self.name) for references in zip(*[body.captured for body in bodies])]
+        if any([len(body.captured) != len(captured) for body in bodies]):
+            raise self._differs([f"a function of {len(body.captured)} tensors around it" for body in bodies], self.name)
+        within = copy.copy(self)  # formulas are those of the whole program
+        within.inputs, within.outside = first.inputs, len(captured)
+        calls = within.calls([body.calls for body in bodies])
+        return [first.inputs, captured, calls, within._argument([body.result for body in bodies], "the result")]
 
     def _merged(self, values: Sequence[Tree], what: str) -> Tree:
         first = values[0]
@@ -119,6 +133,8 @@ class Merger:
                 if number >= 0
                 else self.inputs - 1 - number
             )
+        if kind is Packed:
+            return Packed(self._merged([value.parts for value in values], what))
         if kind is dict:
             if any([value.keys() != first.keys() for value in values]):
                 raise self._differs(values, what)
@@ -160,7 +176,7 @@ class Merger:
             raise self._differs(values, what)
         return Formula(self._place(formula))
 
-    def _place(self, formula: SizeFormula) -> int:
+    def _place(self, formula: AnyFormula) -> int:
         if formula not in self.formulas:
             self.formulas.append(formula)
         return self.formulas.index(formula)

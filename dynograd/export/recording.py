@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -13,17 +13,19 @@ from dynograd.base.random_streams import default_generator
 from dynograd.compat.exporting import while_exporting
 from dynograd.errors import GradientError, ProgramError
 from dynograd.export.dynamic_shapes import Bounds, named_axes, sizes_to_record
-from dynograd.export.encoding import Json, Ref, Tree, encoded
+from dynograd.export.encoding import Json, Packed, Ref, Tree, encoded
 from dynograd.export.examples import Examples, bound
 from dynograd.export.exported_program import ExportedProgram, Weight
 from dynograd.export.formula_search import AmbiguousFormulas
 from dynograd.export.merging import Merger
 from dynograd.export.outputs import leaves, outputs_of, without_dataclasses
 from dynograd.export.size_comparisons import FAILURES, turns_of
-from dynograd.export.tracing import Trace
+from dynograd.export.size_expressions import SizeExpression
+from dynograd.export.tracing import Call, Trace, TracedBody, tracing
 from dynograd.export.vocabulary import writes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
+from dynograd.nn.utils.rnn import PackedSequence
 from dynograd.plans.reporting.naming import names_within
 from dynograd.tensor.tensor import Tensor
 
@@ -38,9 +40,11 @@ def program_of(function: Any, args: Any, kwargs: dict[str, Any], dynamic_shapes:
     examples = source.examples
     axes, bounds = named_axes(examples.names, examples.shapes, list(source.parameters), dynamic_shapes)
     examples.take(axes)
-    recorded = _recorded(source, bounds)
-    program = ExportedProgram(*_resolved(source, recorded, bounds))
-    _compare(source, program, [recorded[0], _apart(source, recorded, bounds)])
+    with tracing():
+        recorded = _recorded(source, bounds)
+        program = ExportedProgram(*_resolved(source, recorded, bounds))
+        apart = _apart(source, recorded, bounds)
+    _compare(source, program, [recorded[0], apart])
     return program
 
 
@@ -62,6 +66,7 @@ class _Source:
         self.weights = names_within(function.__call__ if is_module else function)
         self.kinds = _kinds_of(function)
         self.known: list[Tensor] = []
+        self.expressions: list[SizeExpression] = []
 
     def run(self, tensors: list[Any]) -> Tree:
         """The function's result on these tensors in the places of its own."""
@@ -130,15 +135,16 @@ def _add_turns(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bou
     samples = [run.asked for run in recorded]
     first = recorded[0]
 
-    def run_at(sizes: dict[str, int]) -> object:
-        with while_exporting():
-            return source.run(source.examples.at(sizes, 0))
+    def example_at(sizes: dict[str, int]) -> Callable[[], object]:
+        tensors = source.examples.at(sizes, 0)
+        return lambda: _run_while_exporting(source, tensors)
 
-    for turn in turns_of(
-        run_at,
+    turns, source.expressions = turns_of(
+        example_at,
         samples if samples[0] else [],
         lambda sizes: all([known[name].has(size) for name, size in sizes.items()]),
-    ):
+    )
+    for turn in turns:
         run = _run_if_it_can(source, turn.sizes, len(recorded))
         if run is None:
             continue
@@ -148,6 +154,11 @@ def _add_turns(source: _Source, recorded: list[_Recorded], bounds: dict[str, Bou
         name = next((name for name, size in turn.sizes.items() if size > first.asked[name]), None)
         if name in bounds:
             bounds[name].most = _most(source, first, name, turn.sizes[name], bounds[name].most)
+
+
+def _run_while_exporting(source: _Source, tensors: list[Any]) -> object:
+    with while_exporting():
+        return source.run(tensors)
 
 
 def _most(source: _Source, first: _Recorded, name: str, other: int, most: int | None) -> int:
@@ -162,7 +173,15 @@ def _most(source: _Source, first: _Recorded, name: str, other: int, most: int | 
 
 def _calls_of(run: _Recorded) -> list[Any]:
     """The functions that a run calls."""
-    return [(call.name, len(call.args), *call.kwargs) for call in run.trace.calls]
+    return list(_names_of(run.trace.calls))
+
+
+def _names_of(calls: list[Call]) -> Iterator[Any]:
+    for call in calls:
+        yield call.name, len(call.args), *call.kwargs
+        for argument in (*call.args, *call.kwargs.values()):
+            if isinstance(argument, TracedBody):
+                yield from _names_of(argument.calls)
 
 
 def _run(source: _Source, sizes: dict[str, int], turn: int, first: dict[str, int]) -> _Recorded:
@@ -173,7 +192,7 @@ def _run(source: _Source, sizes: dict[str, int], turn: int, first: dict[str, int
     except Exception as error:
         raise ProgramError(
             f"export: {source.name} runs at the example's sizes {first}, and not at {sizes}: {type(error).__name__}: {error} "
-            f"Bound the dims, Dim('n', min=1, max=64), or leave them out of dynamic_shapes."
+            f"Bound the dims, Dim('n', min=1, max=64), say what they are multiples of, 16 * Dim('n'), or leave them out of dynamic_shapes."
         ) from error
 
 
@@ -249,7 +268,9 @@ def _merged(
     examples = source.examples
     count = len(examples.tensors)
     traces = [run.trace for run in recorded]
-    merger = Merger(source.name, [run.sizes for run in recorded], count, len(traces[0].outside), settled)
+    merger = Merger(
+        source.name, [run.sizes for run in recorded], count, len(traces[0].outside), settled, source.expressions
+    )
     calls = merger.calls([trace.calls for trace in traces])
     result = merger.result([run.described for run in recorded])
     calls, result, kept = _needed(calls, result, count, len(traces[0].outside))
@@ -274,6 +295,8 @@ def _merged(
 def _described(trace: Trace, result: Tree, name: str) -> Tree:
     if isinstance(result, Tensor):
         return Ref(trace.number_of(result))
+    if isinstance(result, PackedSequence):
+        return Packed(tuple([_described(trace, part, name) for part in result]))
     if isinstance(result, (list, tuple)):
         parts = [_described(trace, part, name) for part in result]
         return parts if isinstance(result, list) else tuple(parts)
@@ -316,6 +339,8 @@ def _values_in(value: Any) -> list[int]:
     if isinstance(value, dict):
         if len(value) == 1 and type(value.get("value")) is int:
             return [value["value"]]
+        if value.keys() == {"body"}:
+            return _values_in(value["body"][1])
         value = list(value.values())
     return [number for part in value for number in _values_in(part)] if isinstance(value, list) else []
 
@@ -330,6 +355,9 @@ def _renumbered(value: Json, numbers: dict[int, int]) -> Json:
     if isinstance(value, dict):
         if len(value) == 1 and type(value.get("value")) is int:
             return {"value": numbers[value["value"]]}
+        if value.keys() == {"body"}:
+            inputs, captured, *rest = value["body"]
+            return {"body": [inputs, _renumbered(captured, numbers), *rest]}
         return {key: _renumbered(part, numbers) for key, part in value.items()}
     return value
 

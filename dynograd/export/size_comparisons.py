@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from dynograd.autograd.modes import no_grad
 from dynograd.autograd.nodes import user_line
@@ -14,8 +16,11 @@ from dynograd.base.shapes import Size
 from dynograd.export.encoding import Tree
 from dynograd.export.formula_search import FormulaSearch
 from dynograd.export.formulas import SizeFormula
+from dynograd.export.size_expressions import FUNCTIONS, AnyFormula, SizeExpression, SizeTree, expressions_of
+from dynograd.export.structures import STRUCTURES, entering
 from dynograd.export.tracing import is_size
 from dynograd.overrides import TorchFunctionMode
+from dynograd.overrides.guards import modes
 
 __all__ = ["FAILED", "FAILURES", "Turn", "calls_at", "turns_of"]
 
@@ -42,32 +47,45 @@ class Turn:
     line: str
 
 
+Example: TypeAlias = Callable[[], object]
+"""A program with an example of some sizes, to be run; tensors are made before."""
+
+
 def turns_of(
-    run: Callable[[dict[str, int]], object],
+    example_at: Callable[[dict[str, int]], Example],
     samples: Sequence[dict[str, int]],
     has: Callable[[dict[str, int]], bool],
-) -> list[Turn]:
-    """Sizes at both sides of the turns of the comparisons of sizes that a program makes, without those of the samples.
+) -> tuple[list[Turn], list[SizeExpression]]:
+    """Sizes at both sides of the turns of the comparisons of sizes that a program makes, without those of the samples; and the numbers that it
+    computes from sizes.
 
     Args:
-        run: runs the program at some sizes.
+        example_at: gives the program at some sizes.
         samples: sizes at which it runs.
         has: whether the dims may have some sizes.
     """
-    logs = [_watched(run, sample).log for sample in samples]
-    if not logs or not logs[0]:
-        return []
+    watches = [_watched(example_at, sample) for sample in samples]
+    if not watches:
+        return [], []
+    search, logs = FormulaSearch(samples), [watch.log for watch in watches]
+    expressions = expressions_of(
+        list(watches[0].trees),
+        list(watches[0].compared),
+        [watch.sizes_read for watch in watches],
+        partial(_formula, search),
+    )
+    search = FormulaSearch(samples, expressions=expressions)
     turns: dict[tuple[int, ...], Turn] = {}
-    for (line, _, _), comparison in _comparisons(logs, FormulaSearch(samples)).items():
+    for (line, _, _), comparison in _comparisons(logs, search).items():
         for sizes in _beside_turns(comparison, samples[0]):
             if sizes not in samples and has(sizes):
                 turns.setdefault(tuple(sizes.values()), Turn(sizes, line))
-    return list(turns.values())[:_MOST_TURNS]
+    return list(turns.values())[:_MOST_TURNS], expressions
 
 
-def calls_at(run: Callable[[dict[str, int]], object], sizes: dict[str, int]) -> list[str]:
+def calls_at(example_at: Callable[[dict[str, int]], Example], sizes: dict[str, int]) -> list[str]:
     """The functions of tensors that a program calls at some sizes, then `FAILED` where it does not come to its end."""
-    return _watched(run, sizes).calls
+    return _watched(example_at, sizes).calls
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------------------
@@ -79,8 +97,8 @@ _Log = dict[_Key, tuple[int, int]]
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     compare: Callable[[int, int], bool]
-    left: SizeFormula
-    right: SizeFormula
+    left: AnyFormula
+    right: AnyFormula
 
     def at(self, sizes: Mapping[str, int]) -> bool:
         return self.compare(self.left.at(sizes), self.right.at(sizes))
@@ -97,7 +115,7 @@ def _comparisons(logs: Sequence[_Log], search: FormulaSearch) -> dict[_Key, _Com
     return comparisons
 
 
-def _formula(search: FormulaSearch, values: Sequence[int]) -> SizeFormula | None:
+def _formula(search: FormulaSearch, values: Sequence[int]) -> AnyFormula | None:
     return SizeFormula((), values[0]) if len(set(values)) == 1 else search.number(values)
 
 
@@ -126,12 +144,14 @@ def _first_other(comparison: _Comparison, example: dict[str, int], name: str, lo
 # --- noting --------------------------------------------------------------------------------------------------------------------------
 
 
-def _watched(run: Callable[[dict[str, int]], object], sizes: dict[str, int]) -> _Watch:
+def _watched(example_at: Callable[[dict[str, int]], Example], sizes: dict[str, int]) -> _Watch:
     """What a run compares and calls, as far as it comes."""
     watch = _Watch()
+    run = example_at(sizes)
     try:
+        modes.report([(function, function) for function in STRUCTURES])
         with no_grad(), apart(default_generator.state()), watch:
-            run(sizes)
+            run()
     except FAILURES:  # the runs that are recorded tell of what is wrong with the program
         watch.calls.append(FAILED)
     return watch
@@ -144,6 +164,20 @@ class _Watch(TorchFunctionMode):
         self.log: _Log = {}
         self.calls: list[str] = []
         self._counts: dict[tuple[str, str], int] = {}
+        self._inside = 0
+        self.sizes_read: list[int] = []
+        self.trees: dict[SizeTree, None] = {}  # of what is computed from sizes, in order
+        self.compared: dict[tuple[SizeTree, SizeTree], None] = {}
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """Of what a loop calls comparisons are noted, and no calls: how often it goes round is up to values."""
+        self._inside += 1
+        try:
+            with self:
+                yield
+        finally:
+            self._inside -= 1
 
     def note(self, kind: str, left: int, right: int) -> None:
         line = user_line()
@@ -153,13 +187,26 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> object:
-        result = func(*_plain(args), **_plain(kwargs or {}))
+        args, kwargs = _plain(args), _plain(kwargs or {})
+        if func in STRUCTURES:
+            args, kwargs = entering(func, args, kwargs, self.within)
+        result = func(*args, **kwargs)
         if not is_size(func):
-            self.calls.append(getattr(func, "__name__", ""))
+            self.calls += [getattr(func, "__name__", "")] * (not self._inside)
             return result
         if type(result) is Size:
-            return Size([_Watched(size, self) for size in result])
-        return _Watched(result, self) if type(result) is int else result
+            return Size([self._read(size) for size in result])
+        return self._read(result) if type(result) is int else result
+
+    def _read(self, size: int) -> _Watched:
+        self.sizes_read.append(size)
+        return _Watched(size, self, ("size", len(self.sizes_read) - 1))
+
+    def computed(self, number: int, function: str, parts: list[SizeTree]) -> _Watched:
+        """What a function of sizes gave."""
+        tree = (function, *parts)
+        self.trees[tree] = None
+        return _Watched(number, self, tree)
 
 
 def _plain(value: Tree) -> Tree:
@@ -179,10 +226,11 @@ class _Watched(int):
     """A size, or what is computed from sizes."""
 
     watch: _Watch
+    tree: SizeTree
 
-    def __new__(cls, value: int, watch: _Watch) -> _Watched:
+    def __new__(cls, value: int, watch: _Watch, tree: SizeTree) -> _Watched:
         size = int.__new__(cls, value)
-        size.watch = watch
+        size.watch, size.tree = watch, tree
         return size
 
     def __bool__(self) -> bool:
@@ -199,27 +247,37 @@ def _comparing(kind: str) -> Callable[[_Watched, Any], object]:
     def method(self: _Watched, other: Any) -> object:
         if isinstance(other, int):
             self.watch.note(kind, self, other)
+            if type(other) is _Watched:
+                self.watch.compared[self.tree, other.tree] = None
         return compare(int(self), int(other) if type(other) is _Watched else other)
 
     return method
 
 
-def _computing(name: str) -> Callable[..., object]:
+def _computing(name: str, function: str) -> Callable[..., object]:
     compute = getattr(int, name)
 
     def method(self: _Watched, *others: Any) -> object:
         if name in _CUTTING and isinstance(others[0], int):
             self.watch.note("<", self, others[0])
         result = compute(self, *others)
-        return _Watched(result, self.watch) if type(result) is int else result
+        if type(result) is not int:
+            return result
+        parts = [number.tree if type(number) is _Watched else int(number) for number in (self, *others)]
+        return self.watch.computed(result, function, parts[::-1] if name.startswith("__r") else parts)
 
     return method
 
 
+def _negative(self: _Watched) -> _Watched:
+    return self.watch.computed(-int(self), "-", [0, self.tree])
+
+
 for _kind, _compare in _COMPARISONS.items():
     setattr(_Watched, f"__{_compare.__name__}__", _comparing(_kind))
-for _name in "add sub mul floordiv mod".split():
-    setattr(_Watched, f"__{_name}__", _computing(f"__{_name}__"))
-    setattr(_Watched, f"__r{_name}__", _computing(f"__r{_name}__"))
-for _name in "neg abs pos".split():
-    setattr(_Watched, f"__{_name}__", _computing(f"__{_name}__"))
+for _name, _function in zip("add sub mul floordiv mod".split(), FUNCTIONS):
+    setattr(_Watched, f"__{_name}__", _computing(f"__{_name}__", _function))
+    setattr(_Watched, f"__r{_name}__", _computing(f"__r{_name}__", _function))
+_OF_ONE = {"abs": _computing("__abs__", "abs"), "neg": _negative, "pos": lambda self: self}
+for _name, _method in _OF_ONE.items():
+    setattr(_Watched, f"__{_name}__", _method)

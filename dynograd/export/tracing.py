@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 from dynograd.amp import is_autocast_enabled
 from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import user_line
-from dynograd.base.random_streams import default_generator
+from dynograd.base.random_streams import apart, default_generator
 from dynograd.base.shapes import Size
 from dynograd.errors import ProgramError
-from dynograd.export.encoding import Json, Ref, Tree
+from dynograd.export.encoding import Json, Packed, Ref, Tree, tensors_in
 from dynograd.export.ragged_parts import part_of, reported
-from dynograd.export.vocabulary import name_of, writes
+from dynograd.export.structures import STRUCTURES, difference_of
+from dynograd.export.vocabulary import name_of, others_in, writes
 from dynograd.interpreter import TENSORS
 from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.nn.utils import rnn
+from dynograd.nn.utils.rnn import PackedSequence
 from dynograd.ops.op import Op
 from dynograd.ops.recurrent.recurrences import projected_lstm
 from dynograd.overrides import TorchFunctionMode
 from dynograd.overrides.guards import modes
 from dynograd.ragged import RaggedTensor
+from dynograd.tensor import top_level
 from dynograd.tensor.tensor import Tensor
+from dynograd.transforms.trees import map_tree
 
-__all__ = ["Call", "Trace", "is_size", "refusal"]
+__all__ = ["Call", "Trace", "is_size", "refusal", "tracing"]
 
 _SIZES = "size numel nelement __len__ stride".split()
 # What tells of a tensor, and not of its values.
@@ -34,6 +41,7 @@ _TOLD = frozenset(
     broadcast_shapes has_names is_distributed is_ragged is_shared untyped_storage storage storage_type""".split()
 )
 
+_PACKING = [vars(rnn)[name] for name in sorted(others_in("packed"))]
 _IDLE = ("requires_grad_", "retain_grad")  # they give the tensor itself, and change nothing that is computed
 
 
@@ -60,8 +68,36 @@ class Call:
     line: str
 
 
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Functions look for modes until the end, so that each `Trace` inside is entered at once."""
+    modes.report([*reported(), *[(function, function) for function in (projected_lstm, *STRUCTURES, *_PACKING)]])
+    modes.turn_on()
+    try:
+        yield
+    finally:
+        modes.turn_off()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TracedBody:
+    """A function among the arguments of a call.
+
+    Args:
+        inputs: how many tensors it is called with; they have the first numbers.
+        captured: tensors that it takes from around it, with their numbers there; within they are -1, -2, ...
+        calls: what it calls.
+        result: what it gives.
+    """
+
+    inputs: int
+    captured: list[Ref]
+    calls: list[Call]
+    result: Tree
+
+
 class Trace(TorchFunctionMode):
-    """The calls of one run, while it is entered.
+    """The calls of one run, while it is entered, within `tracing`.
 
     Args:
         inputs: tensors that differ from run to run; they have the first numbers.
@@ -86,15 +122,12 @@ class Trace(TorchFunctionMode):
         self.unsized: set[int] = set()  # ids of tensors whose sizes follow from values
         self.invariant = batch_invariant()
 
-    def __enter__(self) -> Trace:
-        modes.report([*reported(), (projected_lstm, projected_lstm)])
-        super().__enter__()
-        return self
-
     def __torch_function__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> object:
         kwargs = kwargs or {}
+        if func in STRUCTURES:
+            return self._structure(func, args, kwargs)
         name = name_of(func, kwargs)
         if getattr(func, "__name__", "") == "__iter__":
             return iter(self.__torch_function__(Tensor.unbind, types, args))
@@ -116,11 +149,62 @@ class Trace(TorchFunctionMode):
             self._check_told(func, (*args, *kwargs.values()))
         return result
 
+    # --- functions of functions -------------------------------------------------------------------------------------------------
+
+    def _structure(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+        """A call of `cond` or its like: what it calls are bodies, each traced once."""
+        bound = signature(func).bind(*args, **kwargs)
+        arguments = bound.arguments
+        if func is top_level.cond and not isinstance(arguments["pred"], Tensor):
+            with self:
+                return arguments["true_fn" if arguments["pred"] else "false_fn"](*arguments.get("operands", ()))
+        line, name = user_line(), str(name_of(func))
+        bodies = {key: self._body(arguments[key], *each) for key, each in STRUCTURES[func](arguments).items()}
+        results = {key: result for key, (_, _, result) in bodies.items()}
+        difference = difference_of(func, arguments, results)
+        if difference:
+            raise refusal(f"{name}: {difference}", line, "Give both the same dtypes and shapes, as tensors.")
+        state = default_generator.state()
+        result = map_tree(self._own, func(*args, **kwargs))
+        draws = default_generator.state() != state
+        self._check_call(name, draws or any([inner.draws for inner, _, _ in bodies.values()]))
+        read = [*tensors_in((args, kwargs)), *[tensor for inner, _, _ in bodies.values() for tensor in inner.captured]]
+        arguments.update({key: body for key, (_, body, _) in bodies.items()})
+        positional, named = self._described((bound.args, bound.kwargs))
+        self.calls.append(Call(name, positional, named, self._numbered(result), line))
+        self.dependent |= {id(tensor) for tensor in tensors_in(result)}
+        shapes = {str([tensor.shape for tensor in tensors_in(each)]) for each in results.values()}
+        if any([id(tensor) in self.unsized for tensor in read]) or (func is top_level.cond and len(shapes) > 1):
+            self.unsized |= {id(tensor) for tensor in tensors_in(result) if tensor.ndim}
+        return result
+
+    def _own(self, leaf: Any) -> object:
+        """What a structure hands on is another value than what it was given."""
+        return leaf.clone() if isinstance(leaf, Tensor) and self._knows(leaf) else leaf
+
+    def _knows(self, tensor: Tensor) -> bool:
+        return id(tensor) in self.numbers
+
+    def _body(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[_BodyTrace, TracedBody, Tree]:
+        """The trace of a function of the tensors among these arguments, what it is in a program, and what it gave."""
+        operands = list(tensors_in((args, kwargs)))
+        copies = iter([operand.detach().clone() for operand in operands])
+        args, kwargs = map_tree(lambda leaf: next(copies) if isinstance(leaf, Tensor) else leaf, (args, kwargs))
+        inner = _BodyTrace(self, list(tensors_in((args, kwargs))), operands)
+        with apart(default_generator.state()), inner:
+            result = function(*args, **kwargs)
+        inner.check_end()
+        return inner, TracedBody(len(operands), inner.references, inner.calls, inner._described(result)), result
+
     # --- arguments --------------------------------------------------------------------------------------------------------------
 
     def _described(self, value: Tree) -> Tree:
         if isinstance(value, Tensor):
             return Ref(self.number_of(value))
+        if isinstance(value, PackedSequence):
+            return Packed(tuple([self._described(part) for part in value]))
         if type(value) is not Size and isinstance(value, (list, tuple)):
             parts = [self._described(part) for part in value]
             return parts if isinstance(value, list) else tuple(parts)
@@ -150,6 +234,9 @@ class Trace(TorchFunctionMode):
             )
         if tensor.node is not None and tensor.requires_grad:
             raise refusal("it reaches a tensor with a history of gradients", user_line(), "detach() it before.")
+        return self._take_from_outside(tensor)
+
+    def _take_from_outside(self, tensor: Tensor) -> int:
         self.outside.append(tensor)
         self.versions.setdefault(id(tensor), tensor._version)
         self.kept.append(tensor)
@@ -159,24 +246,24 @@ class Trace(TorchFunctionMode):
     # --- results ----------------------------------------------------------------------------------------------------------------
 
     def _note(self, name: str, described: tuple[Any, Any], func: Any, result: Any, arguments: Any) -> None:
-        operands = list(_tensors_in(arguments))
+        operands = list(tensors_in(arguments))
         unsized = _depends_on_values(func, operands) or any([id(tensor) in self.unsized for tensor in operands])
         call = Call(name, *described, self._numbered(result), user_line())
-        if unsized:
-            self.unsized |= {id(tensor) for tensor in _tensors_in(result) if tensor.ndim}
+        self.unsized |= {id(tensor) for tensor in _unsized_in(name, result, arguments, unsized) if tensor.ndim}
         self.calls.append(call)
 
     def _note_dependent(self, is_write: bool, draws: bool, result: Any, arguments: Any) -> None:
         """What is made of sizes alone, as a causal mask, is the same in each call of these sizes, and may be read."""
-        if draws or any([id(tensor) in self.dependent for tensor in _tensors_in(arguments)]):
-            self.dependent |= {id(tensor) for tensor in _tensors_in(result)}
+        if draws or any([id(tensor) in self.dependent for tensor in tensors_in(arguments)]):
+            self.dependent |= {id(tensor) for tensor in tensors_in(result)}
             if is_write:  # what shares memory with it depends on them, too
-                self.dependent |= {id(tensor) for tensor in (*self.kept, *_tensors_in(arguments))}
+                self.dependent |= {id(tensor) for tensor in (*self.kept, *tensors_in(arguments))}
 
     def _numbered(self, result: Tree) -> Json:
         if isinstance(result, Tensor):
             return self._new(result)
-        return [self._numbered(part) for part in result] if isinstance(result, (list, tuple)) else None
+        parts = result.values() if isinstance(result, dict) else result
+        return [self._numbered(part) for part in parts] if isinstance(result, (list, tuple, dict)) else None
 
     def _new(self, tensor: Tensor) -> int:
         if self.numbers.get(id(tensor), 0) >= 0:  # a weight that a call hands on stays what it is
@@ -208,7 +295,7 @@ class Trace(TorchFunctionMode):
 
     def _check_told(self, func: Any, values: tuple[Any, ...]) -> None:
         """Raises where a call has told the program of values of its inputs, or of sizes that follow from them."""
-        own = [tensor for tensor in _tensors_in(values) if self.numbers.get(id(tensor), -1) >= 0]
+        own = [tensor for tensor in tensors_in(values) if self.numbers.get(id(tensor), -1) >= 0]
         is_property = isinstance(getattr(func, "__self__", None), property)
         name = getattr(func, "__name__", "")
         if is_property or name in _SIZES:
@@ -216,7 +303,7 @@ class Trace(TorchFunctionMode):
                 raise refusal(
                     "it reads a size that depends on values of its inputs",
                     user_line(),
-                    "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards.",
+                    "Keep the shape: multiply by the mask or use dynograd.where, and pick afterwards; give pad_packed_sequence a total_length.",
                 )
         elif name not in _TOLD and any([id(tensor) in self.dependent for tensor in own]):
             raise refusal(
@@ -241,22 +328,71 @@ class Trace(TorchFunctionMode):
                 )
 
 
+class _BodyTrace(Trace):
+    """The calls of a function that a call of the trace around it calls.
+
+    Args:
+        around: the trace around it.
+        inputs: what it is called with.
+        operands: the tensors around it that these are copies of.
+    """
+
+    def __init__(self, around: Trace, inputs: list[Tensor], operands: list[Tensor]) -> None:
+        super().__init__(inputs, around.weights, around.may_draw)
+        self.around = around
+        self.captured: list[Tensor] = []
+        self.references: list[Ref] = []
+        self.unsized = {id(own) for own, operand in zip(inputs, operands) if id(operand) in around.unsized}
+
+    def number_of(self, tensor: Tensor) -> int:
+        number = self.numbers.get(id(tensor))
+        return self._capture(tensor) if number is None and self.around._knows(tensor) else super().number_of(tensor)
+
+    def _knows(self, tensor: Tensor) -> bool:
+        return super()._knows(tensor) or self.around._knows(tensor)
+
+    def _take_from_outside(self, tensor: Tensor) -> int:
+        return self._capture(tensor)
+
+    def _capture(self, tensor: Tensor) -> int:
+        self.captured.append(tensor)
+        self.references.append(Ref(self.around.number_of(tensor)))
+        for own, its in ((self.dependent, self.around.dependent), (self.unsized, self.around.unsized)):
+            own |= {id(tensor)} & its
+        return super()._take_from_outside(tensor)
+
+    def _check_told(self, func: Any, values: tuple[Any, ...]) -> None:
+        for tensor in tensors_in(values):
+            if self.around._knows(tensor):
+                self.number_of(tensor)
+        super()._check_told(func, values)
+
+
 def is_size(func: Any) -> bool:
     """Whether a function of tensors, or what reads an attribute of them, tells a size."""
     owner, own = getattr(func, "__self__", None), vars(Tensor)
     return getattr(func, "__name__", "") in _SIZES or owner in [own[name] for name in ("shape", "nbytes")]
 
 
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(part)
+def _unsized_in(name: str, result: Any, arguments: Any, unsized: bool) -> Iterator[Tensor]:
+    """Results whose sizes follow from values: `unsized` if those of some operand do. Of packed sequences there are as many as operands have rows."""
+    args, kwargs = arguments
+    match name:
+        case "packed.pack_padded_sequence":
+            lengths = kwargs.get("lengths", args[1] if len(args) > 1 else None)
+            return tensors_in(result[:2] if isinstance(lengths, Tensor) else ())
+        case "packed.pad_packed_sequence":
+            total = kwargs.get("total_length", args[3] if len(args) > 3 else None)
+            return tensors_in(result[0] if total is None else ())
+        case "packed.lengths_of":
+            return iter(())
+        case "lstm_layer" | "gru_layer" | "rnn_layer" | "recurrent.projected_lstm":
+            return tensors_in(result[:1] if unsized else ())  # last states are as large as the first ones
+    return tensors_in(result if unsized else ())
 
 
 def _has_tensors(value: Any) -> bool:
-    return next(_tensors_in(value), None) is not None
+    return next(tensors_in(value), None) is not None
 
 
 def _depends_on_values(func: Callable[..., Any], operands: list[Tensor]) -> bool:

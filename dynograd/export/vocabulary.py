@@ -16,7 +16,7 @@ from dynograd.errors import ProgramError
 from dynograd.ops.op import Op, registry
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["function_of", "name_of", "writes"]
+__all__ = ["function_of", "name_of", "others_in", "writes"]
 
 _SPACES = {
     "torch": "dynograd",
@@ -25,6 +25,9 @@ _SPACES = {
     "fft": "dynograd.fft",
     "special": "dynograd.special",
     "recurrent": "dynograd.ops.recurrent.recurrences",
+    "packed": "dynograd.nn.utils.rnn",
+    "higher_order": "dynograd.compat.inner.higher_order",
+    "vmap": "dynograd.transforms.vmap",
 }
 # Public functions that are no rows of the table of ops: they make tensors of numbers, draw, or call ops.
 _OTHERS = {
@@ -34,7 +37,7 @@ _OTHERS = {
         blackman_window hamming_window hann_window kaiser_window dropout alpha_dropout feature_alpha_dropout feature_dropout dropout_
         alpha_dropout_ feature_dropout_ feature_alpha_dropout_ group_norm batch_norm instance_norm kl_div poisson_nll_loss
         binary_cross_entropy_with_logits convolution embedding embedding_bag hinge_embedding_loss cosine_embedding_loss margin_ranking_loss
-        triplet_margin_loss resize_as_ detach detach_ fill_ zero_ histc frobenius_norm nuclear_norm norm_except_dim""".split()
+        triplet_margin_loss resize_as_ cond while_loop detach detach_ fill_ zero_ histc frobenius_norm nuclear_norm norm_except_dim""".split()
     ),
     "nn.functional": frozenset(
         """adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices max_pool1d_with_indices
@@ -43,6 +46,11 @@ _OTHERS = {
     ),
     "fft": frozenset(("fftfreq", "rfftfreq")),
     "recurrent": frozenset(("projected_lstm",)),
+    "packed": frozenset(
+        "pack_padded_sequence pad_packed_sequence pack_sequence unpack_sequence pad_sequence unpad_sequence lengths_of invert_permutation".split()
+    ),
+    "higher_order": frozenset(("scan", "map")),
+    "vmap": frozenset(("map_examples",)),
 }
 _METHODS = frozenset(
     """detach detach_ cpu copy_ fill_ zero_ __setitem__ new_zeros new_ones new_empty new_full new_tensor squeeze_ unsqueeze_ transpose_ swapaxes_
@@ -84,6 +92,11 @@ def _known_function(name: str) -> Callable[..., Any] | None:
         return None
     member = vars(importlib.import_module(_SPACES[space])).get(last)
     return member if _is_op(member) or last in _OTHERS.get(space, ()) else None
+
+
+def others_in(space: str) -> frozenset[str]:
+    """Names of the functions of a space that are no ops."""
+    return _OTHERS[space]
 
 
 def _is_op(function: Any) -> bool:

@@ -11,13 +11,16 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.errors import OnnxError, ProgramError
+from dynograd.export.derived_dims import DerivedSize, derived
 from dynograd.export.dynamic_shapes import Bounds, checked_axes, named_axes, sizes_to_record
+from dynograd.export.size_expressions import SizeExpression
 from dynograd.onnx.picking import Pick
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Axes", "axes_of", "resized"]
 
 # The sizes of the first, second, ... name in further records, in multiples.
+_MORE_VALUES = 6  # for each row, so that what cuts off a few values does so
 _TIMES = ((2, 3), (3, 5), (4, 7), (5, 4), (7, 6), (6, 2), (3, 7), (7, 5))
 
 
@@ -32,6 +35,7 @@ class Axes:
         lengths: inputs whose values are lengths along an axis, and its name.
         rows: inputs that are offsets of rows, and those with the values of these.
         picks: sizes that follow from values.
+        expressions: numbers that the program computes from sizes.
     """
 
     places: dict[tuple[int, int], str]
@@ -40,6 +44,7 @@ class Axes:
     lengths: dict[int, str] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     picks: list[Pick] = field(default_factory=list)
+    expressions: list[SizeExpression] = field(default_factory=list)
 
     def samples(self, kind: str) -> list[dict[str, int]]:
         """Sizes at which the program is recorded.
@@ -52,7 +57,9 @@ class Axes:
         if kind != "multiples":
             first = {name: self.within(name, max(size, 2)) for name, size in self.sizes.items()}
             bounds = {name: self.bounds.get(name, Bounds()) for name in first}
-            return [self._with_enough(sample) for sample in sizes_to_record(first, bounds, far=kind == "far")]
+            first, *others = sizes_to_record(first, bounds, far=kind == "far")
+            more = _MORE_VALUES if kind == "far" else 0
+            return [self._with_enough(first), *[self._with_enough(sample, more) for sample in others]]
         pairs = list(zip(self.sizes.items(), _TIMES * len(self.sizes)))
         others = [
             {name: self._other(name, size, size * times[which], which) for (name, size), times in pairs}
@@ -60,11 +67,11 @@ class Axes:
         ]
         return [dict(self.sizes), *others]
 
-    def _with_enough(self, sample: dict[str, int]) -> dict[str, int]:
-        """The sizes, with at least a value for each row."""
+    def _with_enough(self, sample: dict[str, int], more: int = 0) -> dict[str, int]:
+        """The sizes, with at least a value for each row, and so many more."""
         for offsets, values in self.rows.items():
             count, name = sample[self.places[offsets, 0]], self.places[values, 0]
-            sample[name] += count * (sample[name] < count)
+            sample[name] += count * ((sample[name] < count) + more)
         return sample
 
     def within(self, name: str, size: int) -> int:
@@ -82,9 +89,11 @@ class Axes:
         """Whether the names may have these sizes."""
         return all([self.bounds.get(name, Bounds()).has(size) for name, size in sizes.items()])
 
-    def place_of(self, name: str) -> tuple[int, int]:
-        """The first axis of that name."""
-        return next(place for place, other in self.places.items() if other == name)
+    def place_of(self, name: str) -> tuple[tuple[int, int], DerivedSize]:
+        """The first axis of that name, or one whose size follows from it, and how."""
+        forms = [(place, derived(other) or DerivedSize(other)) for place, other in self.places.items()]
+        plain = [pair for pair in forms if pair[1] == DerivedSize(name)]
+        return next(pair for pair in (*plain, *forms) if pair[1].root == name)
 
     def shape(self, number: int, tensor: Tensor) -> list[int | str]:
         """The shape of an input, with names for dynamic axes."""
@@ -120,7 +129,10 @@ def axes_of(
             places, bounds = checked_axes(names, shapes, list(_named(names, outputs, dynamic_axes or {})))
     except ProgramError as error:
         raise OnnxError(f"onnx.{error}") from None
-    sizes = {name: (shapes[number] or ())[axis] for (number, axis), name in places.items()}
+    sizes: dict[str, int] = {}
+    for (number, axis), name in places.items():
+        form = derived(name) or DerivedSize(name)
+        sizes[form.root] = form.root_of((shapes[number] or ())[axis]) or 0
     return Axes(places, {name: sizes[name] for name in bounds}, bounds)
 
 
@@ -145,7 +157,8 @@ def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> 
     for axis, size in enumerate(tensor.shape):
         name = axes.places.get((number, axis))
         if name is not None:
-            array = numpy.take(array, numpy.arange(sample[name]) % size, axis=axis)
+            form = derived(name) or DerivedSize(name)
+            array = numpy.take(array, numpy.arange(form.at(sample)) % size, axis=axis)
     if number in axes.rows and len(array) != tensor.shape[0]:
         return Tensor.wrap(_offsets(len(array) - 1, sample[axes.places[axes.rows[number], 0]]))
     if number in axes.lengths:
@@ -157,8 +170,9 @@ def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> 
 
 
 def _offsets(rows: int, count: int) -> ndarray:
-    """Offsets of rows of different lengths, each at least 1 if there are enough values."""
-    shares = numpy.arange(rows) * 7 % 5 + 1.0
+    """Offsets of rows of different lengths, each at least 1 if there are enough values, and one of that if there are others: parts of them then
+    have different lengths, too."""
+    shares = numpy.arange(rows) * 7 % 5 + (0.0 if rows > 1 else 1.0)
     ends = numpy.round(numpy.cumsum(shares) / shares.sum() * max(count - rows, 0)).astype(numpy.int64)
     least = numpy.minimum(numpy.arange(1, rows + 1), count)
     return numpy.concatenate([[0], ends + least])

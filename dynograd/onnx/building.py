@@ -9,16 +9,20 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import ndarray
+from dynograd.export.derived_dims import DerivedSize
 from dynograd.export.formula_search import FormulaSearch
-from dynograd.export.formulas import Factor, SizeFormula, Term
+from dynograd.export.formulas import Factor, Term
+from dynograd.export.size_expressions import AnyFormula, SizeExpression
 from dynograd.onnx.axes import Axes
-from dynograd.onnx.patterns import part_of_rows, pattern_of
+from dynograd.onnx.patterns import pattern_of
 from dynograd.onnx.records import Record, Structure
 from dynograd.onnx.refusals import refusal
+from dynograd.onnx.row_patterns import longest_of_rows, part_of_rows
 from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
 
 __all__ = ["Builder", "onnx_type"]
 
+_EXPRESSIONS = {"+": "Add", "-": "Sub", "*": "Mul", "%": "Mod", "abs": "Abs", "min": "Min", "max": "Max"}
 _MOST_NUMBERS = 16  # of a tensor each of which is a formula of its own
 _NODES_OF = {  # by the kinds of `FLOATING`
     "real": (),
@@ -69,6 +73,7 @@ class Builder:
         self.line = ""
         self.module = ""  # the module whose weights the op has
         self.rows: dict[str, list[ndarray]] = {}  # offsets of ragged inputs, at each size
+        self.longest: dict[str, str] = {}  # sizes that are lengths of longest rows, and the offsets of these
         self.picks: dict[str, tuple[Value, int]] = {}  # what has a size that follows from values, and along which axis
         self.within = 0  # ops that are being written by their parts
         self._known: dict[Any, str] = {}
@@ -271,14 +276,22 @@ class Builder:
         samples = self.search.samples if self.search is not None else [{}]
         return {name: [sample[name] for sample in samples] for name in samples[0]}
 
-    def sized(self, formula: SizeFormula) -> str:
+    def sized(self, formula: AnyFormula) -> str:
         """An int64 tensor of one element: a number that follows from the sizes."""
+        if isinstance(formula, SizeExpression):
+            return self._expression(formula.function, [self.sized(part) for part in formula.parts])
         names = [self._term(term) for term in formula.terms]
         names += [self.ints(formula.plus)] * (bool(formula.plus) or not names)
         name = self._folded("Add", names)
         for kind, bound in (("Min", formula.most), ("Max", formula.least)):
             name = name if bound is None else self._computed(kind, name, self.sized(bound))
         return name
+
+    def _expression(self, function: str, parts: list[str]) -> str:
+        if function == "//":  # ONNX rounds towards 0
+            rest = self._computed("Mod", *parts)
+            return self._computed("Div", self._computed("Sub", parts[0], rest), parts[1])
+        return self._computed(_EXPRESSIONS[function], *parts)
 
     def _term(self, term: Term) -> str:
         name = self._folded("Mul", [self._factor(factor) for factor in term.factors])
@@ -306,13 +319,20 @@ class Builder:
     def _size(self, size: str, by: int) -> str:
         key = ("size", size)
         if key not in self._known:
+            form = DerivedSize(size)
+            if size in self.longest:
+                self._known[key] = self._at_the_top(longest_of_rows, self.longest[size])
+                return self._size(size, by)
             if size in self.picks:
                 value, axis = self.picks[size]
                 name = self.name(value)
             else:
-                number, axis = self.axes.place_of(size)
-                name = self.inputs[number]
+                (place, axis), form = self.axes.place_of(size)
+                name = self.inputs[place]
             self._known[key] = self._outermost("Shape", [name], start=axis, end=axis + 1)
+            for kind, idle, number in (("Sub", 0, form.plus), ("Div", 1, form.times)):
+                if number != idle:
+                    self._known[key] = self._computed(kind, self._known[key], self.ints(number))
         return self._known[key] if not by else self._computed("Add", self._known[key], self.ints(by))
 
     def _computed(self, kind: str, *names: str) -> str:
@@ -320,6 +340,13 @@ class Builder:
             attributes = {"axis": 0} if kind == "Concat" else {}
             self._known[kind, names] = self._outermost(kind, names, **attributes)
         return self._known[kind, names]
+
+    def _at_the_top(self, write: Callable[..., str], *names: str) -> str:
+        part, self.nodes = self.nodes, self._graph
+        try:
+            return write(self, *names)
+        finally:
+            self.nodes = part
 
     def _outermost(self, kind: str, names: Sequence[str], **attributes: Any) -> str:
         """Adds a node to the graph, not to the part that is being written, so that all can read it."""

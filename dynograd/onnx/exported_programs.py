@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.base import dtypes
+from dynograd.export.derived_dims import DerivedSize, derived
 from dynograd.export.dynamic_shapes import Dim
 from dynograd.export.encoding import built
 from dynograd.export.exported_program import ExportedProgram
@@ -29,7 +30,7 @@ def example_of(program: ExportedProgram) -> tuple[Any, ...]:
     for each in program.arguments.inputs:
         names = each.ragged[1:] if each.ragged else ()
         sizes.update(zip(names, (len(_LENGTHS), sum(_LENGTHS), max(_LENGTHS))))
-        shape = [sizes[size] if isinstance(size, str) else size for size in each.shape]
+        shape = [_form(size).at(sizes) if isinstance(size, str) else size for size in each.shape]
         dtype = getattr(dtypes, each.dtype).numpy
         numbers = (
             numpy.sin(numpy.arange(math.prod(shape))) if dtype.kind not in "iub" else numpy.arange(math.prod(shape)) % 2
@@ -43,7 +44,16 @@ def axes_of_program(program: ExportedProgram) -> dict[str, Any]:
     """Its dynamic axes, as `dynamic_shapes`; those of ragged inputs may be any without it."""
     dims = {name: Dim(name, min=bounds.least, max=bounds.most) for name, bounds in program.dims.items()}
     return {
-        each.name: {axis: dims[size] for axis, size in enumerate(each.shape) if isinstance(size, str)}
+        each.name: {axis: _dim(dims, size) for axis, size in enumerate(each.shape) if isinstance(size, str)}
         for each in program.arguments.inputs
         if not each.ragged
     }
+
+
+def _form(text: str) -> DerivedSize:
+    return derived(text) or DerivedSize(text)
+
+
+def _dim(dims: dict[str, Dim], text: str) -> Dim:
+    form = _form(text)
+    return dims[form.root] * form.times + form.plus

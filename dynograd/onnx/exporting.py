@@ -10,6 +10,7 @@ import numpy
 from dynograd import version
 from dynograd.autograd.modes import no_grad
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.compat.exporting import while_exporting
 from dynograd.errors import OnnxError
 from dynograd.export.exported_program import ExportedProgram
 from dynograd.export.formula_search import AmbiguousFormulas, FormulaSearch
@@ -23,10 +24,10 @@ from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.masked import MASKED
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
-from dynograd.onnx.patterns import rows_of_padded
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record
+from dynograd.onnx.row_patterns import rows_of_padded
 from dynograd.onnx.sampling import further_record, other_inputs, recorded
 from dynograd.onnx.structures import STRUCTURES
 from dynograd.onnx.traced import Program
@@ -134,7 +135,7 @@ def export(
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records
             axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
             axes.places[number, 0] = f"{names[number]}_rows"
-    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED):
+    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED), while_exporting():
         graphs, samples = recorded(program, axes)
         count = len(graphs[0].results)
         usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
@@ -173,10 +174,17 @@ def _written(
     settled: list[dict[str, int]] = []
     is_sure = False
     while True:
+        longest = {f"{names[values]}_longest": offsets for offsets, values in program.rows.items()}
         sizes_of = [
-            {**sample, **{pick.name: pick.size(graph) for pick in axes.picks}} for sample, graph in zip(samples, graphs)
+            {
+                **sample,
+                **{pick.name: pick.size(graph) for pick in axes.picks},
+                **_longest_at(program, axes, sample, longest),
+            }
+            for sample, graph in zip(samples, graphs)
         ]
-        search = FormulaSearch(sizes_of, settled if len(settled) < _MOST_RECORDS else None) if sizes_of[0] else None
+        unsettled = settled if len(settled) < _MOST_RECORDS else None
+        search = FormulaSearch(sizes_of, unsettled, axes.expressions) if sizes_of[0] else None
         builder = Builder(opset, axes, search, names, outputs, program.weights, write_call, write_structure)
         builder.picks = {pick.name: (pick.value(graphs[0]), pick.axis) for pick in axes.picks}
         own = builder.inputs = list(names)
@@ -186,6 +194,7 @@ def _written(
         builder.rows = {
             own[number]: [program.at(axes, sample)[number].array for sample in samples] for number in program.rows
         }
+        builder.longest = {size: own[offsets] for size, offsets in longest.items()}
         try:
             builder.write(graphs, own)
             probes = [] if search is None or is_sure else search.apart()
@@ -201,6 +210,12 @@ def _written(
             if record is not None:
                 graphs.append(record)
                 samples.append(sizes)
+
+
+def _longest_at(program: Program, axes: Axes, sample: dict[str, int], longest: dict[str, int]) -> dict[str, int]:
+    """How long the longest rows are that have these offsets."""
+    tensors = program.at(axes, sample)
+    return {name: int(max(numpy.diff(tensors[offsets].array), default=0)) for name, offsets in longest.items()}
 
 
 def _check_not_complex(names: Sequence[str], tensors: Sequence[Tensor | Value], way_out: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy
 
 from dynograd.arrays import ndarray
 
-__all__ = ["Pattern", "part_of_rows", "pattern_of", "rows_of_padded"]
+__all__ = ["Pattern", "pattern_of"]
 
 
 class Pattern(ABC):
@@ -123,11 +123,14 @@ class _Band(Pattern):
 def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
     """What these arrays are, at sizes that differ; None: none of the patterns."""
     first = samples[0]
-    if any([sample.dtype != first.dtype or sample.ndim != first.ndim or not sample.size for sample in samples]):
+    filled = [sample for sample in samples if sample.size]
+    if any([sample.dtype != first.dtype or sample.ndim != first.ndim for sample in samples]) or not filled:
         return None
-    value = first.reshape(-1)[0]
+    value = filled[0].reshape(-1)[0]
     if all([bool((sample == value).all()) for sample in samples]):
         return _Filled(numpy.array(value, first.dtype), [sample.shape for sample in samples])
+    if len(filled) < len(samples):
+        return None
     if first.dtype.kind in "iuf" and all([bool((sample == sample.reshape(-1)[0]).all()) for sample in samples]):
         values = [float(sample.reshape(-1)[0]) for sample in samples]
         if all([number.is_integer() for number in values]):
@@ -188,62 +191,3 @@ def _band_of(samples: Sequence[ndarray]) -> Pattern | None:
             return None
         diagonals.append(diagonal)
     return _Band(numpy.array(inside), numpy.array(outside), diagonals, [sample.shape for sample in samples])
-
-
-_ROWS: dict[str, Callable[[ndarray], ndarray]] = {
-    "offsets": lambda offsets: offsets,
-    "starts": lambda offsets: offsets[:-1],
-    "ends": lambda offsets: offsets[1:],
-    "lasts": lambda offsets: offsets[1:] - 1,
-    "lengths": numpy.diff,
-    "numbers": lambda offsets: numpy.repeat(numpy.arange(len(offsets) - 1), numpy.diff(offsets)),
-    "turned": lambda offsets: (
-        numpy.repeat(offsets[:-1] + offsets[1:], numpy.diff(offsets)) - 1 - numpy.arange(offsets[0], offsets[-1])
-    ),
-}
-
-
-def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: Sequence[ndarray]) -> str:
-    """What follows from the offsets of a ragged input, if these arrays do: written, its name; else "".
-
-    Starts, ends and lengths of rows, and for each value the number of its row, or its place in the row turned round.
-    """
-    kind = next(
-        (
-            kind
-            for kind, part in _ROWS.items()
-            if all([numpy.array_equal(part(own), sample) for own, sample in zip(offsets, samples)])
-        ),
-        "",
-    )
-    if not kind or samples[0].dtype.kind not in "iu":
-        return ""
-    zero, last = builder.ints(0), builder.ints(-1)
-    starts = builder.node("Slice", [name, zero, last])
-    ends = builder.node("Slice", [name, builder.ints(1), builder.ints(2**62)])
-    if kind in ("numbers", "turned"):
-        count = builder.node("Squeeze", [builder.node("Slice", [name, last, builder.ints(2**62)])])
-        places = builder.node("Range", [builder.constant(0, numpy.int64), count, builder.constant(1, numpy.int64)])
-        behind = builder.node("GreaterOrEqual", [builder.node("Unsqueeze", [places, builder.ints(1)]), starts])
-        counts = builder.node("ReduceSum", [builder.cast(behind, numpy.int64), builder.ints(1)], keepdims=0)
-        own = builder.node("Sub", [counts, builder.constant(1, numpy.int64)])
-        if kind == "turned":  # the first and the last place of the row, less the own one
-            ends_too = builder.node("Gather", [builder.node("Add", [starts, ends]), own], axis=0)
-            own = builder.node("Sub", [builder.node("Sub", [ends_too, builder.constant(1, numpy.int64)]), places])
-    else:
-        own = {"offsets": name, "starts": starts, "ends": ends}.get(kind) or builder.node(
-            "Sub", [ends, builder.ints(1) if kind == "lasts" else starts]
-        )
-    return str(own if samples[0].dtype == numpy.int64 else builder.cast(own, samples[0].dtype))
-
-
-def rows_of_padded(builder: Any, padded: str, lengths: str) -> tuple[str, str]:
-    """Writes what padded rows hold as values behind one another, and the offsets of the rows."""
-    zero, step = builder.constant(0, numpy.int64), builder.constant(1, numpy.int64)
-    steps = builder.node("Squeeze", [builder.node("Shape", [padded], start=1, end=2)])
-    places = builder.node("Range", [zero, steps, step])
-    mask = builder.node("Less", [places, builder.node("Unsqueeze", [lengths, builder.ints(1)])])
-    values = builder.node(
-        "GatherND", [padded, builder.node("Transpose", [builder.node("NonZero", [mask])], perm=[1, 0])]
-    )
-    return values, builder.node("Concat", [builder.ints(0), builder.node("CumSum", [lengths, zero])], axis=0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
+from dynograd.errors import OnnxError
 from dynograd.export.size_comparisons import FAILED, FAILURES, calls_at, turns_of
 from dynograd.onnx.axes import Axes
 from dynograd.onnx.constants import differing_line, rolled
@@ -19,6 +21,7 @@ __all__ = ["further_record", "other_inputs", "recorded", "varied"]
 
 _VERIFIED = 3  # sizes at which a model is compared with the program
 _RUNS = 4  # whose sizes differ in all dims
+_LONG_ROWS = (40, 20, 10)  # on average; of places in rows the largest that is looked for is 8
 _CHANGES = 8  # records of other values, where sizes depend on values
 
 
@@ -35,9 +38,16 @@ def recorded(program: Program, axes: Axes) -> tuple[list[Record], list[dict[str,
         try:
             graphs = _graphs(program, axes, samples)
             return _at_turns(program, axes, samples, graphs)
-        except (RuntimeError, ValueError) as error:
+        except FAILURES as error:
             errors[kind] = error
-    raise errors.get("near") or errors["far"]  # of the sizes that are most like the example's
+    cause = errors.get("near") or errors["far"]  # of the sizes that are most like the example's
+    if isinstance(cause, OnnxError) or not _runs(program, program.at(axes, axes.sizes)):
+        raise cause
+    raise refusal(
+        f"{program.name} runs at the example's sizes {axes.sizes}, and not at others: {type(cause).__name__}: {cause}",
+        "",
+        "Bound the axes, Dim('n', min=1, max=64), say what they are multiples of, 16 * Dim('n'), or leave them out of dynamic_axes.",
+    ) from cause
 
 
 def _at_turns(
@@ -54,14 +64,15 @@ def _at_turns(
     def has(sizes: dict[str, int]) -> bool:
         return axes.has(sizes) and all([sizes[name] == first[name] for name in of_rows])
 
-    def run(sizes: dict[str, int]) -> list[Tensor]:
-        return program(*program.at(axes, sizes))
+    def example_at(sizes: dict[str, int]) -> Callable[[], list[Tensor]]:
+        return partial(program, *program.at(axes, sizes))
 
     if axes.sizes:
-        _check_ranks(run, program.name, first, has)
-    calls = calls_at(run, first) if axes.sizes else []
-    for turn in turns_of(run, samples[:_RUNS] if axes.sizes else [], has):
-        others = calls_at(run, turn.sizes)
+        _check_ranks(example_at, program.name, first, has)
+    calls = calls_at(example_at, first) if axes.sizes else []
+    turns, axes.expressions = turns_of(example_at, samples[:_RUNS] if axes.sizes else [], has)
+    for turn in turns:
+        others = calls_at(example_at, turn.sizes)
         if others[-1:] == [FAILED]:
             continue  # it says so at that size, too, when it is called as it is
         if others != calls:
@@ -74,20 +85,48 @@ def _at_turns(
         if record is not None:
             graphs.append(record)
             samples.append(turn.sizes)
+    _add_long_rows(program, axes, samples, graphs)
     return graphs, samples
 
 
-def _check_ranks(run: Callable[..., Any], name: str, first: dict[str, int], has: Callable[..., bool]) -> None:
+def _add_long_rows(program: Program, axes: Axes, samples: list[dict[str, int]], graphs: list[Record]) -> None:
+    """Adds a record of rows that are longer than what may be cut off them, if the program takes rows of such lengths.
+
+    Raises:
+        OnnxError: the program goes another way there.
+    """
+    for length in _LONG_ROWS if axes.rows else ():
+        sizes = dict(samples[0])
+        for offsets, values in axes.rows.items():
+            sizes[axes.places[offsets, 0]] += 1  # by which the rows are others than the example's
+            sizes[axes.places[values, 0]] = length * sizes[axes.places[offsets, 0]]
+        try:
+            record = _record_at(program, axes, sizes, 0)
+            check_alike([graphs[0], record], program.name)
+        except OnnxError as error:
+            raise refusal(
+                f"{program.name} goes another way for rows of some {length} values than for those of the example ({error})",
+                "",
+                "Give an example of longer rows.",
+            ) from error
+        except FAILURES:  # it says so of such rows, too, when it is called as it is
+            continue
+        graphs.append(record)
+        samples.append(sizes)
+        return
+
+
+def _check_ranks(example_at: Callable[..., Any], name: str, first: dict[str, int], has: Callable[..., bool]) -> None:
     """That results have as many dims where a size is 1: `x.squeeze()` has not.
 
     Raises:
         OnnxError: they have not.
     """
-    ranks = [result.ndim for result in run(first)]
+    ranks = [result.ndim for result in example_at(first)()]
     for each in first:
         sizes = {**first, each: 1}
         try:
-            others = [result.ndim for result in run(sizes)] if has(sizes) else ranks
+            others = [result.ndim for result in example_at(sizes)()] if has(sizes) else ranks
         except FAILURES:  # it says so at that size, too, when it is called as it is
             continue
         if others != ranks:

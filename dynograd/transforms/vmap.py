@@ -11,7 +11,7 @@ from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.batching.batched import Batched, Level, lowered, make_batched, run
 from dynograd.transforms.trees import flatten, map_tree, rebuild
 
-__all__ = ["vmap"]
+__all__ = ["first_example", "map_examples", "vmap"]
 
 
 def vmap(
@@ -48,28 +48,51 @@ def vmap(
         raise ValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size!r}.")
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, dims, size = _examples(func, in_dims, args, kwargs)
-        if chunk_size is None or chunk_size >= size:
-            return _run(func, out_dims, randomness, args, kwargs, leaves, dims, size)
-        pieces = []
-        for start in range(0, size, chunk_size):
-            count = min(chunk_size, size - start)
-            part = [
-                leaf if dim is None else run("basic_index", leaf, (*(slice(None),) * dim, slice(start, start + count)))
-                for leaf, dim in zip(leaves, dims, strict=True)
-            ]
-            pieces.append(_run(func, out_dims, randomness, args, kwargs, part, dims, count))
-        places = _out_places(out_dims, pieces[0])
-        joined = [
-            parts[0] if dim is None else public_functions()["cat"](list(parts), dim)
-            for dim, *parts in zip(places, *[flatten(piece) for piece in pieces], strict=True)
-        ]
-        return rebuild(pieces[0], joined)
+        return map_examples(func, in_dims, out_dims, randomness, chunk_size, args, kwargs)
 
     try:
         return functools.wraps(func)(mapped)
     except AttributeError:  # partial objects and the like have no name
         return mapped
+
+
+def map_examples(
+    func: Callable[..., Any],
+    in_dims: Any,
+    out_dims: Any,
+    randomness: str,
+    chunk_size: int | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> object:
+    """What `vmap(func, ...)(*args, **kwargs)` gives."""
+    leaves, dims, size = _examples(func, in_dims, args, kwargs)
+    if chunk_size is None or chunk_size >= size:
+        return _run(func, out_dims, randomness, args, kwargs, leaves, dims, size)
+    pieces = []
+    for start in range(0, size, chunk_size):
+        count = min(chunk_size, size - start)
+        part = [
+            leaf if dim is None else run("basic_index", leaf, (*(slice(None),) * dim, slice(start, start + count)))
+            for leaf, dim in zip(leaves, dims, strict=True)
+        ]
+        pieces.append(_run(func, out_dims, randomness, args, kwargs, part, dims, count))
+    places = _out_places(out_dims, pieces[0])
+    joined = [
+        parts[0] if dim is None else public_functions()["cat"](list(parts), dim)
+        for dim, *parts in zip(places, *[flatten(piece) for piece in pieces], strict=True)
+    ]
+    return rebuild(pieces[0], joined)
+
+
+def first_example(
+    func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of `func` for the first example."""
+    leaves, dims, _ = _examples(func, in_dims, args, kwargs)
+    first = [leaf if dim is None else leaf.select(dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
+    count = len(flatten(args))
+    return rebuild(args, first[:count]), rebuild(kwargs, first[count:])
 
 
 def _run(

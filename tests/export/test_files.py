@@ -227,6 +227,9 @@ def many_kinds(x, places):
         "sorted": (values.sort(1), roots),
         "strided": x.as_strided((2, 2), (1, 1)),
         "filled": torch.full((2,), float("inf")),
+        "branch": torch.cond(x.sum() > 0, lambda x: (x + TABLE[0]) * x.shape[0], lambda x: x, (x,)),
+        "mapped": torch.vmap(lambda row, scale: row * scale, in_dims=(0, None))(x, x[0]),
+        "packed": nn.utils.rnn.pad_packed_sequence(nn.utils.rnn.pack_padded_sequence(x[None, :, :], places[:1], True)),
     }
 
 
@@ -299,7 +302,7 @@ def with_call(name, args=()):
 @pytest.mark.parametrize(
     "name",
     "os.system eval __import__ torch.load torch.save torch.compile Tensor.apply_ Tensor.numpy Tensor.set_ Tensor.__reduce_ex__ torch.__getattr__ nn.Linear "
-    "linalg.os torch.autograd.grad subprocess.run Tensor.__class__ ragged.tensors ragged.__class__".split(),
+    "linalg.os torch.autograd.grad subprocess.run Tensor.__class__ ragged.tensors ragged.__class__ vmap.functools higher_order.sys packed.numpy packed.kernel".split(),
 )  # fmt: skip
 def test_names_lead_to_the_table_of_ops_and_nowhere_else(name):
     with pytest.raises(ProgramError, match=f"expected the name of an op, got '{name}'"):

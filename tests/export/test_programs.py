@@ -11,11 +11,13 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.compat.inner import higher_order
+from dynograd.compat.inner.higher_order import scan
 from dynograd.errors import DtypeError, ProgramError, ShapeError
 from dynograd.export import Dim
 from tests.export.leaves import assert_same_bits
 
-F = nn.functional
+F, rnn = nn.functional, nn.utils.rnn
 
 
 assert not torch.is_ragged(torch.ones(1))  # from the first use on, modes see that function too
@@ -75,7 +77,7 @@ class Doubled(torch.autograd.Function):
         return x * 2
 
 
-WEIGHT, CONSTANT = nn.Parameter(torch.ones(2, 2)), torch.arange(2.0)
+WEIGHT, CONSTANT, SPARSE = nn.Parameter(torch.ones(2, 2)), torch.arange(2.0), torch.eye(6).to_sparse()
 FUNCTIONS = {
     "nested results": lambda x: {"a": (x + 1, [x * 2]), "b": x.sum()},
     "numbers among the results": lambda x: (x, 3, None, "text", x.shape[0]),
@@ -210,7 +212,14 @@ REFUSED = [
     (nn.BatchNorm1d(2), r"writes into num_batches_tracked.*model.eval\(\)"),
     (lambda x: sum([x[place] for place in range(x.shape[0])]), "how many functions .* calls depends on the sizes.*leave that dim out"),
     (lambda x: x.unbind(0), "how many tensors unbind.* gives depends on the sizes"),
-    (lambda x: torch.vmap(lambda row: row.sum())(x), "a tensor of type Batched"),
+    (lambda x: torch.sparse.mm(SPARSE, x), "a tensor of type"),
+    (lambda x: torch.cond(x.sum() > 0, lambda x: x.sum(), lambda x: x, (x,)), "torch.cond: what true_fn and false_fn give must be alike"),
+    (lambda x: torch.cond(x.sum() > 0, lambda x: 1, lambda x: 2, (x,)), "what true_fn and false_fn give must be tensors, got int 1"),
+    (lambda x: torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, torch.cat([x, x])), (torch.tensor(0), x)), "the carried inputs and what body_fn gives must be alike"),
+    (lambda x: scan(lambda state, row: (state + 1, row), 0, x), "init and the state that combine_fn gives must be tensors, got int 0"),
+    (lambda x: torch.cond(x.sum() > 0, lambda: CONSTANT.add_(1), lambda: CONSTANT + 1), "writes into CONSTANT"),
+    (lambda x: torch.vmap(lambda row: row if row.sum() > 0 else -row)(x), r"reads values that depend on its inputs \(__bool__\)"),
+    (lambda x: torch.zeros(torch.cond(x.sum() > 0, lambda x: x[1:], lambda x: x, (x,)).shape[0]), "reads a size that depends on values"),
     (lambda x: x * (x.shape[0] ** 3.3), "depends on the sizes, and is no formula of them"),
     (lambda x: torch.autograd.grad((x * x).sum(), x)[0], "takes gradients while it runs.*Write the derivative"),
     (lambda x: x.to_sparse().sum(), "to_sparse is no function that a program may call"),
@@ -245,6 +254,111 @@ def test_what_follows_from_no_input_is_refused(dims):
 
     with pytest.raises(ProgramError, match="a counter"):
         torch.export.export(counting, (randn(3, 2),), dynamic_shapes=dims)
+
+
+def steps(x):
+    """A scan with a branch in each step, which takes a weight from around it."""
+
+    def step(state, row):
+        state = torch.cond(
+            row.sum() > 0, lambda state: state @ WEIGHT, lambda state: state - row * x.shape[0], (state,)
+        )
+        return state, {"sum": state.sum()}
+
+    return scan(step, torch.zeros(2), x)
+
+
+STRUCTURES = {
+    "cond": lambda x: torch.cond(x.sum() > 0, lambda x: x.exp(), lambda x: -x, (x,)),
+    "cond, captured": lambda x: torch.cond(x.sum() > 0, lambda: x @ WEIGHT, lambda: x * x.shape[0]),
+    "cond, nested results": lambda x: torch.cond(
+        x.sum() > 0, lambda x: {"a": x * 2, "b": (x,)}, lambda x: {"a": x, "b": (-x,)}, (x,)
+    ),
+    "cond of weights": lambda x: torch.cond(x.sum() > 0, lambda: WEIGHT, lambda: WEIGHT.T) @ x.T,
+    "cond of a number": lambda x: torch.cond(x.shape[1] > 1, lambda: x + 1, lambda: x),
+    "while_loop": lambda x: torch.while_loop(
+        lambda i, y: (i < 5) & (y.sum() < 20), lambda i, y: (i + 1, y * 2 + x), (torch.tensor(0), x)
+    ),
+    "scan": steps,
+    "scan backwards": lambda x: scan(lambda state, row: (state + row, state * row), torch.zeros(2), x.T, dim=1, reverse=True),
+    "map": lambda x: higher_order.map(lambda row, y: row.softmax(0) + y.sum(), x, x),
+    "vmap": lambda x: torch.vmap(lambda row: (row @ WEIGHT).softmax(-1) * x.shape[0])(x),
+    "vmap in vmap": lambda x: torch.func.vmap(
+        torch.func.vmap(lambda a, b: a * b + CONSTANT.sum(), in_dims=(None, 0)), in_dims=(0, None), out_dims=1
+    )(x[:, 0], x[:, 1]),
+    "vmap, in chunks": lambda x: torch.vmap(lambda row, scale: row * scale.sum(), chunk_size=2)(x, scale=x),
+    "a bound in a branch": lambda x: torch.cond(x.sum() > 0, lambda x: x[: min(x.shape[0], 20)] * 2, lambda x: x[: min(x.shape[0], 20)], (x,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_branches_loops_and_maps_are_calls_with_functions(name):
+    torch.manual_seed(0)
+    check(
+        STRUCTURES[name],
+        (randn(6, 2).abs(),),
+        *[(randn(size, 2) + by,) for size, by in ((4, -2), (1, 2), (9, 0), (30, 3), (30, -3))],
+    )
+
+
+def test_functions_in_code():
+    code = torch.export.export(steps, (randn(6, 2),), dynamic_shapes=({0: "n"},)).code
+    for line in [
+        "    def f0(a0, a1):",
+        "        def g0(b0):",
+        "            b1 = torch.matmul(b0, weights['WEIGHT'])",
+        "        a4 = torch.cond(a3, g0, g1, (a0,))",
+        "    (v1, (v2,)) = torch.higher_order.scan(f0, v0, x)",
+    ]:
+        assert line in code.splitlines()
+
+
+def test_draws_in_a_loop_are_those_of_the_process():
+    function = lambda x: higher_order.map(lambda row: row + torch.randn(2), x)  # noqa: E731
+    check(function, (randn(6, 2),), (randn(3, 2),), draws=True)
+
+
+LSTM, GRU = nn.LSTM(2, 3, num_layers=2, bidirectional=True, batch_first=True).eval(), nn.GRU(6, 3, batch_first=True)
+PACKED = {
+    "sorted": lambda x, lengths: rnn.pad_packed_sequence(LSTM(rnn.pack_padded_sequence(x, lengths, True))[0], True),
+    "total_length": lambda x, lengths: rnn.pad_packed_sequence(
+        LSTM(rnn.pack_padded_sequence(x, lengths, True))[0], True, total_length=x.shape[1]
+    )[0].reshape(x.shape[0], -1),
+    "two layers": lambda x, lengths: GRU(LSTM(rnn.pack_padded_sequence(x, lengths, True))[0])[1].squeeze(0),
+    "data": lambda x, lengths: rnn.pack_padded_sequence(x, lengths, True)._replace(data=lengths.sum()),
+    "a sequence of rows": lambda x, lengths: rnn.pack_sequence([x[0], x[0, :1]]),
+    "padded rows": lambda x, lengths: rnn.pad_sequence([x[0], x[0, :1]]),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_sequences(name):
+    torch.manual_seed(0)
+    others = [(randn(len(lengths), 8, 2), torch.tensor(lengths)) for lengths in ([3], [8, 8, 5, 1], [2, 1])]
+    check(PACKED[name], (randn(3, 6, 2), torch.tensor([6, 4, 2])), *others, dims=({0: "n", 1: "t"}, {0: "n"}))
+
+
+def test_packed_sequences_in_any_order():
+    def function(x, lengths):
+        return LSTM(rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False))
+
+    program = check(
+        function,
+        (randn(3, 6, 2), torch.tensor([4, 6, 2])),
+        (randn(2, 5, 2), torch.tensor([1, 5])),
+        dims=({0: "n", 1: "t"}, {0: "n"}),
+    )
+    assert type(program(randn(1, 1, 2), torch.tensor([1]))[0]) is rnn.PackedSequence
+    assert "PackedSequence(v" in program.code
+
+
+def test_the_length_of_padded_rows_follows_from_values():
+    def function(x, lengths):
+        rows = rnn.pad_packed_sequence(rnn.pack_padded_sequence(x, lengths, True), True)[0]
+        return rows.reshape(rows.shape[0], -1)
+
+    with pytest.raises(ProgramError, match="reads a size that depends on values"):
+        torch.export.export(function, (randn(3, 6, 2), torch.tensor([6, 4, 2])), dynamic_shapes=({0: "n"}, {0: "n"}))
 
 
 CUT = {  # of 64, which 8 divides as it does the sizes near to it
@@ -296,6 +410,13 @@ COMPOSED = {
     "together": lambda x, y: torch.arange(x.shape[0] + 2 * y.shape[0]),
     "of both": lambda x, y: x.new_zeros(x.shape[0] * y.shape[0] + x.shape[0]),
     "the shorter": lambda x, y: x[: min(x.shape[0], y.shape[0])] + 0,
+    "three tenths": lambda x, y: x.new_zeros(3 * x.shape[0] // 10),
+    "sevenths, rounded up": lambda x, y: x.new_zeros(-(-x.shape[0] * 3 // 7)),
+    "the distance": lambda x, y: x.new_zeros(abs(x.shape[0] - y.shape[0])),
+    "pairs": lambda x, y: x.new_zeros(x.shape[0] * (x.shape[0] - 1) // 2),
+    "a share of a product": lambda x, y: x.new_zeros(x.shape[0] * y.shape[0] // 4, 0),
+    "half the longer": lambda x, y: x.new_zeros(max(x.shape[0], y.shape[0]) // 2),
+    "a rest of a share": lambda x, y: x.new_zeros(x.shape[0] // 3 % 4),
 }
 
 
@@ -327,6 +448,52 @@ def test_a_comparison_of_sizes_by_which_the_program_goes_another_way_bounds_the_
     for size in [number for number in (least - 1, most and most + 1) if number and number > 0]:
         with pytest.raises(ShapeError, match="expected (4 or more|1 to (99|63)|at most|between)"):
             program(randn(size))
+
+
+DERIVED = [
+    (lambda x, m: torch.cat([x, x[:1]]) * m, lambda n: (n, n + 1), ({0: "n"}, {0: "n + 1"})),
+    (lambda x, m: torch.cat([x, x[:1]]) * m, lambda n: (n, n + 1), ({0: Dim("n")}, {0: Dim("n") + 1})),
+    (lambda x, m: x[1:] * m, lambda n: (n + 1, n), ({0: "n"}, {0: Dim("n") - 1})),
+    (lambda x, m: torch.cat([x, x]) + m, lambda n: (n, 2 * n), ({0: Dim("n", max=60)}, {0: 2 * Dim("n")})),
+    (lambda x, m: x[: x.shape[0] // 2] + m[0], lambda n: (2 * n, 1), ({0: "2 * n"}, None)),
+    (lambda x, m: torch.cat([m, m, m, x[:1]]) * x, lambda n: (3 * n + 1, n), ({0: 3 * Dim("n") + 1}, {0: "n"})),
+]
+
+
+@pytest.mark.parametrize("function, sizes, dims", DERIVED)
+def test_sizes_that_follow_from_a_dim(function, sizes, dims):
+    example, *others = [tuple([randn(size) for size in sizes(n)]) for n in (5, 1, 2, 17)]
+    program = check(function, example, *others, dims=dims)
+    assert list(program.dims) == ["n"]
+    with pytest.raises(ShapeError, match=r"expected one size for n, got|expected [23]\*n.* for axis 0 of (x|m), got"):
+        program(randn(5), randn(99))
+
+
+def in_patches(x):
+    assert x.shape[0] % 4 == 0, "no whole patches"
+    return x.reshape(-1, 4).sum(1)
+
+
+def test_sizes_that_are_multiples():
+    check(in_patches, (randn(12),), (randn(4),), (randn(40),), dims=({0: 4 * Dim("n")},))
+    with pytest.raises(ProgramError, match=r"(?s)not at .*AssertionError: no whole patches.*16 \* Dim\('n'\)"):
+        torch.export.export(in_patches, (randn(12),), dynamic_shapes=({0: "n"},))
+
+
+def test_what_is_refused_of_sizes_that_follow_from_a_dim():
+    for size, dim, message in [
+        (5, "2*n", r"axis 0 of x has size 5, which is 2\*n for no n"),
+        (5, "n**2", "expected a Dim, a name or None"),
+        (5, "0*n", "expected a Dim, a name or None"),
+    ]:
+        with pytest.raises(ProgramError, match=message):
+            torch.export.export(lambda x: x + 1, (randn(size),), dynamic_shapes=({0: dim},))
+    with pytest.raises(ProgramError, match="the dim 'n' has size 5 in x and 4 in y"):
+        torch.export.export(lambda x, y: x, (randn(5), randn(5)), dynamic_shapes=({0: "n"}, {0: "n + 1"}))
+    with pytest.raises(ProgramError, match="expected whole numbers, and none below 1 as a factor, got 0"):
+        Dim("n") * 0
+    with pytest.raises(ProgramError, match="expected whole numbers.*got 1.5"):
+        Dim("n") + 1.5
 
 
 def test_a_size_at_which_the_function_fails_is_not_needed():
@@ -445,6 +612,17 @@ def test_another_default_dtype_is_refused():
             program(randn(2).float())
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_sizes_of_the_example_are_no_comparisons():
+    sizes = []
+
+    def doubled(x):
+        sizes.append(len(x))
+        return x * 2
+
+    torch.export.export(doubled, (randn(3, 2),), dynamic_shapes=({0: "n"},))
+    assert sorted(set(sizes)) == [1, 3, 5, 6, 8, 15] and len(sizes) == 11
 
 
 def test_tied_weights_are_held_once():

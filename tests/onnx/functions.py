@@ -408,6 +408,14 @@ class Projected(torch.nn.Module):
 
 
 BATCH = ((0, 0),)
+
+
+def computed_from_sizes(x):
+    rows, columns = x.shape
+    counts = 3 * rows // 10, -(-rows * 3 // 7), abs(rows - columns), rows * columns // 4, max(rows, columns) // 2
+    return (*[x.new_zeros(count) + 1 for count in counts], x.new_zeros(rows * (rows - 1) // 2), x * (rows // 3 % 4))
+
+
 FUNCTIONS = {
     "writes in place": (written_in_place, [(3, 4)], BATCH),
     "writes into a copy": (written_into_a_copy, [(2, 3)], ()),
@@ -425,6 +433,10 @@ FUNCTIONS = {
     "unfold of images": (lambda x: F.unfold(x, (2, 3), padding=1, stride=2), [(2, 3, 5, 6)], BATCH),
     "fold of columns": (lambda x: F.fold(x, (5, 7), (2, 3), stride=(2, 2)), [(2, 18, 6)], BATCH),
     "adaptive max pool of uneven windows": (lambda x: F.adaptive_max_pool2d(x, (2, 3), return_indices=True), [(2, 3, 5, 7)], BATCH),
+    "a grid of places for any size": (lambda x: F.interpolate(
+        torch.arange(32.0).sin().reshape(1, 2, 4, 4), size=x.shape[1:], mode="bicubic"), [(3, 5, 7)], ((0, 1), (0, 2))),
+    "joins with an empty tensor": (lambda x: torch.cat([torch.tensor([]), x * 2], -1), [(3, 4)], BATCH),
+    "numbers computed from sizes": (computed_from_sizes, [(3, 7)], ((0, 0), (0, 1))),
     "bits": (lambda x: (x > 0) & ~(x > 1) ^ (x < -1), [(3, 4)], BATCH),
     "shifts of integers": (lambda x: ((x * 9).int() << 2) + ((x * 99).int() >> 3), [(3, 4)], BATCH),
     "divisions of integers": (lambda x: ((x * 9).int() // 4, (x * 9).int() % 4, torch.fmod((x * 9).int(), 4)), [(3, 4)], BATCH),

@@ -440,3 +440,59 @@ def test_without_the_extra_the_error_says_what_to_install():
     program = "import sys; sys.modules['onnx'] = None; import dynograd as d; d.onnx.export(d.nn.ReLU(), d.ones(2))"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "pip install 'dynograd[onnx]'" in result.stderr
+
+
+def checked(x):
+    if not torch.compiler.is_exporting() and x.sum() < 0:
+        raise ValueError("less than nothing")
+    return x * 2
+
+
+def test_models_are_told_that_they_are_exported():
+    program = torch.onnx.export(checked, (torch.ones(2),))
+    assert program(-torch.ones(2))[0].tolist() == [-2.0, -2.0]
+
+
+DERIVED = [
+    (lambda x, m: torch.cat([x, x[:1]]) * m, lambda n: (n, n + 1), {"x": {0: "past"}, "m": {0: "past + 1"}}),
+    (lambda x, m: x[: x.shape[0] // 2] + m[0], lambda n: (2 * n, 1), {"x": {0: "2*n"}}),
+]
+
+
+@pytest.mark.parametrize("function, sizes, axes", DERIVED)
+def test_axes_whose_sizes_follow_from_another(function, sizes, axes):
+    program = torch.onnx.export(function, tuple([torch.randn(size) for size in sizes(4)]), dynamic_axes=axes)
+    assert program.verify() < 1e-5
+    names = [[dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in program.model_proto.graph.input]
+    assert names[0] + names[1] == [axes["x"][0], axes.get("m", {0: ""})[0]]
+    for n in (1, 3, 20):
+        args = [torch.randn(size) for size in sizes(n)]
+        torch.testing.assert_close(program(*args)[0], function(*args))
+
+
+def test_a_number_that_is_no_formula_of_sizes_at_small_ones_is_refused():
+    with pytest.raises(OnnxError, match="is no formula of them"):
+        torch.onnx.export(
+            lambda x: x.new_zeros(1 << (x.shape[0] - 1).bit_length()), (torch.randn(5),), dynamic_axes={"x": {0: "n"}}
+        )
+
+
+def in_patches(x):
+    assert x.shape[0] % 4 == 0, "no whole patches"
+    return x.reshape(-1, 4).sum(1)
+
+
+def test_axes_that_are_multiples():
+    program = torch.onnx.export(in_patches, (torch.randn(12),), dynamic_axes={"x": {0: "4*n"}}, verify=True)
+    x = torch.randn(40)
+    torch.testing.assert_close(program(x)[0], in_patches(x))
+
+
+def at_one_size(x):
+    assert x.shape[0] == 12, "not twelve"
+    return x * 2
+
+
+def test_a_function_of_one_size_is_refused_at_any():
+    with pytest.raises(OnnxError, match=r"(?s)and not at others: AssertionError: not twelve.*16 \* Dim\('n'\)"):
+        torch.onnx.export(at_one_size, (torch.randn(12),), dynamic_axes={"x": {0: "n"}})

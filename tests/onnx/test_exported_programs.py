@@ -7,6 +7,7 @@ import pytest
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.compat.inner.higher_order import scan
 from dynograd.errors import ProgramError
 from dynograd.export import Dim
 from dynograd.onnx import OnnxError
@@ -45,6 +46,30 @@ def test_a_program_leaves_without_an_example(name):
     results = [result.numpy() for result in exported(*args)]
     for result, expected in zip(results, torch.utils._pytree.tree_leaves(module(*args)), strict=True):
         numpy.testing.assert_allclose(result, expected.detach().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def branching(x):
+    """A scan with a branch, then a function of each row."""
+
+    def step(state, row):
+        state = torch.cond(
+            row.sum() > 0, lambda state: state * 2 - row, lambda state: state + row * x.shape[0], (state,)
+        )
+        return state, state.sum()
+
+    last, sums = scan(step, torch.zeros(2), x)
+    return last, sums, torch.vmap(lambda row: row.softmax(0) * last)(x)
+
+
+def test_functions_within_a_program_are_graphs():
+    program = torch.export.export(branching, (torch.randn(5, 2),), dynamic_shapes=({0: "n"},))
+    exported = torch.onnx.export(program)
+    assert exported.verify() < 1e-4
+    assert {"Scan"} <= {node.op_type for node in exported.model_proto.graph.node}
+    for size in (1, 2, 9):
+        x = torch.randn(size, 2)
+        for result, expected in zip(exported(x), branching(x), strict=True):
+            numpy.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_sizes_keep_to_the_bounds_of_their_dim():

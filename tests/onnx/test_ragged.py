@@ -71,7 +71,40 @@ def turned_rows(x):
     return x.flip(1).values + 2 * x.flip(1).exp().values
 
 
+def moved_rows(x):
+    return x.roll(1, 1).values + 2 * x.roll(-7, 1).values + 3 * x.roll((2, -3), (1, 1)).values
+
+
+def differences(x):
+    return (x[:, 1:].values - x[:, :-1].values).abs().sum() + x.diff(dim=1).values.sum()
+
+
+def parts_of_rows(x):
+    return torch.cat([x[:, 1:].sum(1), x[:, :2].sum(1), x[:, -2:].sum(1), x[:, ::2].sum(1), x[:, :-2].sum(1)], 1)
+
+
+def joined_rows(x):
+    rows = torch.cat([x, x.exp()], 1)
+    return torch.cat([rows.amax(1), rows.values.sum(0).expand(x.shape[0], 4)], 1)
+
+
+def padded_rows(x):
+    return x.exp().to_padded(0.5)
+
+
+def padded_means(x):
+    padded, mask = x.to_padded(0.0), x.mask()
+    scores = (padded @ padded.transpose(1, 2)).masked_fill(~mask[:, None], float("-inf"))
+    return ((scores.softmax(-1) @ padded) * mask[..., None]).sum(1) / x.lengths[:, None]
+
+
 MODELS = {
+    "moved rows": (lambda: moved_rows, lambda: torch.randn(6, 4)),
+    "differences": (lambda: differences, lambda: torch.randn(6, 4)),
+    "parts of rows": (lambda: parts_of_rows, lambda: torch.randn(6, 4)),
+    "joined rows": (lambda: joined_rows, lambda: torch.randn(6, 4)),
+    "padded rows": (lambda: padded_rows, lambda: torch.randn(6, 4)),
+    "attention of padded rows": (lambda: padded_means, lambda: torch.randn(6, 4)),
     "turned rows": (lambda: turned_rows, lambda: torch.randn(6, 4)),
     "sorted rows": (lambda: sorted_rows, lambda: torch.randn(6, 4)),
     "picks of rows": (lambda: picks_of_rows, lambda: torch.randn(6, 4)),
@@ -156,6 +189,19 @@ def test_attention_within_sequences(name):
     assert exported.verify() < 1e-4
     others = (*args[:3], torch.tensor([0, 1, 4, 6]), torch.tensor([0, 5, 5, 8]))
     torch.testing.assert_close(exported(*others)[0], program(*others), rtol=1e-4, atol=1e-4)
+
+
+def test_long_rows_tell_parts_of_rows_apart():
+    """Of rows that are shorter than what is cut off, another part would be the same."""
+    x = RaggedTensor(torch.randn(6, 4), [3, 1, 2])
+    with pytest.raises(OnnxError, match=r"goes another way for rows of some 40 values.*Give an example of longer rows"):
+        torch.onnx.export(lambda x: x[:, :8].values, (x,), ragged="values")
+    longer = RaggedTensor(torch.randn(12, 4), [9, 1, 2])
+    program = torch.onnx.export(lambda x: x[:, :8].values, (longer,), ragged="values")
+    rows = RaggedTensor(torch.randn(36, 4), [30, 5, 1])
+    torch.testing.assert_close(program(rows.values, rows.offsets)[0], rows[:, :8].values)
+    with pytest.raises(OnnxError, match="is neither filled, nor a range"):
+        torch.onnx.export(lambda x: x.roll(20, 1).values, (x,), ragged="values")
 
 
 def test_what_is_refused_of_ragged_tensors():

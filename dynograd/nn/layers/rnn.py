@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError, user_level
+from dynograd.interpreter.override_protocol import paused
 from dynograd.nn import functional as F
 from dynograd.nn import init
 from dynograd.nn.checks import check_flag, check_number, check_sizes
@@ -199,7 +200,10 @@ class RNNBase(Module):
         packed = sequences if isinstance(sequences, PackedSequence) else None
         if packed is not None:
             x = packed.data
-            self._check_input(x)
+            with paused(
+                modes=True
+            ):  # a size that follows from values is none to be told of, to programs that are exported
+                self._check_input(x)
             lengths = lengths_of(packed.batch_sizes)
             if initial is not None and packed.sorted_indices is not None:
                 initial = self._permuted(initial, packed.sorted_indices)

@@ -197,7 +197,8 @@ def resample(call: Call) -> str:
         return call.input("input")
     if rule == "nearest" and any([count % size for count, size in zip(call.each("count"), call.dims(axis))]):
         return _nearest(call, axis)
-    by_weights = rule != "cubic" or rank != 4 or len(set(call.dims(axis))) == 1
+    is_fixed = len({*call.dims(axis)}) == len({*call.each("count")}) == 1
+    by_weights = rule != "cubic" or rank != 4 or is_fixed
     if rule not in ("nearest", "linear") and by_weights:
         return _by_weights(call, axis, rank)
     corners = call.static("align_corners")

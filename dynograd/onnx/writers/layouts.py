@@ -67,7 +67,10 @@ def permute(call: Call) -> str:
 @writer("cat")
 def cat(call: Call) -> str:
     rank = len(call.result_shapes()[0])
-    return call.node("Concat", call.inputs_in_result_type("tensors"), axis=call.static("dim") % rank)
+    names = call.inputs_in_result_type("tensors")
+    shapes = [value.shape for value in call.arguments["tensors"]]
+    fitting = [name for name, shape in zip(names, shapes) if len(shape) == rank]  # others are empty, as tensor([])
+    return call.node("Concat", fitting, axis=call.static("dim") % rank)
 
 
 @writer("stack")
