@@ -202,7 +202,6 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "xpu.memory_reserved": (CONSTANT, lambda device=None: 0, _NO_XPU),
     "xpu.reset_peak_memory_stats": (CONSTANT, lambda device=None: None, _NO_XPU),
     "xpu.is_current_stream_capturing": (CONSTANT, lambda: False, _NO_XPU),
-    "onnx.is_in_onnx_export": (CONSTANT, lambda: False, "nothing is exported."),
     "onnx.register_custom_op_symbolic": (CONSTANT, lambda symbolic_name, symbolic_fn, opset_version: None, "nothing is exported by it."),
     "onnx.symbolic_helper.parse_args": (MARKER, lambda *arg_descriptors: lambda fn: fn, _EAGER),
     "onnx.symbolic_helper.quantized_args": (MARKER, lambda *arg_q_descriptors, **options: lambda fn: fn, _EAGER),

@@ -5,24 +5,30 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-__all__ = ["is_compiling", "is_exporting", "while_exporting"]
+__all__ = ["is_compiling", "is_exporting", "is_in_onnx_export", "while_exporting"]
 
 
 class _OfThread(threading.local):
     depth = 0
+    depth_onnx = 0  # of those, how many record for ONNX
 
 
 _of_thread = _OfThread()
 
 
 class while_exporting:
-    """Inside, in this thread, a program is recorded by `dynograd.export` or `dynograd.onnx.export`."""
+    """Inside, in this thread, a program is recorded by `dynograd.export` or, where `to_onnx`, by `dynograd.onnx.export`."""
+
+    def __init__(self, to_onnx: bool = False) -> None:
+        self.to_onnx = to_onnx
 
     def __enter__(self) -> None:
         _of_thread.depth += 1
+        _of_thread.depth_onnx += self.to_onnx
 
     def __exit__(self, *error: Any) -> None:
         _of_thread.depth -= 1
+        _of_thread.depth_onnx -= self.to_onnx
 
 
 def is_exporting() -> bool:
@@ -47,3 +53,15 @@ def is_compiling() -> bool:
     False
     """
     return is_exporting()
+
+
+def is_in_onnx_export() -> bool:
+    """Whether `dynograd.onnx.export` is recording the program that asks.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.onnx.is_in_onnx_export()
+    False
+    """
+    return _of_thread.depth_onnx > 0

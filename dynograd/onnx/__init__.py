@@ -7,6 +7,7 @@ It needs the extra `onnx` (`pip install 'dynograd[onnx]'`), which is imported wh
 import sys
 
 from dynograd.compat import refused
+from dynograd.compat.exporting import is_in_onnx_export
 from dynograd.compat.import_paths import below
 from dynograd.errors import OnnxError
 from dynograd.onnx.exporting import export
@@ -14,7 +15,7 @@ from dynograd.onnx.loading import OnnxModule, load
 from dynograd.onnx.programs import ONNXProgram
 from dynograd.onnx.reading.registry import operator
 
-__all__ = ["ONNXProgram", "OnnxError", "OnnxModule", "export", "load", "operator"]
+__all__ = ["ONNXProgram", "OnnxError", "OnnxModule", "export", "is_in_onnx_export", "load", "operator"]
 
 refused.fill(sys.modules[__name__])  # the other names of torch.onnx, which say what is here
 __getattr__ = below("onnx")

@@ -135,7 +135,7 @@ def export(
         for number in (offsets, values):  # first the offsets, which grow less than the values in further records
             axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
             axes.places[number, 0] = f"{names[number]}_rows"
-    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED), while_exporting():
+    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED), while_exporting(to_onnx=True):
         graphs, samples = recorded(program, axes)
         count = len(graphs[0].results)
         usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]

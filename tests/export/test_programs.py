@@ -589,6 +589,7 @@ def test_an_op_that_fails_says_which_and_where():
 
 
 def checked(x):
+    assert not torch.onnx.is_in_onnx_export()
     if not torch.compiler.is_exporting() and x.sum() < 0:
         raise ValueError("less than nothing")
     return x * 2

@@ -442,15 +442,16 @@ def test_without_the_extra_the_error_says_what_to_install():
     assert "pip install 'dynograd[onnx]'" in result.stderr
 
 
-def checked(x):
-    if not torch.compiler.is_exporting() and x.sum() < 0:
-        raise ValueError("less than nothing")
-    return x * 2
+@pytest.mark.parametrize("is_exported", [torch.compiler.is_exporting, torch.onnx.is_in_onnx_export])
+def test_models_are_told_that_they_are_exported(is_exported):
+    def checked(x):
+        if not is_exported() and x.sum() < 0:
+            raise ValueError("less than nothing")
+        return x * 2
 
-
-def test_models_are_told_that_they_are_exported():
     program = torch.onnx.export(checked, (torch.ones(2),))
     assert program(-torch.ones(2))[0].tolist() == [-2.0, -2.0]
+    assert not is_exported()
 
 
 DERIVED = [
