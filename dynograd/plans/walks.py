@@ -282,7 +282,7 @@ class Walk(
                 if not outside.fresh:
                     if value is not outside.tensor:
                         return None
-                elif bound.get(content) is not value:
+                elif value is None or bound.get(content) is not value:
                     if content in bound or not outside.takes(value):
                         return None
                     new.append((content, value))
