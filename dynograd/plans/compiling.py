@@ -393,8 +393,8 @@ class Compiled:
             self.walks = {sizes: walk for sizes, walk in self.walks.items() if not self.changing.concern(walk.paths)}
             if self.walk.family is None:
                 self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
-        if not recording.reason and recording.is_outdated():
-            recording.refuse("what it keeps has a history, with tensors that it wrote later")
+        if recording.result is not None and not recording.reason and recording.is_outdated():
+            recording.refuse("what it gives has a history, with tensors that it wrote later")
         counted_sizes = self.held.learn(recording.outside if met_before and not recording.reason else ())
         if recording.reason:
             self.note_left(recording.reason, recording.line)

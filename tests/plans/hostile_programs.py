@@ -1412,3 +1412,20 @@ def results_with_histories_apart(compile: Any) -> Any:
         return results
 
     return run, watching(model, weight)
+
+
+@hostile
+def versions_of_views(compile: Any) -> Any:
+    weight = nn.Parameter(torch.ones(4))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    @compile
+    def step(x: Any) -> Any:
+        views = [weight.unbind()[1], weight[1:], weight.view(2, 2), x[0]]
+        versions = [view._version for view in views]
+        optimizer.zero_grad()
+        sum([view.sum() for view in views], x.sum()).backward()
+        optimizer.step()
+        return [after - before for after, before in zip([view._version for view in views], versions)], versions
+
+    return lambda n: step(batch(n, 3, 4)), watching(weight)

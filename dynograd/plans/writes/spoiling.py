@@ -22,7 +22,7 @@ HISTORIES = ("op", "detach", "place", "flag", "grad", "function")  # kinds of ev
 
 
 def operands_of(args: Any) -> tuple[list[int], list[int]]:
-    """The numbers of the values, and of the tensors from outside, among described operands."""
+    """The numbers of the values, and of the tensors from outside, among described operands or results."""
     values: list[int] = []
     places: list[int] = []
     for kind, content in args:
@@ -30,8 +30,8 @@ def operands_of(args: Any) -> tuple[list[int], list[int]]:
             values.append(content)
         elif kind == "outside":
             places.append(content)
-        elif kind == "list":
-            inner = operands_of(content[1])
+        elif kind in ("list", "dict"):
+            inner = operands_of(content[1] if kind == "list" else content.values())
             values += inner[0]
             places += inner[1]
     return values, places
@@ -57,12 +57,13 @@ class RecordedSaves:
         self.visits.update(dict.fromkeys(map(id, nodes), len(self.events)))
 
     def is_outdated(self: Any) -> bool:
-        """Whether the program keeps with a history what it has computed from tensors that it wrote later: its backward would compute it from others."""
+        """Whether it gives with a history what it has computed from tensors that it wrote later: its backward would compute it from others."""
         writes = [*self.writes_outside, *self._writes_of_optimizers()]
         if not writes:
             return False
         consumed = self.consumed()
-        needed = {number for number in self.kept() if self.values[number].node is not None and number not in consumed}
+        results = operands_of([self.result])[0]
+        needed = {number for number in results if self.values[number].node is not None and number not in consumed}
         for number in reversed(range(len(self.events))):
             event = self.events[number]
             if event.kind not in HISTORIES or needed.isdisjoint(event.results):
