@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from dynograd.autograd.modes import MODES
 from dynograd.interpreter import dispatch as foreign
 from dynograd.interpreter.override_protocol import (
     PLAIN_CLASSES,
@@ -39,6 +40,8 @@ def _torch_function(cls: Any, func: Any, types: Any, args: tuple = (), kwargs: d
     """
     if not all([issubclass(cls, kind) for kind in types]):
         return NotImplemented
+    if MODES.plan is not None:
+        MODES.plan.end_for(f"a tensor of the class {cls.__name__}, whose results are of this class, too")
     with paused():
         result = func(*args, **(kwargs or {}))
     return result if func in keeps_type() else _as_instance(cls, result, args)

@@ -41,6 +41,7 @@ from dynograd.plans.walking.pauses import Pauses, way_of
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import Watch, can_watch
 from dynograd.tensor import inplace
+from dynograd.transforms.duals import awaits_nodes
 
 __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
 
@@ -392,6 +393,8 @@ class Compiled:
             self.walks = {sizes: walk for sizes, walk in self.walks.items() if not self.changing.concern(walk.paths)}
             if self.walk.family is None:
                 self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
+        if recording.result is not None and not recording.reason and recording.is_outdated():
+            recording.refuse("what it gives has a history, with tensors that it wrote later")
         counted_sizes = self.held.learn(recording.outside if met_before and not recording.reason else ())
         if recording.reason:
             self.note_left(recording.reason, recording.line)
@@ -504,6 +507,8 @@ class Compiled:
             walk.reader.turn_on(walk)
             start = perf_counter()
             box = [self.function(*args, **kwargs)] if trace is None else trace.run(self.function, args, kwargs)
+            if walk.running and awaits_nodes():
+                walk.end_for("jvp around it may differentiate what it gives, by the history of each op")
             if walk.running:
                 walk.finish()
                 if walk.running:

@@ -99,7 +99,7 @@ class Handed(Tensor):
     device = property(lambda self: self.value.device)
     is_cpu = property(lambda self: self.value.device.type == "cpu")
     is_cuda = property(lambda self: self.value.device.type == "cuda")
-    _version = property(lambda self: self.value.version)
+    _version = property(lambda self: self.value.walk.version_of(self.value))
     is_meta = property(lambda self: False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:

@@ -20,6 +20,7 @@ from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.scoped import REASON, Scopes
 from dynograd.plans.steps import Path, Step, freed
+from dynograd.plans.writes.spoiling import operands_of
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Leaving"]
@@ -88,7 +89,7 @@ class Leaving:
         steps = self._steps_to(number)
         grads = self._take_gradients(steps, boundary)
         self.flags_back(steps)
-        self._settle([step for step in steps if step.number <= boundary])
+        self._settle(steps, boundary)
         inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already
         try:
             if boundary >= 0:
@@ -139,13 +140,16 @@ class Leaving:
         for leaf in self._first_receivers(step):
             leaf._grad = None
 
-    def _settle(self, steps: list[Step]) -> None:
-        """What came before the step of an optimizer keeps its values, and its place in the graph where that was not used up."""
-        numbers = [number for step in steps for number in step.results]
+    def _settle(self, steps: list[Step], boundary: int) -> None:
+        """What came before the step of an optimizer keeps its values, and its place in the graph where that was not used up by then."""
+        numbers = [number for step in steps if step.number <= boundary for number in step.results]
         used = self.path.consumed
         now = self.at.number
-        still = [number for number in numbers if self.values[number].grad and used.get(number, now) >= now]
-        kept = [number for number in still if getrefcount(self.handed[number]) != self.counts[number]]
+        still = [number for number in numbers if self.values[number].grad and used.get(number, now) > boundary]
+        again = {number for step in steps if step.number > boundary for number in operands_of(step.args)[0]}
+        kept = [
+            number for number in still if number in again or getrefcount(self.handed[number]) != self.counts[number]
+        ]
         if kept:
             parent = PlanNode(self, kept, False)  # type: ignore[arg-type]
             self.path.needed = weakref.ref(parent)

@@ -16,7 +16,9 @@ from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
+from dynograd.plans.steps import told
 from dynograd.plans.writes.flags import FlagsAgain
+from dynograd.plans.writes.spoiling import HISTORIES, operands_of
 from dynograd.plans.writes.stores import restored
 
 __all__ = ["PlanNode"]
@@ -31,7 +33,7 @@ class PlanNode(Node):
         whole: the function has come to its end; else the plan's memory is not used for the backward.
     """
 
-    __slots__ = ("bound", "contexts", "keys", "leaves", "path", "saved", "spoiled", "steps", "walk", "whole")
+    __slots__ = ("bound", "contexts", "keys", "leaves", "path", "saved", "spoiled", "steps", "stop", "walk", "whole")
     op = None
     saved_names = ("saved",)
 
@@ -44,16 +46,20 @@ class PlanNode(Node):
         tensors = [walk._outside_now(self.path, place) for place in places]
         self.edges = self.leaves = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
+        self.stop = walk.at.number
         self.spoiled = _spoiled(walk, self.steps, self.contexts)
 
     def name_of_output(self, number: int) -> str:
         return str(self.walk.values[number].history)
 
-    def _check(self) -> None:
-        if self.spoiled:
+    def _check(self, parts: dict[int, Any]) -> None:
+        """Raises where what these values need was written later."""
+        steps = needed_for(self.path, [*parts], self.stop)[0] if self.spoiled else []
+        names = [self.spoiled[step.number] for step in steps if step.number in self.spoiled]
+        if names:
             raise InplaceError(
-                f"backward of {self.spoiled}: one of the variables needed for gradient computation has been modified by an inplace "
-                f"operation: the compiled function wrote into it after {self.spoiled} had saved it. Call backward before that, or clone()."
+                f"backward of {names[-1]}: one of the variables needed for gradient computation has been modified by an inplace "
+                f"operation: the compiled function wrote into it after {names[-1]} had used it. Call backward before that, or clone()."
             )
 
     def name(self) -> str:
@@ -63,8 +69,8 @@ class PlanNode(Node):
         return "a compiled function"
 
     def apply(self, g: Partial) -> tuple[Any, ...]:
-        self._check()
         path, parts = self.path, g.parts
+        self._check(parts)
         if not self.whole or path.parts is None or path.parts != tuple(sorted(parts)):
             return self._learn(parts)
         for (place, _), number in zip(path.program.seeds, path.parts):
@@ -74,7 +80,7 @@ class PlanNode(Node):
         return tuple(path.program.gradients)
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
-        self._check()
+        self._check(g.parts)
         with self.walk.owner.aside():
             tensors = self._again(self.steps)
             roots = [(tensors[number].node, part) for number, part in g.parts.items()]
@@ -191,31 +197,20 @@ class PlanNode(Node):
 def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], list[int]]:
     """The steps before `stop` that these values are computed by, and the tensors from outside that come into them."""
     needed, steps, places = set(numbers), [], set()
-
-    def note(kind: str, content: Any) -> None:
-        if kind == "value":
-            needed.add(content)
-        elif kind == "outside":
-            places.add(content)
-        elif kind == "list":
-            for part in content[1]:
-                note(*part)
-
     for step in reversed(path.steps[:stop]):
-        if step.event.kind in ("op", "detach", "place", "flag", "grad", "function") and not needed.isdisjoint(
-            step.results
-        ):
+        if step.event.kind in HISTORIES and not needed.isdisjoint(step.results):
             steps.append(step)
-            for described in step.args:
-                note(*described)
+            values, outside = operands_of(step.args)
+            needed.update(values)
+            places.update(outside)
     return steps[::-1], sorted(places)
 
 
-def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> str:
-    """The op among the steps that has saved what the function itself wrote later; "" if none has."""
+def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> dict[int, str]:
+    """The steps that have saved or used what the function itself wrote later, by their numbers, with the names of their ops."""
     path = walk.path
     if walk.boundary < 0 and not walk.written and not path.stored:
-        return ""
+        return {}
     writes = [(number, tensor.array) for number, tensor, _ in walk.written]
     writes += [  # what comes anew in each step is saved in the plan's memory
         (number, path.program.outside[place])
@@ -229,13 +224,14 @@ def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> str:
             writes += [(step.number, parameter.array) for parameter in parameters]
         elif step.event.kind == "store":
             writes.append((step.number, path.outside[step.args[0][1]].array))
-    for step in reversed(steps):
+    spoiled = {}
+    for step in steps:
         call = path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
-        its_saved = contexts.saved(step) if step.event.kind == "function" else []
+        used = contexts.saved(step) if step.event.kind == "function" else []
         if call is not None and call.node is not None:
-            its_saved = saved_of(call.node)
+            used = saved_of(call.node)
+        used = [*used, *[walk._outside_now(path, place).array for place in operands_of(step.args)[1]]]
         later = [array for number, array in writes if number > step.number]
-        for saved in its_saved:
-            if any([may_share(saved, array) for array in later]):
-                return str(step.event.subject[0].__name__ if call is None else call.name)
-    return ""
+        if any([may_share(array, other) for array in used for other in later]):
+            spoiled[step.number] = told(step) if call is None else call.name
+    return spoiled

@@ -16,6 +16,7 @@ from typing import Any
 from dynograd.arrays import Array, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
+from dynograd.autograd.writes import version
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
@@ -282,7 +283,7 @@ class Walk(
                 if not outside.fresh:
                     if value is not outside.tensor:
                         return None
-                elif bound.get(content) is not value:
+                elif value is None or bound.get(content) is not value:
                     if content in bound or not outside.takes(value):
                         return None
                     new.append((content, value))
@@ -580,6 +581,13 @@ class Walk(
         return (type(array) is ndarray and array.base is not None) or any(
             [may_share(array, lent) for lent in self.lent]
         )
+
+    def version_of(self, value: Any) -> int:
+        """How often the memory of a recorded value was written in place."""
+        kind, place = self.path.kin.get(value.number) or ("", 0)
+        if kind == "staying":
+            return version(self.path.arrays[value.number])
+        return version(self._outside_now(self.path, place).array) if kind == "outside" else int(value.version)
 
     def met_unknown(self, op: Any, arguments: Any) -> None:
         """An op that the record does not have takes recorded tensors."""

@@ -23,7 +23,7 @@ from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms import rules
 from dynograd.transforms.batching.batched import Batched, all_lowered, all_raised, levels_of, make_batched
 
-__all__ = ["Dual", "Level"]
+__all__ = ["Dual", "Level", "awaits_nodes"]
 
 
 class Level(InterruptSafe["Level"]):
@@ -60,6 +60,11 @@ class _Active(threading.local):
 
 
 _active = _Active()
+
+
+def awaits_nodes() -> bool:
+    """Whether a running `jvp` needs the nodes of ops of a compiled step, since a backward pass inside it may come."""
+    return any([level.awaited for level in _active.levels])
 
 
 class Dual(Tensor):

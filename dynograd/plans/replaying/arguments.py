@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.arrays import ndarray
 from dynograd.interpreter import TENSORS
+from dynograd.interpreter.override_protocol import is_overriding
 from dynograd.interpreter.view_history import follow_base
 from dynograd.plans.recording import kind_of
 from dynograd.tensor.tensor import Tensor
@@ -90,7 +91,7 @@ class ArgumentGuard:
         elif form_of((args, kwargs), tensors, []) != self.form:
             return "an argument"
         for tensor, (requires_grad, without) in zip(tensors, self.flags):
-            if type(tensor) not in TENSORS:
+            if type(tensor) not in TENSORS or is_overriding(type(tensor)):
                 return "the type of an argument"
             if tensor._meta is not None:
                 follow_base(tensor)

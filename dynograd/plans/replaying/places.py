@@ -87,7 +87,7 @@ class Places:
         if kind in PLAIN or isinstance(value, (Handed, *_OWN)):
             return
         if isinstance(value, types.ModuleType):
-            if not is_library(value.__name__) and depth < _DEEPEST:
+            if depth < _DEEPEST:
                 for known in [known for known in names if known in vars(value)]:
                     self._item(vars(value), known, f"{name}.{known}", depth + 1, names=names)
             return
@@ -100,7 +100,7 @@ class Places:
         if isinstance(value, Tensor):
             if attributes := vars(value):
                 self._elements(attributes, name, depth)
-            if value._requires_grad:
+            if value.node is None:  # one that is frozen may have a gradient as well
                 self.gradients.append((value, None if value._grad is None else ref(value._grad)))
         elif isinstance(value, Module):
             self._module(value, name)
@@ -185,6 +185,8 @@ class Places:
     def _class(self, kind: type, name: str) -> None:
         for base in kind.__mro__:
             if is_library(base.__module__):
+                if "forward" in vars(base):  # which somebody may put another one in the place of
+                    self.items.append((vars(base), "forward", base.forward, f"{base.__name__}.forward", False))
                 continue
             for key, value in list(vars(base).items()):
                 if key.startswith("__") and key != "__call__":

@@ -145,6 +145,7 @@ class Trace:
             (Walk.read, self._read_recorded),
             (Walk.number_of, self._read_number),
             (Walk.met_unknown, self._met_unknown),
+            (version, self._read_version),
             (Walk.before_lending, lambda frame: self.refuse("NumPy gets the memory of a tensor", frame)),
             (Walk.before_flag, lambda frame: self.refuse("requires_grad of a tensor changes", frame)),
             (Walk.before_write, self._write),
@@ -328,6 +329,11 @@ class Trace:
     def _read_number(self, frame: Any) -> None:
         if frame.f_back.f_code not in (Walk.read.__code__, Walk._settled.__code__) and not self._open:
             self.refuse("a value is read", frame)
+
+    def _read_version(self, frame: Any) -> None:
+        asks = frame.f_back.f_code in (Walk.version_of.__code__, vars(Tensor)["_version"].fget.__code__)
+        if asks and not self._open and self._is_from_outside(frame.f_locals["array"]):
+            self.refuse("it asks how often a tensor was written", frame)
 
     def _met_unknown(self, frame: Any) -> None:
         self.refuse(f"{frame.f_locals['op'].name}, whose result depends on values", frame)

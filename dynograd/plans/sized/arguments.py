@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dynograd.interpreter.override_protocol import is_overriding
 from dynograd.plans.sized.marks import MARKS, shape_of
 from dynograd.plans.sized.sizes import flat_sizes
 from dynograd.tensor.tensor import Tensor
@@ -24,7 +25,7 @@ def sizes_of(values: Any) -> tuple:
         elif getattr(type(value), "__dynograd_rows__", False):  # ragged; texts have a method `partition`
             sizes.append((*value.packed.shape, value.partition.count, value.partition.longest))
         elif isinstance(value, Tensor):
-            sizes.append(tuple(value.shape))
+            sizes.append(tuple((value.array if is_overriding(type(value)) else value).shape))
     return tuple(sizes)
 
 

@@ -16,12 +16,31 @@ from dynograd.autograd.packing import map_saved
 from dynograd.autograd.writes import last_write, note_later
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, same_part
 
-__all__ = ["RecordedSaves", "Spoilable", "WalkedSaves"]
+__all__ = ["HISTORIES", "RecordedSaves", "Spoilable", "WalkedSaves", "operands_of"]
+
+HISTORIES = ("op", "detach", "place", "flag", "grad", "function")  # kinds of events by which values have a history
+
+
+def operands_of(args: Any) -> tuple[list[int], list[int]]:
+    """The numbers of the values, and of the tensors from outside, among described operands or results."""
+    values: list[int] = []
+    places: list[int] = []
+    for kind, content in args:
+        if kind == "value":
+            values.append(content)
+        elif kind == "outside":
+            places.append(content)
+        elif kind in ("list", "dict"):
+            inner = operands_of(content[1] if kind == "list" else content.values())
+            values += inner[0]
+            places += inner[1]
+    return values, places
 
 
 class RecordedSaves:
     """The part of a recording that notes what nodes save, which passes come to them, and what is written."""
 
+    events: list[Any]
     outside: list[Any]
 
     def begin_saves(self) -> None:
@@ -36,6 +55,34 @@ class RecordedSaves:
     def note_visits(self: Any, nodes: list[Any]) -> None:
         """The event that is to come goes through these nodes."""
         self.visits.update(dict.fromkeys(map(id, nodes), len(self.events)))
+
+    def is_outdated(self: Any) -> bool:
+        """Whether it gives with a history what it has computed from tensors that it wrote later: its backward would compute it from others."""
+        writes = [*self.writes_outside, *self._writes_of_optimizers()]
+        if not writes:
+            return False
+        consumed = self.consumed()
+        results = operands_of([self.result])[0]
+        needed = {number for number in results if self.values[number].node is not None and number not in consumed}
+        for number in reversed(range(len(self.events))):
+            event = self.events[number]
+            if event.kind not in HISTORIES or needed.isdisjoint(event.results):
+                continue
+            values, places = operands_of(event.args)
+            needed.update(values)
+            later = [array for at, array in writes if at > number]
+            if any([may_share(self.outside[place].array, array) for place in places for array in later]):
+                return True
+        return False
+
+    def _writes_of_optimizers(self) -> list[tuple[int, Any]]:
+        return [
+            (number, parameter.array)
+            for number, event in enumerate(self.events)
+            if event.kind == "step"
+            for group in event.subject.param_groups
+            for parameter in group["params"]
+        ]
 
     def spoilable(self) -> Spoilable:
         """What of tensors from outside must not be written."""
