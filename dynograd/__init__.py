@@ -262,7 +262,7 @@ _INNER |= dict.fromkeys(
 _INNER |= dict.fromkeys(
     """_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _assert_async _cast_Long
     _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _grouped_mm _sample_dirichlet _segment_reduce
-    _shape_as_tensor get_device_module""".split(),
+    _shape_as_tensor _standard_gamma get_device_module""".split(),
     "compat.inner.top_level",
 )
 _INNER |= dict.fromkeys(

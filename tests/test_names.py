@@ -223,6 +223,46 @@ def test_older_norms():
     assert torch.norm_except_dim(x, 2, -1).item() == pytest.approx(math.sqrt(29))
 
 
+@pytest.mark.parametrize(
+    ("shapes", "pattern"),
+    [
+        (((7, 3), (3, 3, 4)), "rows"), (((3, 4, 3), (3, 7)), "columns"), (((4, 7), (7, 2)), "shared"), (((3, 2, 4), (3, 4, 5)), "batched"),
+    ],
+)  # fmt: skip
+def test_grouped_products(shapes, pattern):
+    draw = numpy.random.default_rng(0)
+    a, b = [draw.standard_normal(shape) for shape in shapes]
+    spans = [slice(0, 2), slice(2, 2), slice(2, 6)]
+    expected = {"rows": numpy.zeros((7, 4)), "columns": numpy.zeros((4, 7)), "shared": numpy.zeros((3, 4, 2))}.get(
+        pattern
+    )
+    for number, span in enumerate(spans):
+        if pattern == "rows":
+            expected[span] = a[span] @ b[number]
+        elif pattern == "columns":
+            expected[:, span] = a[number] @ b[:, span]
+        elif pattern == "shared":
+            expected[number] = a[:, span] @ b[span]
+    offs = None if pattern == "batched" else torch.tensor([2, 2, 6], dtype=torch.int32)
+    result = torch.nn.functional.grouped_mm(torch.tensor(a), torch.tensor(b), offs=offs)
+    numpy.testing.assert_allclose(result.numpy(), a @ b if expected is None else expected, rtol=1e-12)
+    assert torch._grouped_mm(torch.tensor(a), torch.tensor(b), offs, out_dtype=torch.float32).dtype == torch.float32
+
+
+def test_grouped_products_ask_where_groups_end():
+    with pytest.raises(ValueError, match="grouped_mm: offs says where groups end"):
+        torch.nn.functional.grouped_mm(torch.ones(3, 2), torch.ones(2, 2, 1))
+
+
+def test_gamma_and_dirichlet_numbers_of_a_generator():
+    concentration = torch.full((500, 3), 2.0, requires_grad=True)
+    for function in (torch._standard_gamma, torch._sample_dirichlet):
+        first, again = [function(concentration, torch.Generator().manual_seed(3)) for _ in range(2)]
+        assert first.tolist() == again.tolist() and first.requires_grad
+    assert abs(float(torch._standard_gamma(concentration).mean()) - 2) < 0.3
+    numpy.testing.assert_allclose(first.detach().sum(-1).numpy(), numpy.ones(500), rtol=1e-5)
+
+
 def test_conv_tbc():
     x, w, b = torch.randn(6, 2, 3), torch.randn(3, 3, 4), torch.randn(4)
     expected = F.conv1d(x.permute(1, 2, 0), w.permute(2, 1, 0), b, padding=1).permute(2, 0, 1)

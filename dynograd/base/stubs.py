@@ -48,6 +48,17 @@ class _Nothing:
     def __exit__(self, *error: object) -> None: ...
 
 
+def _cpu_capability() -> str:
+    """The widest vectors of this processor, by PyTorch's names: programs ask, for instance, whether bytes are resized as bytes."""
+    from llvmlite.binding import get_host_cpu_features
+
+    features = get_host_cpu_features()
+    wide = ("avx512f", "avx512bw", "avx512vl", "avx512dq", "fma")
+    if all([features.get(name, False) for name in wide]):
+        return "AVX512"
+    return "AVX2" if features.get("avx2", False) and features.get("fma", False) else "DEFAULT"
+
+
 # fmt: off
 _EAGER = "nothing is translated: Python runs as it is written."
 _UNTRANSLATED = "nothing is translated: what it gets comes back as it is and runs as the Python that it is. Leave the call out."
@@ -225,7 +236,7 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "_prims_common.is_contiguous_or_false": (CONSTANT, lambda a, memory_format=None: a.is_contiguous(), "sizes are numbers here."),
     "_subclasses.fake_tensor.is_fake": (CONSTANT, lambda x: False, "tensors without memory are those of device meta."),
     "_inductor.cudagraph_mark_step_begin": (CONSTANT, lambda: None, "no graph is captured unasked."),
-    "backends.cpu.get_cpu_capability": (CONSTANT, lambda: "DEFAULT", "kernels are compiled for the processor that runs them."),
+    "backends.cpu.get_cpu_capability": (CONSTANT, _cpu_capability, "kernels are compiled for the processor that runs them."),
 
     "cpu.is_available": (CONSTANT, lambda: True, "programs run on it."),
     "cpu.device_count": (CONSTANT, lambda: 1, "all processors are one device."),

@@ -32,44 +32,44 @@ def _slope(concentration: Tensor, sample: Tensor) -> Tensor:
 
 class _Gamma(Function):
     @staticmethod
-    def forward(ctx: Any, concentration: Tensor) -> Tensor:
-        sample = _drawn("gamma", concentration, concentration)
+    def forward(ctx: Any, concentration: Tensor, generator: Generator | None) -> Tensor:
+        sample = _drawn("gamma", concentration, concentration, generator=generator)
         ctx.save_for_backward(concentration, sample)
         return sample
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> Tensor:
-        return g * _slope(*ctx.saved_tensors)
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return g * _slope(*ctx.saved_tensors), None
 
 
 class _Simplex(Function):
     """Shares of independent gamma numbers. Their sum T is independent of the shares, so any value of it serves the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, concentration: Tensor) -> Tensor:
-        sample = _drawn("gamma_shares", concentration, concentration)
+    def forward(ctx: Any, concentration: Tensor, generator: Generator | None) -> Tensor:
+        sample = _drawn("gamma_shares", concentration, concentration, generator=generator)
         ctx.save_for_backward(concentration, sample)
-        ctx.total = _drawn("gamma", concentration, concentration.sum(-1, keepdim=True))
+        ctx.total = _drawn("gamma", concentration, concentration.sum(-1, keepdim=True), generator=generator)
         return sample
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> Tensor:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
         concentration, sample = ctx.saved_tensors
         # share_i = y_i / T with y_i = share_i T: d share_i / d a_j = (dy_j / d a_j / T) (1[i = j] - share_i)
         pull = _slope(concentration, sample * ctx.total) / ctx.total
-        return pull * (g - (g * sample).sum(-1, keepdim=True))
+        return pull * (g - (g * sample).sum(-1, keepdim=True)), None
 
 
-def gamma_numbers(concentration: Tensor) -> Tensor:
+def gamma_numbers(concentration: Tensor, generator: Generator | None = None) -> Tensor:
     """Gamma numbers of rate 1 in the shape of `concentration`; differentiable once."""
-    return _Gamma.apply(concentration)
+    return _Gamma.apply(concentration, generator)
 
 
-def simplex_numbers(concentration: Tensor) -> Tensor:
+def simplex_numbers(concentration: Tensor, generator: Generator | None = None) -> Tensor:
     """Dirichlet numbers over the last dim; differentiable once."""
-    return _Simplex.apply(concentration)
+    return _Simplex.apply(concentration, generator)
 
 
 def poisson_numbers(rate: Tensor) -> Tensor:

@@ -147,6 +147,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: builtins.str = 'bilinear', pa
     'The values of `input` at the places of `grid`, interpolated.'
 def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Any = None, eps: builtins.float = 1e-05) -> Tensor:
     'Each group of channels of each example with mean 0 and variance 1, times `weight` plus `bias`.'
+def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: _Dtype | None = None) -> Tensor:
+    'Products of groups: rows `offs[g - 1] ... offs[g]` of (T, K) with the g-th of (G, K, N).'
 from dynograd.nn.gumbel import gumbel_softmax as gumbel_softmax
 def hardshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
     '`input`, and 0 where it is within `lambd` of 0.'

@@ -26,6 +26,7 @@ NAMES = {
     "modulus": "abs",
     "clamp_between": "clamp",
     "scalar_power": "pow.Scalar",
+    "half_power": "pow.Tensor_Scalar",
     "square": "pow.Tensor_Scalar",
     "var": "var.correction",
     "std": "std.correction",

@@ -438,3 +438,14 @@ def trainer() -> dict[str, Any]:
         "predicted": predicted,
         "resumed": bool(torch.allclose(predicted, again, atol=1e-4)),
     }
+
+
+@program
+def image_processors() -> dict[str, Any]:
+    """Pictures of bytes, resized as bytes, by the processors of ten families; Lanczos among them"""
+    picture = integers(256, 40, 53, 3).to(torch.uint8).numpy()
+    kinds = "ViT CLIP ConvNext Detr Beit Segformer DPT Levit Siglip Idefics3".split()
+    return {
+        kind: getattr(tf, f"{kind}ImageProcessor")()(images=[picture], return_tensors="pt").pixel_values
+        for kind in kinds
+    }

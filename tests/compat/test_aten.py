@@ -242,6 +242,7 @@ def test_resizing_and_padding():
     close(aten.upsample_nearest2d.vec(x, None, [2.0, 2.0]), F.interpolate(x, scale_factor=2))
     close(aten.upsample_bicubic2d(x, [6, 9], False, 1.5, 1.5), F.interpolate(x, scale_factor=1.5, mode="bicubic"))
     close(aten._upsample_bilinear2d_aa(x, [2, 3], False), F.interpolate(x, (2, 3), mode="bilinear", antialias=True))
+    close(aten._upsample_lanczos2d_aa(x, [2, 3], False), F.interpolate(x, (2, 3), mode="lanczos", antialias=True))
     close(aten.reflection_pad2d(x, [1, 1, 2, 0]), F.pad(x, (1, 1, 2, 0), "reflect"))
 
 

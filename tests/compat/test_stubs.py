@@ -262,3 +262,15 @@ def test_a_warning_that_is_an_error_is_raised_once():
         warnings.simplefilter("error")
         torch.jit.script(LAYER)
     assert torch.jit.script(LAYER) is LAYER
+
+
+@pytest.mark.parametrize(
+    ("absent", "capability"),
+    [((), "AVX512"), (("avx512vl",), "AVX2"), (("avx2", "avx512f"), "DEFAULT"), (("fma",), "DEFAULT")],
+)
+def test_the_processor_is_called_by_its_widest_vectors(absent, capability, monkeypatch):
+    from llvmlite import binding
+
+    names = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq")
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {name: name not in absent for name in names})
+    assert torch.backends.cpu.get_cpu_capability() == capability

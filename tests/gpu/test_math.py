@@ -101,7 +101,7 @@ ONE = {
     "expm1": (numpy.expm1, -30, 89, 3, 4),
     "log": (numpy.log, 0, 1e30, 2, 4),
     "log2": (numpy.log2, 0, 1e30, 2, 4),
-    "log10": (numpy.log10, 0, 1e30, 4, 4),
+    "log10": (numpy.log10, 0, 1e30, 1, 4),
     "log1p": (numpy.log1p, -1, 1e20, 4, 4),
     "sqrt": (numpy.sqrt, 0, 1e30, 0.51, 0.51),
     "sin": (numpy.sin, -1000, 1000, 2, 4),

@@ -133,6 +133,15 @@ ROWS = WITHIN + BATCH + INSTANCE
 test_rows = generate(ROWS)
 
 
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d, nn.InstanceNorm1d, nn.SyncBatchNorm])
+def test_layers_without_weights_and_statistics_take_any_number_of_channels(layer):
+    x = dg.randn(4, 5, 6)
+    plain = layer(3, affine=False, track_running_stats=False)
+    assert plain(x).tolist() == layer(5, affine=False, track_running_stats=False)(x).tolist()
+    with pytest.raises(ValueError, match="num_features"):
+        layer(3, affine=False, track_running_stats=True)(x)
+
+
 def test_running_statistics_follow_the_batches():
     layer = nn.BatchNorm1d(2, momentum=0.3)
     mean, var = numpy.zeros(2), numpy.ones(2)

@@ -122,7 +122,7 @@ ROWS = [
             shapes=[(3, 4)],
             domain=(0.3, 2),
             kwargs={"exponent": number},
-            covers=["scalar_power"],
+            covers=["scalar_power", "half_power"],
             result="same",
             id=f"exponent {number}",
         )
@@ -199,6 +199,15 @@ def test_floor_division_is_exact_where_the_quotient_is_rounded():
 
 def test_integers_to_negative_tensor_powers_round_towards_zero():
     assert dynograd.pow(tensor([2, 1, -1, -2]), tensor([-1, -5, -3, -2])).tolist() == [0, 1, -1, 0]
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1, 1.5, 2, -0.5])
+def test_the_result_of_a_power_may_be_written_to(exponent):
+    x = dynograd.tensor([4.0, 9.0], requires_grad=True)
+    result = x**exponent
+    result[0] = 0
+    result.sum().backward()
+    numpy.testing.assert_allclose(x.grad.numpy(), [0, exponent * 9.0 ** (exponent - 1)], rtol=1e-6)
 
 
 def test_powers_of_zero_have_finite_gradients():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import sys
 from types import ModuleType
 from typing import Any
 
 from dynograd.base.devices import as_device
 from dynograd.base.hints import DeviceLike
+from dynograd.distributions.draws import gamma_numbers, simplex_numbers
+from dynograd.nn.variants import grouped_mm
 from dynograd.tensor.tensor import Tensor
 
 dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
@@ -25,6 +26,7 @@ __all__ = [
     "_sample_dirichlet",
     "_segment_reduce",
     "_shape_as_tensor",
+    "_standard_gamma",
     "get_device_module",
     "is_traceable_wrapper_subclass",
 ]
@@ -54,10 +56,22 @@ def _assert_async(input: Tensor, assert_msg: str = "") -> None:
         raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
+def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
+    """A draw of the gamma distribution with each of these concentrations and rate 1.
+
+    >>> bool((dynograd._standard_gamma(dynograd.ones(3)) > 0).all())
+    True
+    """
+    return gamma_numbers(self, generator)
+
+
 def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
-    """A draw of the Dirichlet distribution with these concentrations in its last dim."""
-    gamma = dynograd._standard_gamma(self, generator=generator)
-    return gamma / gamma.sum(-1, keepdim=True)
+    """A draw of the Dirichlet distribution with these concentrations in its last dim.
+
+    >>> bool((dynograd._sample_dirichlet(dynograd.ones(3)).sum() - 1).abs() < 1e-6)
+    True
+    """
+    return simplex_numbers(self, generator)
 
 
 def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
@@ -95,33 +109,8 @@ def _segment_reduce(data: Tensor, reduce: str, **options: Any) -> Tensor:
 def _grouped_mm(
     self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
 ) -> Tensor:
-    """Products of groups: rows `offs[g - 1] ... offs[g]` of (T, K) with the g-th of (G, K, N) -> (T, N).
-
-    With both 2-dim, the groups lie along the shared dim: (M, T), (T, N) -> (G, M, N). With (G, M, K) and (K, T), they are columns of the
-    second; with both 3-dim, it is a batched product.
-
-    >>> offsets = tensor([1, 3], dtype=dynograd.int32)
-    >>> dynograd._grouped_mm(dynograd.ones(3, 2), dynograd.ones(2, 2, 1), offsets).flatten()
-    tensor([2., 2., 2.])
-    """
-    if self.ndim == 3 and mat2.ndim == 3:
-        result = self @ mat2
-    else:
-        if offs is None:
-            raise ValueError("grouped_mm: offs says where groups end, and is needed with 2-dim factors.")
-        ends = [0, *offs.tolist()]
-        spans = [slice(start, end) for start, end in itertools.pairwise(ends)]
-        if self.ndim == 2 and mat2.ndim == 3:
-            parts = [self[span] @ mat2[number] for number, span in enumerate(spans)]
-            rest = self.new_zeros(self.shape[0] - ends[-1], mat2.shape[2])
-            result = dynograd.cat([*parts, rest])
-        elif self.ndim == 3:
-            result = dynograd.cat([self[number] @ mat2[:, span] for number, span in enumerate(spans)], 1)
-        else:
-            result = dynograd.stack([self[:, span] @ mat2[span] for span in spans])
-    if bias is not None:
-        result = result + bias
-    return result if out_dtype is None else result.to(out_dtype)
+    """`nn.functional.grouped_mm` under its other name."""
+    return grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
 
 
 def get_device_module(device: DeviceLike = None) -> ModuleType:

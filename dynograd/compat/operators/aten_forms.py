@@ -687,7 +687,7 @@ for _name in _LOSSES:
     form(_loss(_name))
 for _name, _mode in _WAYS.items():
     form(_upsampled(f"{'_' * ('exact' in _name)}upsample_{_name}", _mode))
-for _mode in ("bilinear", "bicubic"):
+for _mode in ("bilinear", "bicubic", "lanczos"):
     form(_upsampled(f"_upsample_{_mode}2d_aa", _mode, True))
 for _word, _mode in _PADDED.items():
     for _rank in (1, 2, 3):

@@ -69,7 +69,10 @@ def log2(x):
 
 @triton.jit
 def log10(x):
-    return log(x) * 0.4342944819032518
+    if x.dtype == tl.float64:
+        return tl.log(x) * 0.4342944819032518
+    else:
+        return (tl.log(x.to(tl.float64)) * 0.4342944819032518).to(tl.float32)  # so that powers of 10 give whole numbers
 
 
 @triton.jit

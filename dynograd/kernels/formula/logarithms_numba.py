@@ -20,7 +20,11 @@ _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(-2.12194440e-4)
 _LOG10_E = np.float32(math.log10(math.e))
-_LOG10_2 = np.float32(math.log10(2.0))
+_LOG10_E_HIGH = np.float32(0.43408203125)  # 11 bits
+_LOG10_E_LOW = np.float32(0.00021245065325181667)
+_LOG10_2_HIGH = np.float32(0.301025390625)  # 16 bits: its products with exponents are exact
+_LOG10_2_LOW = np.float32(4.6050389811980175e-06)
+_HIGH_HALF_MASK = np.int32(-4096)  # 12 bits of a number
 _EXP_NORMAL = np.float32(-87.33654)
 _SMALLEST_NORMAL = np.float32(1.17549435e-38)
 _TWO_TO_23 = np.float32(2.0**23)
@@ -94,12 +98,14 @@ def log2(x):
 
 def _log10_float32(x):
     exponent, f = _parts(x)
-    return _ends(x, (_bent(f) + f) * _LOG10_E + exponent * _LOG10_2)
+    high = float32_of(np.int32(int32_of(np.float32(f)) & _HIGH_HALF_MASK))
+    small = _bent(f) * _LOG10_E + ((f - high) * _LOG10_E + high * _LOG10_E_LOW) + exponent * _LOG10_2_LOW
+    return _ends(x, (small + high * _LOG10_E_HIGH) + exponent * _LOG10_2_HIGH)  # both products are exact
 
 
 @in_float32(_log10_float32)
 def log10(x):
-    """Logarithm to base 10."""
+    """Logarithm to base 10, exact for powers of 10."""
     return math.log10(x)
 
 

@@ -4,7 +4,7 @@ float32 arguments take polynomials that LLVM turns into vector code (libm calls 
 as much); float64 takes libm. NaN stays NaN, and infinities, zeros and ends of domains give what IEEE 754 says. Largest errors in
 float32, in units of the last place (`tests/kernels/test_math_numba.py` measures them):
 
-    exp exp2 expm1 rsqrt tanh 2   sigmoid 3   hypot 1   (logarithms_numba:) log log1p log2 1.5   log10 log1pexp 2.5
+    exp exp2 expm1 rsqrt tanh 2   sigmoid 3   hypot 1   (logarithms_numba:) log10 1   log log1p log2 1.5   log1pexp 2.5
     (normal_numba:) erf 2   normal_cdf 10 for x > -3, below relative error 5e-6; normal_gate and its slope: see there
 
 Import this file, and every `*_numba.py`, only on first use of such a kernel: it loads Numba.

@@ -20,7 +20,9 @@ _A = -0.75
 
 
 def resample(x, dim, count, rule, align_corners, scale):
-    """x with `count` places along `dim`; `rule` is "nearest", "nearest-exact", "linear" or "cubic", or these two with "-antialias".
+    """x with `count` places along `dim`; `rule` is "nearest", "nearest-exact", "linear" or "cubic", or these two or "lanczos" with "-antialias".
+
+    With "-bytes" behind it the weights are those of bytes.
 
     `scale` is the number of input places per output place, or None for the ratio of the sizes.
     """
@@ -61,6 +63,8 @@ def nearest(size, count, rule, scale):
 @lru_cache(maxsize=256)
 def matrix(size, count, rule, align_corners, scale):
     """(starts, places, weights) of the sparse matrix from `size` to `count` places."""
+    if rule.endswith("-bytes"):
+        return _of_bytes(size, *matrix(size, count, rule.removesuffix("-bytes"), align_corners, scale))
     if rule.endswith("antialias"):
         return _filtered(size, count, rule, align_corners, scale)
     if rule in ("nearest", "nearest-exact"):
@@ -80,6 +84,23 @@ def transposed(size, count, rule, align_corners, scale):
     rows = np.repeat(np.arange(count), np.diff(starts))
     ends = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=size))])
     return ends, rows[order], weights[order]
+
+
+def _of_bytes(size, starts, places, weights):
+    """The matrix with its weights rounded to multiples of 2^-bits, of which the largest fits into 16 bits: PyTorch's and Pillow's.
+
+    Places that a row has several times become one first.
+    """
+    count = len(starts) - 1
+    rows = np.repeat(np.arange(count), np.diff(starts))
+    cells, inverse = np.unique(rows * size + places, return_inverse=True)
+    weights = np.bincount(inverse, weights)
+    bits = 0
+    while bits < 22 and int(0.5 + weights.max() * 2 ** (bits + 1)) < 2**15:
+        bits += 1
+    whole = np.trunc(weights * 2**bits + np.where(weights < 0, -0.5, 0.5))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(cells // size, minlength=count))])
+    return starts, cells % size, whole / 2**bits
 
 
 def _neighbours(size, count, rule, align_corners, scale):
@@ -107,7 +128,7 @@ def _filtered(size, count, rule, align_corners, scale):
     elif scale is None:
         scale = size / count
     wide = max(scale, 1.0)
-    support = wide * (1 if rule == "linear-antialias" else 2)
+    support = wide * {"linear": 1, "cubic": 2, "lanczos": 3}[rule.removesuffix("-antialias")]
     centers = scale * (np.arange(count) + 0.5)
     first = np.maximum((centers - support + 0.5).astype(np.int64), 0)
     sizes = np.minimum((centers + support + 0.5).astype(np.int64), size) - first
@@ -117,6 +138,8 @@ def _filtered(size, count, rule, align_corners, scale):
     away = np.abs(places - centers[rows] + 0.5) / wide
     if rule == "linear-antialias":
         weights = np.maximum(1 - away, 0)
+    elif rule == "lanczos-antialias":
+        weights = np.where(away < 3, np.sinc(away) * np.sinc(away / 3), 0)
     else:
         weights = np.where(away < 1, _near(away, -0.5), np.where(away < 2, _far(away, -0.5), 0))
     return starts, places, weights / np.bincount(rows, weights, count)[rows]

@@ -107,7 +107,7 @@ class _NormBase(Module):
             )
 
     def _check_channels(self, input: Any, dim: int) -> None:
-        if input.shape[dim] != self.num_features:
+        if input.shape[dim] != self.num_features and (self.affine or self.track_running_stats):
             raise ShapeError(
                 f"{type(self).__name__}: expected input's size at dim={dim} to match num_features ({self.num_features}), but got "
                 f"{input.shape[dim]} (shape {tuple(input.shape)}). Channels come first; build "
@@ -286,11 +286,12 @@ class SyncBatchNorm(_BatchNorm):
         dims = [dim for dim in range(input.dim()) if dim != 1]
         shape = [1, -1, *[1] * (input.dim() - 2)]
         x = input.float() if input.dtype.itemsize < 4 else input
-        own = x.numel() // self.num_features
+        channels = x.shape[1]
+        own = x.numel() // max(channels, 1)
         mean = x.sum(dims) / max(own, 1)
         squares = (x - mean.reshape(shape)).square().sum(dims)
         everyone = stack(all_gather(cat([mean, squares, mean.new_tensor([float(own)])]), self.process_group))
-        means, squares, counts = everyone.split([self.num_features, self.num_features, 1], 1)
+        means, squares, counts = everyone.split([channels, channels, 1], 1)
         total = counts.sum()
         mean = (means * counts).sum(0) / total
         variance = (squares + counts * (means - mean).square()).sum(0) / total

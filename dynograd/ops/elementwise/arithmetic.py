@@ -297,20 +297,12 @@ def pow(input: Any, exponent: Any) -> Array:
         if floating:
             if exponent == 1:
                 return mul(input, 1.0)
-            if exponent == 0.5:
-                return _root(input)
-            return scalar_power(input, exponent)
+            return half_power(input) if exponent == 0.5 else scalar_power(input, exponent)
         if type(exponent) is int and exponent < 0:
             raise RuntimeError(
                 f"pow: Integers to negative integer powers are not allowed, got exponent {exponent}. Use input.float()."
             )
     return power(input, exponent)
-
-
-def _root(input: Any) -> Array:
-    from dynograd.ops.elementwise.exponentials import sqrt
-
-    return sqrt(input)
 
 
 @elementwise(
@@ -321,6 +313,11 @@ def _root(input: Any) -> Array:
 )
 def scalar_power(input: Array, exponent: float) -> Array:
     """`input ** exponent` for a number."""
+
+
+@elementwise(formula="sqrt(input)", derivative="g * 0.5 / sqrt(input)", promote="float")
+def half_power(input: Array) -> Array:
+    """`input ** 0.5`: `sqrt`, whose backward asks for the input instead, as that of powers does: the result may be written to."""
 
 
 @composed(method=True, inplace=True)

@@ -31,9 +31,10 @@ _RULES = {
     "bilinear": "linear",
     "bicubic": "cubic",
     "trilinear": "linear",
+    "lanczos": "lanczos",
 }
-_OF_BYTES = ("bilinear", "bicubic")
-_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+_FILTERS = ("bilinear", "bicubic", "lanczos")
+_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 
 
 @op(linear=True, saves="input.shape", inner=True)
@@ -84,12 +85,13 @@ def interpolate(
         input (N, C, *sizes): one to three spatial dims.
         size: the new sizes, or one number for all.
         scale_factor: the factors, or one for all; sizes are rounded down.
-        mode: "nearest", "nearest-exact", "area"; "linear" (3-D input), "bilinear" and "bicubic" (4-D), "trilinear" (5-D).
+        mode: "nearest", "nearest-exact", "area"; "linear" (3-D input), "bilinear", "bicubic" and "lanczos" (4-D), "trilinear" (5-D).
         align_corners: for the linear and cubic modes: the centres of the corner pixels stay where they are, instead of their edges.
         recompute_scale_factor: interpolate by the ratio of the rounded sizes, not by `scale_factor` itself.
-        antialias: for "bilinear" and "bicubic": where the image shrinks, each place averages all that it stands for.
+        antialias: for "bilinear" and "bicubic", and always with "lanczos": where the image shrinks, each place averages all that it
+            stands for.
     Returns:
-        (N, C, *size).
+        (N, C, *size). Images of bytes are resized in whole numbers, as Pillow does.
     Raises:
         ValueError: neither or both of `size` and `scale_factor`, an unknown mode, `align_corners` for a mode without it.
         NotImplementedError: a mode that does not fit the dims of `input`.
@@ -108,7 +110,7 @@ def interpolate(
             f"interpolate: Input and output sizes should be greater than 0, but got input {own} and output {sizes} (input of shape {shape})."
         )
     kind = getattr(input, "array", input).dtype
-    if kind.kind in "iub" and not (mode.startswith("nearest") or (kind.char == "B" and mode in _OF_BYTES)):
+    if kind.kind in "iub" and not (mode.startswith("nearest") or (kind.char == "B" and mode in _FILTERS)):
         raise DtypeError(
             f"interpolate: mode {mode!r} is not implemented for {dtypes.BY_NUM[kind.num]}. Use input.float()."
         )
@@ -120,13 +122,16 @@ def interpolate(
 
 
 def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: Any) -> Array:
-    """`input` with its last dims resampled one after the other. Bytes begin with the last dim, and are rounded after each."""
+    """`input` with its last dims resampled one after the other. Bytes begin with the last dim, and are rounded after each.
+
+    The weights of bytes are whole multiples of a power of two, so that their sums are exact in float64.
+    """
     own, bytewise = input.shape[2:], "nearest" not in rule and getattr(input, "array", input).dtype.char == "B"
     order = range(len(sizes))
     for place in reversed(order) if bytewise else order:
         if sizes[place] != own[place] or scales[place] is not None or is_alike_at_any_size():
-            wide = convert(input, dtypes.float32) if bytewise else input
-            wide = resample(wide, place + 2, sizes[place], rule, align_corners, scales[place])
+            options = sizes[place], rule + "-bytes" * bytewise, align_corners, scales[place]
+            wide = resample(convert(input, dtypes.float64) if bytewise else input, place + 2, *options)
             input = convert(clamp(floor(wide + 0.5), 0, 255), dtypes.uint8) if bytewise else wide
     return input
 
@@ -225,10 +230,15 @@ def _check(shape: tuple[int, ...], mode: str, align_corners: Any, antialias: boo
             f"interpolate: Got {len(shape)}D input of shape {shape}, but {mode} mode needs {_RANKS[mode]}D input (N, C, *sizes). For 3D, 4D "
             f"and 5D input there are linear, bilinear (or bicubic) and trilinear."
         )
-    if antialias and (mode not in ("bilinear", "bicubic") or len(shape) != 4):
+    if antialias and (mode not in _FILTERS or len(shape) != 4):
         raise ValueError(
-            f"interpolate: Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input, got mode={mode!r} "
-            f"and shape {shape}. Leave it out, or use mode='area'."
+            f"interpolate: Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input, got "
+            f"mode={mode!r} and shape {shape}. Leave it out, or use mode='area'."
+        )
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise ValueError(
+            f"interpolate: Lanczos mode requires antialias=True and does not support align_corners=True, got antialias={antialias} and "
+            f"align_corners={align_corners}. Use antialias=True, or mode='bicubic'."
         )
 
 
