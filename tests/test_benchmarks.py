@@ -25,9 +25,9 @@ LONG = {"gpt", "resnet20", "resnet20.channels_last", "varlen.bilstm", "varlen.bi
 
 @pytest.fixture(scope="module")
 def side():
-    made = Side("dynograd", "dynograd", threads=1)
-    yield made
-    made.close()
+    created = Side("dynograd", "dynograd", threads=1)
+    yield created
+    created.close()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_rows_are_listed(capsys):
 
 
 def test_the_table():
-    found = {
+    result = {
         "dynograd": {
             "copy": {"seconds": 0.001, "moved": 2_000_000_000, "flops": 0},
             "add": {"seconds": 0.002, "moved": 2_000_000_000, "flops": 0},
@@ -36,7 +36,7 @@ def test_the_table():
         },
         "torch": {"copy": {"seconds": 0.002}, "add": {"seconds": 0.001}},
     }
-    lines = gpu.table({"card": "a card"}, ["copy", "add", "matmul", "gpt"], found).splitlines()
+    lines = gpu.table({"card": "a card"}, ["copy", "add", "matmul", "gpt"], result).splitlines()
     assert lines[2] == "| card | a card |"
     assert lines[6:] == [
         "| copy | 1.000 ms | 2.000 ms | 2.00 | 2000 GB/s (100% of copy) |",

@@ -106,22 +106,22 @@ def lacks(name, value, example):
         parameters = parameters[1:] if next(iter(signature.parameters), "") in ("input", "tensor") else parameters
     entry = getattr(value, "op", None)
     aliases = set((entry.row["aliases"] or {}).values()) if entry is not None else set()
-    wanted = [
+    expected = [
         parameter.name
         for parameter in parameters
         if not parameter.name.startswith("_") and parameter.name not in aliases
     ]
     if name.endswith("_"):  # the tensor that is changed, in its method `self`
-        wanted = [parameter for parameter in wanted if parameter != "input"]
+        expected = [parameter for parameter in expected if parameter != "input"]
     if name.endswith(".forward"):  # the class says what comes in and out
         return lines
-    explained = set(wanted) if re.search(r"^Args: (those of|as) ", text, re.M) else args_of(text)
-    missing = [parameter for parameter in wanted if parameter not in explained]
+    explained = set(expected) if re.search(r"^Args: (those of|as) ", text, re.M) else args_of(text)
+    missing = [parameter for parameter in expected if parameter not in explained]
     if missing:
         lines.append("Args: without " + ", ".join(missing))
     back = str(signature.return_annotation).strip("'")
     if (
-        wanted
+        expected
         and not isinstance(value, type)
         and back not in NOTHING
         and not re.search(r"^(Returns|Yields|Shape):", text, re.M)

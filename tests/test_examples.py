@@ -46,7 +46,7 @@ def short_run(checkpoint, **options):
 
 def test_sentiment_splits_are_fixed_and_disjoint():
     splits = sentiment.read_splits()
-    assert {name: len(found) for name, found in splits.items()} == {"train": 8574, "valid": 995, "test": 1093}
+    assert {name: len(result) for name, result in splits.items()} == {"train": 8574, "valid": 995, "test": 1093}
     train, valid, test = ({" ".join(words) for words, _ in splits[name]} for name in ("train", "valid", "test"))
     assert not (train & valid or train & test or valid & test)
     assert 0.45 < sum(label for _, label in splits["test"]) / 1093 < 0.55
@@ -123,20 +123,20 @@ def test_mnist_learns_and_saves(tmp_path):
     checkpoint = tmp_path / "mnist.safetensors"
     result = mnist.main(steps=25, images=1000, checkpoint=checkpoint)
     assert result["test_accuracy"] > 0.5
-    found = torch.load(checkpoint)
+    actual = torch.load(checkpoint)
     model = mnist.ConvNet()
-    model.load_state_dict(found["model"])
+    model.load_state_dict(actual["model"])
     images, labels = mnist.read_digits("t10k")
     with torch.no_grad():
         right = model.eval()(images[:1000]).argmax(1) == labels[:1000]
-    assert right.float().mean().item() == pytest.approx(found["test_accuracy"]) == result["test_accuracy"]
+    assert right.float().mean().item() == pytest.approx(actual["test_accuracy"]) == result["test_accuracy"]
 
 
 def test_mnist_moves_digits():
     image = torch.arange(28.0).expand(1, 1, 28, 28)
     moved = [mnist.shifted(image) for _ in range(20)]
-    assert {tuple(one.shape) for one in moved} == {(1, 1, 28, 28)}
-    assert {one[0, 0, 14, 14].item() for one in moved} == {12, 13, 14, 15, 16}
+    assert {tuple(element.shape) for element in moved} == {(1, 1, 28, 28)}
+    assert {element[0, 0, 14, 14].item() for element in moved} == {12, 13, 14, 15, 16}
 
 
 def test_char_lm_learns_and_writes():
@@ -149,7 +149,7 @@ def test_char_lm_learns_and_writes():
 
 def test_char_lm_windows_follow_each_other():
     inputs, targets = zip(*char_lm.windows(char_lm.in_rows(torch.arange(23), rows=2), length=3))
-    assert [one.tolist() for one in inputs] == [
+    assert [operand.tolist() for operand in inputs] == [
         [[0, 1, 2], [11, 12, 13]],
         [[3, 4, 5], [14, 15, 16]],
         [[6, 7, 8], [17, 18, 19]],
@@ -199,8 +199,8 @@ def test_slopes_are_lengths_of_gradients():
     def critic(pictures):
         return pictures.flatten(1) @ weight
 
-    found = wgan_gp.slopes(critic, torch.rand(3, 1, 28, 28), torch.rand(3, 1, 28, 28))
-    assert found.tolist() == pytest.approx([weight.norm().item()] * 3, rel=1e-5)
+    result = wgan_gp.slopes(critic, torch.rand(3, 1, 28, 28), torch.rand(3, 1, 28, 28))
+    assert result.tolist() == pytest.approx([weight.norm().item()] * 3, rel=1e-5)
 
 
 def test_vae_learns_a_bound(tmp_path):
@@ -213,8 +213,8 @@ def test_every_picture_has_weights_of_its_own():
     torch.manual_seed(0)
     model = hypernetwork.Classifiers(9, width=4)
     pictures, angles = torch.rand(5, 1, 3, 3), hypernetwork.drawn_angles(5)
-    found = model(pictures, angles)
-    for picture, angle, scores in zip(pictures, angles, found):
+    result = model(pictures, angles)
+    for picture, angle, scores in zip(pictures, angles, result):
         weights = model.hyper(torch.stack([angle.cos(), angle.sin()]))
         hidden = (weights["1.weight"] @ picture.flatten() + weights["1.bias"]).relu()
         assert torch.allclose(weights["3.weight"] @ hidden + weights["3.bias"], scores, atol=1e-5)
@@ -278,7 +278,11 @@ def test_gcn_reaches_80_percent():
 
 def test_bilstm_crf_reads_and_learns():
     splits = {name: bilstm_crf.read_sentences(name) for name in ("train", "dev", "test")}
-    assert [(len(one), sum(map(len, one))) for one in splits.values()] == [(4274, 48655), (572, 6644), (586, 6580)]
+    assert [(len(split), sum(map(len, split))) for split in splits.values()] == [
+        (4274, 48655),
+        (572, 6644),
+        (586, 6580),
+    ]
     assert splits["train"][0][:3] == [("what", "PRON"), ("is", "AUX"), ("the", "DET")]
     result = bilstm_crf.main(steps=40, sentences=300, hidden=24, learning_rate=1e-2)
     assert result["test_accuracy"] > 0.4, "0.3 is the most frequent subject"
@@ -300,7 +304,7 @@ def test_bilstm_crf_reaches_96_percent():
 def test_seq2seq_splits_by_the_english_sentence_and_translates(capsys):
     splits = seq2seq.read_splits()
     assert sum(map(len, splits.values())) == 5000
-    english = [{" ".join(source) for source, _ in found} for found in splits.values()]
+    english = [{" ".join(source) for source, _ in results} for results in splits.values()]
     assert not (english[0] & english[1] or english[0] & english[2] or english[1] & english[2])
     assert seq2seq.words_of("J'ai faim !") == ["j'", "ai", "faim", "!"]
     result = seq2seq.main(steps=12, pairs=200, hidden=24, sentence="I won.")
@@ -339,16 +343,16 @@ def test_transformer_lm_learns_and_writes():
 )
 def test_compiled_steps_give_what_steps_give_as_they_are_written(main, options, name, tmp_path):
     options |= {"picture": tmp_path / "drawn.pgm"} if main is dcgan.main else {}
-    expected, given = (main(**options, compile=compiles)[name] for compiles in (False, True))
-    assert given == pytest.approx(expected, rel=1e-3)
+    expected, argument = (main(**options, compile=compiles)[name] for compiles in (False, True))
+    assert argument == pytest.approx(expected, rel=1e-3)
 
 
 def test_transformer_lm_sees_only_what_came_before():
     torch.manual_seed(0)
     model = transformer_lm.CharacterModel(9, length=6, size=8, heads=2, layers=2).eval()
-    one, other = torch.tensor([[1, 2, 3, 4, 5, 6]]), torch.tensor([[1, 2, 3, 7, 8, 0]])
-    assert torch.allclose(model(one)[:, :3], model(other)[:, :3], atol=1e-6)
-    assert not torch.allclose(model(one)[:, 3], model(other)[:, 3], atol=1e-3)
+    element, other = torch.tensor([[1, 2, 3, 4, 5, 6]]), torch.tensor([[1, 2, 3, 7, 8, 0]])
+    assert torch.allclose(model(element)[:, :3], model(other)[:, :3], atol=1e-6)
+    assert not torch.allclose(model(element)[:, 3], model(other)[:, 3], atol=1e-3)
 
 
 def test_mixed_sizes_cuts_pictures_and_learns():
@@ -370,8 +374,8 @@ def test_mixed_sizes_scores_each_picture_as_if_alone():
 
 
 def test_text_transformer_learns_from_sentences_of_any_length(capsys):
-    found = text_transformer.main(steps=20, batch_size=16, sentences=160)
-    assert 0 <= found["accuracy"] <= 1 and found["tokens_per_second"] > 0
+    result = text_transformer.main(steps=20, batch_size=16, sentences=160)
+    assert 0 <= result["accuracy"] <= 1 and result["tokens_per_second"] > 0
     assert "test accuracy" in capsys.readouterr().out
 
 
@@ -389,14 +393,16 @@ def test_text_transformer_scores_each_sentence_as_if_alone():
 
 def assert_batched_as_alone(model, loss_of):
     """loss_of(plain) and its gradients are the same with and without autobatch."""
-    found = []
+    results = []
     for plain in (False, True):
         model.zero_grad()
         loss = loss_of(plain)
         loss.backward()
-        found.append([loss.detach(), *(one.grad for one in model.parameters() if one.grad is not None)])
-    assert len(found[0]) == len(found[1])
-    assert all(torch.allclose(one, other, rtol=1e-3, atol=1e-5) for one, other in zip(*found))
+        results.append(
+            [loss.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+        )
+    assert len(results[0]) == len(results[1])
+    assert all(torch.allclose(element, other, rtol=1e-3, atol=1e-5) for element, other in zip(*results))
 
 
 def test_the_moves_of_a_tree_build_it():
@@ -502,7 +508,7 @@ EVERY = [
 def test_options_are_arguments_of_main(example):
     import inspect
 
-    defaults = {name: one.default for name, one in inspect.signature(example.main).parameters.items()}
+    defaults = {name: element.default for name, element in inspect.signature(example.main).parameters.items()}
     options = vars(example.parse([]))
     options.pop("command", None)
     assert options == {name: defaults[name] for name in options}

@@ -39,9 +39,9 @@ REDUCTIONS = {
 
 
 def normalised(values, counts, function):
-    found = numpy.zeros(len(values))
-    found[counts] = function(values[counts]) if counts.any() else []
-    return found if counts.any() else numpy.full(len(values), NAN)
+    result = numpy.zeros(len(values))
+    result[counts] = function(values[counts]) if counts.any() else []
+    return result if counts.any() else numpy.full(len(values), NAN)
 
 
 ROWS = {
@@ -70,9 +70,9 @@ def test_reductions(name, keepdim):
     expected = numpy.array(
         [reference(row[counts]) if counts.any() else nothing for row, counts in zip(x, mask, strict=True)]
     )
-    found = getattr(masked, name)(tensor(x), dim=1, keepdim=keepdim, mask=tensor(mask))
-    assert found.shape == ((4, 1) if keepdim else (4,))
-    numpy.testing.assert_allclose(found.numpy().reshape(-1), expected, rtol=1e-12)
+    result = getattr(masked, name)(tensor(x), dim=1, keepdim=keepdim, mask=tensor(mask))
+    assert result.shape == ((4, 1) if keepdim else (4,))
+    numpy.testing.assert_allclose(result.numpy().reshape(-1), expected, rtol=1e-12)
     plain = getattr(masked, name)(tensor(x), dim=1, keepdim=keepdim)
     numpy.testing.assert_allclose(plain.numpy().reshape(-1), [reference(row) for row in x], rtol=1e-12)
     if name != "median":
@@ -85,9 +85,9 @@ def test_reductions(name, keepdim):
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name):
     x, mask = data()
-    found = getattr(masked, name)(tensor(x), -1, mask=tensor(mask))
+    result = getattr(masked, name)(tensor(x), -1, mask=tensor(mask))
     expected = [ROWS[name](row, counts) for row, counts in zip(x, mask, strict=True)]
-    numpy.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    numpy.testing.assert_allclose(result.numpy(), expected, rtol=1e-12)
 
 
 def test_masks_broadcast():
@@ -109,13 +109,13 @@ def test_places():
 
 def test_normalize_and_logaddexp():
     x, mask = data()
-    found = masked.normalize(tensor(x), 3.0, 1, mask=tensor(mask)).numpy()
+    result = masked.normalize(tensor(x), 3.0, 1, mask=tensor(mask)).numpy()
     size = numpy.where(mask, numpy.abs(x) ** 3, 0).sum(1, keepdims=True) ** (1 / 3)
-    numpy.testing.assert_allclose(found, numpy.where(mask, x, 0) / numpy.maximum(size, 1e-12), rtol=1e-12)
+    numpy.testing.assert_allclose(result, numpy.where(mask, x, 0) / numpy.maximum(size, 1e-12), rtol=1e-12)
     y, other = x[::-1].copy(), mask[::-1].copy()
-    found = masked.logaddexp(tensor(x), tensor(y), input_mask=tensor(mask), other_mask=tensor(other)).numpy()
+    result = masked.logaddexp(tensor(x), tensor(y), input_mask=tensor(mask), other_mask=tensor(other)).numpy()
     numpy.testing.assert_allclose(
-        found, numpy.logaddexp(numpy.where(mask, x, -INF), numpy.where(other, y, -INF)), rtol=1e-12
+        result, numpy.logaddexp(numpy.where(mask, x, -INF), numpy.where(other, y, -INF)), rtol=1e-12
     )
     assert masked.norm(tensor([1.0, 2.0]), -INF, mask=tensor([False, False])).item() == INF
 
@@ -149,8 +149,8 @@ def test_gradients(name):
     leaf = tensor(x, requires_grad=True)
 
     def run(value):
-        found = getattr(masked, name)(value, dim=1, mask=tensor(mask))
-        return found.where(found.isfinite(), dynograd.zeros_like(found))
+        result = getattr(masked, name)(value, dim=1, mask=tensor(mask))
+        return result.where(result.isfinite(), dynograd.zeros_like(result))
 
     assert dynograd.autograd.gradcheck(run, (leaf,)) and dynograd.autograd.gradgradcheck(run, (leaf,))
     (slope,) = dynograd.autograd.grad(run(leaf).sum(), leaf)
@@ -162,10 +162,10 @@ def test_of_batches():
     mask[1, 0] = True
     for name in ("sum", "mean", "amax", "logsumexp", "var"):
         function = getattr(masked, name)
-        found = dynograd.vmap(lambda one, counts, function=function: function(one, mask=counts))(
+        result = dynograd.vmap(lambda one, counts, function=function: function(one, mask=counts))(
             tensor(x), tensor(mask)
         )
-        numpy.testing.assert_allclose(found.numpy(), function(tensor(x), 1, mask=tensor(mask)).numpy(), rtol=1e-12)
+        numpy.testing.assert_allclose(result.numpy(), function(tensor(x), 1, mask=tensor(mask)).numpy(), rtol=1e-12)
 
 
 X = tensor([[1.0, 2.0]])

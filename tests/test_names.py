@@ -40,9 +40,9 @@ def test_as_subclass_shares_memory_and_history():
         pass
 
     x = torch.ones(2)
-    made = x.as_subclass(Named)
-    made[0] = 5
-    assert type(made) is Named and x.tolist() == [5.0, 1.0]
+    created = x.as_subclass(Named)
+    created[0] = 5
+    assert type(created) is Named and x.tolist() == [5.0, 1.0]
     w = torch.ones(2, requires_grad=True)
     (w.as_subclass(Named) * 3).sum().backward()
     assert w.grad.tolist() == [3.0, 3.0]
@@ -66,7 +66,7 @@ def test_futures():
     both = torch.futures.collect_all([future, doubled])
     assert not both.done()
     future.set_result(3)
-    assert doubled.wait() == 6 and [one.wait() for one in both.wait()] == [3, 6]
+    assert doubled.wait() == 6 and [element.wait() for element in both.wait()] == [3, 6]
     with pytest.raises(ZeroDivisionError):
         failed.wait()
     with pytest.raises(RuntimeError, match="set before"):
@@ -118,26 +118,26 @@ def test_gradients_of_convolutions(rank):
 
 
 def test_storages_of_one_dtype():
-    made = torch.FloatStorage([1.0, 2.0])
-    assert isinstance(made, torch.FloatStorage) and not isinstance(made, torch.LongStorage)
-    assert made.tolist() == [1.0, 2.0] and made.dtype is torch.float32
+    created = torch.FloatStorage([1.0, 2.0])
+    assert isinstance(created, torch.FloatStorage) and not isinstance(created, torch.LongStorage)
+    assert created.tolist() == [1.0, 2.0] and created.dtype is torch.float32
     assert isinstance(torch.ones(2).long().storage(), torch.LongStorage)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool", "complex64"])
 def test_make_tensor(dtype):
-    made = torch.testing.make_tensor(
+    created = torch.testing.make_tensor(
         3, 4, dtype=getattr(torch, dtype), device="cpu", noncontiguous=True, exclude_zero=dtype != "bool"
     )
-    assert made.shape == (3, 4) and str(made.dtype) == f"dynograd.{dtype}" and not made.is_contiguous()
-    assert dtype == "bool" or (made != 0).all()
+    assert created.shape == (3, 4) and str(created.dtype) == f"dynograd.{dtype}" and not created.is_contiguous()
+    assert dtype == "bool" or (created != 0).all()
     with pytest.raises(ValueError, match="low must be smaller than high, got low=2 and high=1"):
         torch.testing.make_tensor(2, dtype=torch.float32, device="cpu", low=2, high=1)
 
 
 def test_make_tensor_with_bounds():
-    made = torch.testing.make_tensor((100,), dtype=torch.int64, device="cpu", low=2, high=4)
-    assert set(made.tolist()) == {2, 3}
+    created = torch.testing.make_tensor((100,), dtype=torch.int64, device="cpu", low=2, high=4)
+    assert set(created.tolist()) == {2, 3}
     assert torch.testing.make_tensor((2,), dtype=torch.float32, device="cpu", requires_grad=True).requires_grad
 
 
@@ -302,10 +302,10 @@ def test_what_inference_mode_computes_is_an_ordinary_tensor():
 def test_poisson_and_binomial():
     torch.manual_seed(0)
     rates = torch.full((20000,), 4.0)
-    found = torch.poisson(rates)
-    assert found.mean().item() == pytest.approx(4, abs=0.1) and found.var().item() == pytest.approx(4, abs=0.25)
-    one, two = (torch.poisson(rates, torch.Generator().manual_seed(5)) for _ in range(2))
-    assert (one == two).all()
+    result = torch.poisson(rates)
+    assert result.mean().item() == pytest.approx(4, abs=0.1) and result.var().item() == pytest.approx(4, abs=0.25)
+    element, two = (torch.poisson(rates, torch.Generator().manual_seed(5)) for _ in range(2))
+    assert (element == two).all()
     wins = torch.binomial(torch.full((20000, 1), 10.0), torch.tensor([0.25]))
     assert wins.mean().item() == pytest.approx(2.5, abs=0.1) and wins.shape == (20000, 1)
     with pytest.raises(ValueError, match="poisson: expected rates of at least 0"):

@@ -62,12 +62,12 @@ DTYPES = {
 
 @pytest.mark.parametrize("what", DTYPES)
 def test_dtypes_on_the_cpu(what):
-    function, wanted = DTYPES[what]
+    function, expected = DTYPES[what]
     x = ones(3, 4)
     h = x.to(BF16)
     with dynograd.autocast("cpu"):
-        found = function(x, h)
-    assert found.dtype is wanted
+        result = function(x, h)
+    assert result.dtype is expected
 
 
 def test_results_and_gradients_are_near_those_of_float32():
@@ -86,8 +86,8 @@ def test_results_and_gradients_are_near_those_of_float32():
         assert all([p.grad.dtype is F32 for p in model.parameters()])
     assert losses[0] != losses[1]
     assert abs(losses[0] - losses[1]) < 0.03
-    for one, other in zip(*gradients, strict=True):
-        assert numpy.abs(one - other).max() < 0.03
+    for element, other in zip(*gradients, strict=True):
+        assert numpy.abs(element - other).max() < 0.03
 
 
 def test_float16_and_nesting():
@@ -339,8 +339,8 @@ def test_disabled():
 
 def test_several_outputs_are_scaled():
     scaler = GradScaler("cpu", init_scale=2.0)
-    one, other = scaler.scale([ones(1), ones(2)])
-    assert one.tolist() == [2]
+    element, other = scaler.scale([ones(1), ones(2)])
+    assert element.tolist() == [2]
     assert other.tolist() == [2, 2]
     assert isinstance(scaler.scale((ones(1),)), tuple)
 

@@ -23,9 +23,11 @@ def test_each_group_has_a_reason_and_the_list_only_shrinks():
 
 def test_the_suite_is_run_on_our_namespace_with_the_list_and_on_others_without():
     options = Namespace(folder=Path("suite"), module=tool.OURS, examples=7, random=False, rest=["-x"])
-    found = tool.command(options)
-    assert {"--max-examples=7", "--derandomize", f"--xfails-file={tool.EXPECTED}"} < set(found) and found[-1] == "-x"
+    results = tool.command(options)
+    assert {"--max-examples=7", "--derandomize", f"--xfails-file={tool.EXPECTED}"} < set(results) and results[
+        -1
+    ] == "-x"
     options.module, options.random = "numpy", True
-    found = tool.command(options)
-    assert "--derandomize" not in found and not any("xfails" in one for one in found)
+    results = tool.command(options)
+    assert "--derandomize" not in results and not any("xfails" in result for result in results)
     assert tool.environment("numpy")["ARRAY_API_TESTS_MODULE"] == "numpy"

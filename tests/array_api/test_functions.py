@@ -43,18 +43,18 @@ def renamed(name):
         "take_along_axis": lambda x, i, axis=-1: numpy.take_along_axis(x, i, axis),
         "reshape": lambda x, shape, copy=None: numpy.reshape(x, shape),
     }
-    found = numpy
+    result = numpy
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return own.get(name, found)
+        result = getattr(result, part, None)
+    return own.get(name, result)
 
 
 def running(function, start, x, axis, dtype, include_initial):
     axis = 0 if axis is None else axis
-    found = function(x, axis, dtype)
+    result = function(x, axis, dtype)
     shape = list(x.shape)
     shape[axis] = 1
-    return numpy.concatenate([numpy.full(shape, start, found.dtype), found], axis) if include_initial else found
+    return numpy.concatenate([numpy.full(shape, start, result.dtype), result], axis) if include_initial else result
 
 
 ROWS = [
@@ -199,7 +199,7 @@ def as_tensors(value):
     if isinstance(value, numpy.ndarray):
         return xp.asarray(numpy.ascontiguousarray(value))
     if isinstance(value, list):
-        return [as_tensors(one) for one in value]
+        return [as_tensors(element) for element in value]
     return value
 
 
@@ -217,14 +217,18 @@ def called(name, values, options):
     ("name", "values", "options"), ROWS, ids=[f"{row[0]}-{number}" for number, row in enumerate(ROWS)]
 )
 def test_results_and_dtypes_are_numpys(name, values, options):
-    found, expected = called(name, values, options), renamed(name)(*values, **options)
+    results, expected = called(name, values, options), renamed(name)(*values, **options)
     if not isinstance(expected, (tuple, list)):
-        found, expected = [found], [expected]
-    assert len(found) == len(expected)
-    for one, wanted in zip(found, expected, strict=True):
-        wanted = numpy.asarray(wanted)
-        assert type(one) is dg.Tensor and one.numpy().dtype == wanted.dtype and tuple(one.shape) == wanted.shape
-        numpy.testing.assert_allclose(one.numpy(), wanted, rtol=1e-9, atol=1e-9)
+        results, expected = [results], [expected]
+    assert len(results) == len(expected)
+    for element, reference in zip(results, expected, strict=True):
+        reference = numpy.asarray(reference)
+        assert (
+            type(element) is dg.Tensor
+            and element.numpy().dtype == reference.dtype
+            and tuple(element.shape) == reference.shape
+        )
+        numpy.testing.assert_allclose(element.numpy(), reference, rtol=1e-9, atol=1e-9)
 
 
 def test_every_function_has_a_row():
@@ -265,8 +269,8 @@ CREATED = [
 
 @pytest.mark.parametrize(("make", "expected"), CREATED)
 def test_what_is_made(make, expected):
-    found = make().numpy()
-    assert found.dtype == expected.dtype and found.shape == expected.shape and numpy.allclose(found, expected)
+    result = make().numpy()
+    assert result.dtype == expected.dtype and result.shape == expected.shape and numpy.allclose(result, expected)
 
 
 def test_empty_has_the_shape_and_dtype():
@@ -294,13 +298,13 @@ def test_empty_has_the_shape_and_dtype():
 )
 def test_promotion_counts_tensors_without_dims_and_lets_numbers_follow(values, expected):
     assert xp.result_type(*values) is expected is xp.result_type(*values[::-1])
-    tensors = [one if not isinstance(one, dg.dtypes.dtype) else xp.ones(2, dtype=one) for one in values]
+    tensors = [value if not isinstance(value, dg.dtypes.dtype) else xp.ones(2, dtype=value) for value in values]
     assert xp.multiply(*tensors).dtype is expected is xp.multiply(*tensors[::-1]).dtype
 
 
 def test_promotion_reaches_functions_of_several_tensors():
     x, y = xp.ones(2), xp.ones((), dtype=xp.float64)
-    for found in (
+    for result in (
         xp.add(x, y),
         xp.maximum(x, y),
         xp.where(x > 0, x, y),
@@ -308,7 +312,7 @@ def test_promotion_reaches_functions_of_several_tensors():
         xp.clip(x, y, 2),
         xp.add(1.5, xp.add(y, x)),
     ):
-        assert found.dtype is xp.float64
+        assert result.dtype is xp.float64
     assert xp.concat([x, xp.ones(1, dtype=xp.float64)]).dtype is xp.float64 is xp.stack([y, xp.ones(())]).dtype
 
 
@@ -338,14 +342,14 @@ def test_what_the_standard_has_otherwise_than_pytorch():
     assert edges.tolist() == [inf, 0, 0] and numpy.signbit(edges).tolist() == [False, True, True]
     assert xp.floor_divide(xp.asarray([7.0]), 2).item() == 3 and xp.floor_divide(7, xp.asarray([2])).item() == 3
     assert math.isnan(xp.sign(xp.asarray(nan)).item()) and dg.sign(dg.tensor(nan)).item() == 0
-    found = xp.expm1(xp.asarray([complex(-inf, inf), complex(-0.0, 0.0), complex(inf, 0.0), 1 + 2j])).numpy()
-    assert found[:3].tolist() == [-1, 0, complex(inf, 0)] and not numpy.signbit(found[1].real)
-    assert abs(found[3] - (numpy.exp(1 + 2j) - 1)) < 1e-6
-    found = xp.unique_all(xp.asarray([nan, 1.0, nan]))
+    result = xp.expm1(xp.asarray([complex(-inf, inf), complex(-0.0, 0.0), complex(inf, 0.0), 1 + 2j])).numpy()
+    assert result[:3].tolist() == [-1, 0, complex(inf, 0)] and not numpy.signbit(result[1].real)
+    assert abs(result[3] - (numpy.exp(1 + 2j) - 1)) < 1e-6
+    result = xp.unique_all(xp.asarray([nan, 1.0, nan]))
     assert (
-        found.counts.tolist() == [1, 1, 1]
-        and found.indices.tolist() == [1, 0, 2]
-        and found.inverse_indices.tolist() == [1, 0, 2]
+        result.counts.tolist() == [1, 1, 1]
+        and result.indices.tolist() == [1, 0, 2]
+        and result.inverse_indices.tolist() == [1, 0, 2]
     )
     assert xp.unique_values(xp.asarray([1j, 0j, 1j])).tolist() == [0, 1j] and xp.unique_values(
         xp.ones((0, 2))
@@ -376,8 +380,12 @@ def test_decompositions_multiply_to_what_they_were_made_of():
     q, r = xp.linalg.qr(x)
     u, sizes, vh = xp.linalg.svd(x, full_matrices=False)
     values, vectors = xp.linalg.eigh(s)
-    for made, wanted in ((q @ r, x), ((u * sizes[:, None, :]) @ vh, x), (vectors * values[:, None, :], s @ vectors)):
-        numpy.testing.assert_allclose(made.numpy(), wanted.numpy(), atol=1e-9)
+    for created, expected in (
+        (q @ r, x),
+        ((u * sizes[:, None, :]) @ vh, x),
+        (vectors * values[:, None, :], s @ vectors),
+    ):
+        numpy.testing.assert_allclose(created.numpy(), expected.numpy(), atol=1e-9)
     assert xp.linalg.qr(x, mode="complete").Q.shape == (2, 4, 4) and xp.linalg.svd(x).U.shape == (2, 4, 4)
     assert (xp.linalg.eigh(s).eigenvalues == values).all() and xp.linalg.slogdet(s).logabsdet.shape == (2,)
 

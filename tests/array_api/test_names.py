@@ -121,11 +121,13 @@ CONSTANTS = "e inf nan newaxis pi __array_api_version__ bool int8 int16 int32 in
 
 def described(function):
     """(name, kind, default) of each parameter; the names of positional-only ones are nobody's business."""
-    found = []
-    for one in inspect.signature(function).parameters.values():
-        default = "none" if one.default is one.empty else repr(one.default)
-        found.append(("" if one.kind is one.POSITIONAL_ONLY else one.name, str(one.kind), default))
-    return found
+    result = []
+    for parameter in inspect.signature(function).parameters.values():
+        default = "none" if parameter.default is parameter.empty else repr(parameter.default)
+        result.append(
+            ("" if parameter.kind is parameter.POSITIONAL_ONLY else parameter.name, str(parameter.kind), default)
+        )
+    return result
 
 
 @pytest.mark.parametrize("line", FUNCTIONS, ids=lambda line: line.partition("(")[0])

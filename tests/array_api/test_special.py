@@ -15,9 +15,9 @@ def test_values_are_scipys_and_numbers_are_taken(name):
     x = numpy.random.default_rng(0).uniform(0.05, 0.95, 50)
     reference, function = getattr(scipy.special, name, numpy.sinc), getattr(special, name)
     arguments = (x + 1.1, x) if name in TWO else (x,)
-    found = function(*[dg.tensor(one) for one in arguments])
-    assert found.dtype is dg.float64 and function.__name__ == name
-    numpy.testing.assert_allclose(found.numpy(), reference(*arguments), rtol=1e-12)
+    result = function(*[dg.tensor(argument) for argument in arguments])
+    assert result.dtype is dg.float64 and function.__name__ == name
+    numpy.testing.assert_allclose(result.numpy(), reference(*arguments), rtol=1e-12)
     if name in TWO:
         numpy.testing.assert_allclose(function(2, dg.tensor(x)).numpy(), reference(2, x), rtol=1e-12)
 

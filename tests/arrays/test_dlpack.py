@@ -147,14 +147,14 @@ def test_empty():
 
 def test_copies_are_made_when_asked_for_and_only_then():
     x = dg.arange(3)
-    for made in (dg.from_dlpack(x, copy=True), dg.from_dlpack(x.__dlpack__(copy=True))):
-        assert made.tolist() == [0, 1, 2] and made.data_ptr() != x.data_ptr()
-    for made in (
+    for created in (dg.from_dlpack(x, copy=True), dg.from_dlpack(x.__dlpack__(copy=True))):
+        assert created.tolist() == [0, 1, 2] and created.data_ptr() != x.data_ptr()
+    for created in (
         dg.from_dlpack(x, copy=False),
         dg.from_dlpack(x, device="cpu"),
         dg.from_dlpack(x.__dlpack__(dl_device=(1, 0))),
     ):
-        assert made.data_ptr() == x.data_ptr()
+        assert created.data_ptr() == x.data_ptr()
     with pytest.raises(BufferError, match=r"on cpu .* got dl_device=\(2, 0\).*x.to\(device\)"):
         x.__dlpack__(dl_device=(2, 0))
 

@@ -36,8 +36,8 @@ LISTS = {
 
 @pytest.mark.parametrize(("data", "values", "dtype"), LISTS.values(), ids=LISTS)
 def test_lists(data, values, dtype):
-    made = tensor(data)
-    assert made.tolist() == values and made.dtype is dtype and not made.requires_grad
+    created = tensor(data)
+    assert created.tolist() == values and created.dtype is dtype and not created.requires_grad
     assert dg.as_tensor(data).tolist() == values
 
 

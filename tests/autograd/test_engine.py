@@ -91,11 +91,11 @@ def test_graphs_are_freed_without_the_garbage_collector():
         y = (x.exp() * x).tanh()
         z = (y[0] + y.sum()).reshape(1)
         z.register_hook(lambda g: g * 2)
-        watched = [weakref.ref(one.grad_fn) for one in (y, z)] + [weakref.ref(y), weakref.ref(z)]
+        watched = [weakref.ref(tensor.grad_fn) for tensor in (y, z)] + [weakref.ref(y), weakref.ref(z)]
         z.backward(retain_graph=True)
         z.backward()
         del y, z
-        assert [one() for one in watched] == [None] * 4
+        assert [element() for element in watched] == [None] * 4
     finally:
         gc.enable()
 
@@ -345,12 +345,12 @@ def test_second_order_when_one_input_of_a_fused_op_depends_on_another():
         normal = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()
         return (normal * (x * x).mean(0)).pow(2).sum()
 
-    found = []
+    results = []
     for function in (by_fused, by_hand):
         (first,) = dg.autograd.grad(function(x), x, create_graph=True)
-        found.append((first.detach().numpy(), dg.autograd.grad(first.sum(), x)[0].numpy()))
-    for one, two in zip(*found, strict=True):
-        numpy.testing.assert_allclose(one, two, rtol=1e-8)
+        results.append((first.detach().numpy(), dg.autograd.grad(first.sum(), x)[0].numpy()))
+    for element, two in zip(*results, strict=True):
+        numpy.testing.assert_allclose(element, two, rtol=1e-8)
 
 
 def test_a_gradient_that_nobody_else_holds_is_not_copied(monkeypatch):
@@ -403,12 +403,12 @@ def test_what_the_user_gave_or_keeps_is_not_added_into(size):
 def test_gradients_are_accumulated_in_the_memory_of_grad(size, monkeypatch):
     x = dg.ones(size, requires_grad=True)
     (x * 2).sum().backward()
-    held, address = x.grad, x.grad.data_ptr()
-    assert arrays.owns_memory(held.array)
+    kept, address = x.grad, x.grad.data_ptr()
+    assert arrays.owns_memory(kept.array)
     monkeypatch.setattr(type(x), "accumulate_grad", None)  # would wait for the sum
     ((x * 3).sum() + (x * 4).sum()).backward()
-    assert x.grad is held and held.data_ptr() == address
-    numpy.testing.assert_array_equal(held.numpy(), 9)
+    assert x.grad is kept and kept.data_ptr() == address
+    numpy.testing.assert_array_equal(kept.numpy(), 9)
 
 
 def test_a_hook_sees_the_whole_gradient_once_also_when_there_is_one_already():
@@ -437,17 +437,17 @@ def test_threads_add_to_one_leaf():
 
 
 def test_large_sums_have_the_same_bits_for_any_number_of_threads(monkeypatch):
-    found = []
+    result = []
     for count in (1, 2):
         monkeypatch.setattr(kernel_threads, "_threads", count)
-        one, other = numpy.random.default_rng(0).normal(size=(2, 300, 700)).astype(numpy.float32)
-        found.append(gradients_cpu.add(one, other).tobytes())
-        gradients_cpu.add_into(one, other)
-        found.append(one.tobytes())
-        strided = one.T.copy().T
+        element, other = numpy.random.default_rng(0).normal(size=(2, 300, 700)).astype(numpy.float32)
+        result.append(gradients_cpu.add(element, other).tobytes())
+        gradients_cpu.add_into(element, other)
+        result.append(element.tobytes())
+        strided = element.T.copy().T
         gradients_cpu.add_into(strided, other)
-        numpy.testing.assert_array_equal(strided, one + other)
-    assert len(set(found)) == 1
+        numpy.testing.assert_array_equal(strided, element + other)
+    assert len(set(result)) == 1
 
 
 def test_memory_of_backward_falls_as_it_goes():
@@ -486,8 +486,8 @@ def test_grad_computes_only_what_leads_to_its_inputs(monkeypatch, create_graph):
     y.sum().backward(retain_graph=create_graph)
     assert len(calls) == 3 and (x.grad == slope).all() and (weights[1].grad == last).all()
     if create_graph:
-        found = dg.autograd.grad(slope.square().sum(), weights)
-        assert all(one.any() for one in found)
+        results = dg.autograd.grad(slope.square().sum(), weights)
+        assert all(result.any() for result in results)
 
 
 def test_edges_say_which_output_they_lead_to():

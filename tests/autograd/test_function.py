@@ -58,15 +58,15 @@ def test_saved_outputs_differentiate_twice_and_make_no_cycle():
 
 def test_several_inputs_and_outputs():
     x, y = leaf(2.0), leaf(3.0)
-    one, two = Scaled.apply(x, 5.0, y)
-    (one + two).sum().backward()
+    element, two = Scaled.apply(x, 5.0, y)
+    (element + two).sum().backward()
     assert (x.grad.tolist(), y.grad.tolist()) == ([8.0], [2.0])
 
 
 def test_an_unused_output_counts_as_zero():
     x, y = leaf(2.0), leaf(3.0)
-    one, _ = Scaled.apply(x, 5.0, y)
-    one.sum().backward()
+    element, _ = Scaled.apply(x, 5.0, y)
+    element.sum().backward()
     assert (x.grad.tolist(), y.grad.tolist()) == ([5.0], [0.0])
 
 
@@ -124,8 +124,8 @@ def test_mark_non_differentiable():
         def backward(ctx, g, _):
             return g * 2
 
-    one, two = Pair.apply(leaf(1.0))
-    assert one.requires_grad and not two.requires_grad
+    element, two = Pair.apply(leaf(1.0))
+    assert element.requires_grad and not two.requires_grad
 
 
 def test_setup_context_style():

@@ -33,7 +33,7 @@ PROGRAMS = {
     "elementwise": lambda x: (x.exp() * x).sin().sum(),
     "kernels": lambda x: dg.softmax(dg.cat([x, x * 2]).reshape(2, 3), 1).pow(2).sum(),
     "products": lambda x: (dg.outer(x, x) @ x).sum(),
-    "several outputs": lambda x: sum((one.exp() * k).sum() for k, one in enumerate((x * x).split(2), 1)),
+    "several outputs": lambda x: sum((element.exp() * k).sum() for k, element in enumerate((x * x).split(2), 1)),
     "decomposition": lambda x: dg.nn.functional.layer_norm(dg.outer(x, x), (3,)).pow(3).sum(),
     "in place": lambda x: (x * 1).mul_(x).sin_().exp_().sum(),
     "views": lambda x: (lambda z: (z[1:].mul_(x[:2]), z)[1])(x * 1).pow(2).sum(),
@@ -49,9 +49,9 @@ def test_gradients_of_both_orders_go_through_the_hooks(name):
         counts[0] += 1
         return tensor.numpy().copy()
 
-    def unpack(held):
+    def unpack(kept):
         counts[1] += 1
-        return dg.tensor(held)
+        return dg.tensor(kept)
 
     def gradients():
         x = leaf(0.3, 0.7, 1.1)
@@ -61,10 +61,10 @@ def test_gradients_of_both_orders_go_through_the_hooks(name):
 
     expected = gradients()
     with saved_tensors_hooks(pack, unpack):
-        found = gradients()
+        result = gradients()
     assert counts[0] > 0 and counts[1] > 0
-    numpy.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
-    numpy.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+    numpy.testing.assert_allclose(result[0], expected[0], rtol=1e-12)
+    numpy.testing.assert_allclose(result[1], expected[1], rtol=1e-12)
 
 
 def test_only_the_innermost_hooks_are_asked_and_numbers_are_not_saved_tensors():
@@ -105,7 +105,7 @@ def test_packed_tensors_are_freed_with_the_graph():
     gc.disable()
     try:
         x = leaf(1.0)
-        with saved_tensors_hooks(lambda t: Held(t), lambda held: held.tensor):
+        with saved_tensors_hooks(lambda t: Held(t), lambda kept: kept.tensor):
             y = x.exp()
         watched = weakref.ref(y.grad_fn.output.held)
         y.sum().backward()
@@ -194,9 +194,9 @@ def test_increment_version_is_a_write():
 
 def test_walking_the_graph():
     x = leaf(1.0, 2.0)
-    one, two = ((x * 3).exp() + 1).unbind(0)
+    element, two = ((x * 3).exp() + 1).unbind(0)
     node = two.grad_fn
-    assert one.grad_fn is node and (one.output_nr, two.output_nr) == (0, 1) and isinstance(node, Node)
+    assert element.grad_fn is node and (element.output_nr, two.output_nr) == (0, 1) and isinstance(node, Node)
     names = []
     while node is not None:
         names.append(node.name())
@@ -248,10 +248,12 @@ def test_hooks_of_nodes():
 
 def test_hooks_of_a_node_with_several_outputs():
     x = leaf(1.0, 2.0)
-    one, two = (x * 3).unbind(0)
+    element, two = (x * 3).unbind(0)
     seen = []
-    one.grad_fn.register_hook(lambda inputs, outputs: seen.append([None if g is None else g.item() for g in outputs]))
-    one.grad_fn.register_prehook(lambda grads: tuple(None if g is None else g * 2 for g in grads))
+    element.grad_fn.register_hook(
+        lambda inputs, outputs: seen.append([None if g is None else g.item() for g in outputs])
+    )
+    element.grad_fn.register_prehook(lambda grads: tuple(None if g is None else g * 2 for g in grads))
     two.backward()
     assert seen == [[None, 2.0]] and x.grad.tolist() == [0.0, 6.0]
 
@@ -316,11 +318,11 @@ def test_grad_of_several_rows_at_once():
     x = leaf(1.0, 2.0, 3.0)
     y = x * x
     rows = dg.eye(3, dtype=dg.float64)
-    (found,) = dg.autograd.grad(y, x, rows, is_grads_batched=True)
-    assert found.tolist() == [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]] and not found.requires_grad
+    (result,) = dg.autograd.grad(y, x, rows, is_grads_batched=True)
+    assert result.tolist() == [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]] and not result.requires_grad
     unused = leaf(1.0)
-    found = dg.autograd.grad(x * x, [unused, x], rows, is_grads_batched=True, allow_unused=True, create_graph=True)
-    assert found[0] is None and found[1].requires_grad
+    result = dg.autograd.grad(x * x, [unused, x], rows, is_grads_batched=True, allow_unused=True, create_graph=True)
+    assert result[0] is None and result[1].requires_grad
     with pytest.raises(GradientError, match="one Tensor per output"):
         dg.autograd.grad(x * x, x, is_grads_batched=True)
 
@@ -328,8 +330,8 @@ def test_grad_of_several_rows_at_once():
 def test_grad_inside_vmap():
     x = leaf(1.0, 2.0, 3.0)
     y = x * x
-    found = dg.vmap(lambda v: dg.autograd.grad(y, x, v, retain_graph=True)[0])(dg.eye(3, dtype=dg.float64))
-    assert found.diagonal().tolist() == [2.0, 4.0, 6.0] and not found.requires_grad
+    result = dg.vmap(lambda v: dg.autograd.grad(y, x, v, retain_graph=True)[0])(dg.eye(3, dtype=dg.float64))
+    assert result.diagonal().tolist() == [2.0, 4.0, 6.0] and not result.requires_grad
     with pytest.raises(GradientError, match=r"another value for each example.*func\.grad"):
         dg.vmap(lambda scale: dg.autograd.grad((x * scale).sum(), x)[0])(dg.ones(2, dtype=dg.float64))
 

@@ -26,8 +26,8 @@ def log_of_exp_overwritten(x):
 
 def squares_of_missing_values(w):
     predicted = dg.tensor([[0.0], [1.0]], dtype=dg.float64) @ w.T
-    wanted = dg.tensor([[NAN, 0.0], [1.0, 1.0]], dtype=dg.float64)
-    return dg.square(predicted - wanted)[~dg.isnan(wanted)]
+    expected = dg.tensor([[NAN, 0.0], [1.0, 1.0]], dtype=dg.float64)
+    return dg.square(predicted - expected)[~dg.isnan(expected)]
 
 
 def products_replaced(b):
@@ -136,8 +136,8 @@ def test_second_order_and_forward_mode(name):
 def test_hessian_and_vmap():
     with honest_where():
         at = dg.tensor([-1.0, 0.0, 4.0], dtype=dg.float64)
-        found = dg.func.hessian(lambda x: dg.where(x > 0, x.sqrt(), 0.0).sum())(at)
-        numpy.testing.assert_allclose(found.numpy(), numpy.diag([0.0, 0.0, -1 / 32]), atol=1e-12)
+        result = dg.func.hessian(lambda x: dg.where(x > 0, x.sqrt(), 0.0).sum())(at)
+        numpy.testing.assert_allclose(result.numpy(), numpy.diag([0.0, 0.0, -1 / 32]), atol=1e-12)
         rows = dg.vmap(dg.func.grad(lambda x: dg.where(x > 0, x.sqrt(), 0.0)))(at)
         assert rows.tolist() == [0.0, 0.0, 0.25]
 
@@ -168,7 +168,7 @@ def test_gradients_where_all_is_finite_have_the_same_bits():
     plain = gradients()
     with honest_where():
         honest = gradients()
-    assert all(dg.equal(one, other) for one, other in zip(plain, honest, strict=True))
+    assert all(dg.equal(element, other) for element, other in zip(plain, honest, strict=True))
 
 
 def test_it_goes_together_with_hooks_of_saved_tensors_and_anomaly_mode():
@@ -184,12 +184,12 @@ def test_it_goes_together_with_hooks_of_saved_tensors_and_anomaly_mode():
 
 def test_the_switch():
     assert not is_honest_where_enabled()
-    found = []
+    results = []
 
     def program():
         x = leaf([0.0, 4.0])
         dg.where(x > 0, x.sqrt(), 0.0).sum().backward()
-        found.append(x.grad.tolist())
+        results.append(x.grad.tolist())
 
     set_honest_where(True)
     try:
@@ -206,5 +206,5 @@ def test_the_switch():
     finally:
         set_honest_where(False)
     program()
-    assert [one[0] == one[0] for one in found] == [True, True, False, True, False]
+    assert [result[0] == result[0] for result in results] == [True, True, False, True, False]
     assert dg.autograd.modes.MODES.watchers == ()

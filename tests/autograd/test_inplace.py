@@ -297,10 +297,10 @@ def test_a_write_into_own_memory_gives_what_the_op_gives(case, layout):
     memory = {"rows": dg.randn(5, 4), "turned": dg.randn(4, 5), "apart": dg.randn(5, 8)}[layout]
     x = {"rows": memory, "turned": memory.T, "apart": memory[:, ::2]}[layout]
     name, args = case.split()[0], WRITES[case](x)
-    wanted, beside, count = getattr(x.clone(), name)(*args), memory.clone(), x._version
+    expected, beside, count = getattr(x.clone(), name)(*args), memory.clone(), x._version
     place = x.data_ptr()
     assert getattr(x, f"{name}_")(*args) is x
-    numpy.testing.assert_allclose(x.numpy(), wanted.numpy())
+    numpy.testing.assert_allclose(x.numpy(), expected.numpy())
     assert x.data_ptr() == place and x._version > count and memory._version == x._version
     if layout == "apart":
         numpy.testing.assert_array_equal(memory[:, 1::2].numpy(), beside[:, 1::2].numpy())
@@ -369,10 +369,10 @@ def test_values_with_history_written_at_an_index(index, seen):
     first, second = dg.autograd.grad(total, [x, value], create_graph=True)
     numpy.testing.assert_array_equal(first.detach().numpy(), numpy.where(inside, 0.0, 2 * weights))
     numpy.testing.assert_array_equal(second.detach().numpy(), weights[index])
-    made = dg.zeros(3, 4, dtype=dg.float64)
-    made[index] = value
-    made[index] = value * 3
-    (made * dg.tensor(weights)).sum().backward()
+    created = dg.zeros(3, 4, dtype=dg.float64)
+    created[index] = value
+    created[index] = value * 3
+    (created * dg.tensor(weights)).sum().backward()
     numpy.testing.assert_array_equal(value.grad.numpy(), 3 * weights[index])
 
 

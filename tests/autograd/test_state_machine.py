@@ -76,9 +76,9 @@ def to_shape(g, shape):
 
 def put(g, places, shape):
     """Adds `g` into zeros of `shape` at flat places."""
-    made = numpy.zeros(int(numpy.prod(shape)))
-    numpy.add.at(made, places.reshape(-1), g.reshape(-1))
-    return made.reshape(shape)
+    created = numpy.zeros(int(numpy.prod(shape)))
+    numpy.add.at(created, places.reshape(-1), g.reshape(-1))
+    return created.reshape(shape)
 
 
 UNARY = {
@@ -119,9 +119,9 @@ class Programs(RuleBasedStateMachine):
     def fresh(self, tensor, numbers, record):
         """A new tensor with memory of its own."""
         numbers = numpy.asarray(numbers, dtype=numpy.float64)
-        made = Value(tensor, Memory(numbers), numpy.arange(numbers.size).reshape(numbers.shape), record)
-        self.keep(made)
-        return made
+        created = Value(tensor, Memory(numbers), numpy.arange(numbers.size).reshape(numbers.shape), record)
+        self.keep(created)
+        return created
 
     def read(self, value):
         """(memory, places, time): what an op keeps of an operand."""
@@ -170,9 +170,9 @@ class Programs(RuleBasedStateMachine):
         )
         if wants:
             tensor = dg.tensor(numpy.array(numbers), requires_grad=True)
-        made = self.fresh(tensor, numbers, Record(self.tick(), leaf=True) if wants else None)
+        created = self.fresh(tensor, numbers, Record(self.tick(), leaf=True) if wants else None)
         if wants:
-            self.leaves.append(made)
+            self.leaves.append(created)
 
     @precondition(lambda self: self.values)
     @rule(place=PLACES, name=st.sampled_from(sorted(UNARY)), recording=st.sampled_from([True, True, True, False]))
@@ -181,9 +181,9 @@ class Programs(RuleBasedStateMachine):
         numbers, record, saves = self.unary_record(name, a, recording)
         with dg.set_grad_enabled(recording):
             tensor = getattr(dg, name)(a.tensor)
-        made = self.fresh(tensor, numbers, record)
+        created = self.fresh(tensor, numbers, record)
         if record is not None and saves == "output":
-            record.saved.append((made.memory, made.places, self.clock))
+            record.saved.append((created.memory, created.places, self.clock))
 
     @precondition(lambda self: self.values)
     @rule(
@@ -227,8 +227,8 @@ class Programs(RuleBasedStateMachine):
             inner = numpy.arange(a.places.size).reshape(a.shape)
             chosen = places(inner)
             record = Record(self.tick(), [(a.record, lambda g: put(g, chosen, a.shape))])
-        made = Value(tensor, a.memory, places(a.places), record, base, a.silent)
-        self.keep(made)
+        created = Value(tensor, a.memory, places(a.places), record, base, a.silent)
+        self.keep(created)
 
     @precondition(lambda self: self.values)
     @rule(place=PLACES, kind=st.integers(0, 13), dim=st.integers(0, 2), other=st.integers(0, 2), at=st.integers(0, 5))
@@ -336,15 +336,15 @@ class Programs(RuleBasedStateMachine):
         else:
             inside = self.inside(base, a)
             old = base.record
-            made = Record(self.tick())
+            created = Record(self.tick())
             shape = base.shape
             if old is not None:
                 hole = numpy.ones(base.places.size)
                 hole[inside.reshape(-1)] = 0
-                made.operands.append((old, lambda g: g * hole.reshape(shape)))
+                created.operands.append((old, lambda g: g * hole.reshape(shape)))
             if record is not None:
-                made.operands.append((record, lambda g, written=inside: g.reshape(-1)[written]))
-            base.record = made
+                created.operands.append((record, lambda g, written=inside: g.reshape(-1)[written]))
+            base.record = created
         for view in base.views:
             inside = self.inside(base, view)
             shape = base.shape
@@ -384,7 +384,7 @@ class Programs(RuleBasedStateMachine):
             return
         numbers, record = self.binary_record(name, a, b, recording)
         if record is not None:
-            record.saved = [one for one in record.saved if one[0] is not a.memory]
+            record.saved = [element for element in record.saved if element[0] is not a.memory]
         wants = a.record is not None or b.record is not None
         self.write(a, numbers, record, recording, wants, lambda: getattr(a.tensor, f"{name}_")(b.tensor))
 
@@ -456,34 +456,34 @@ class Programs(RuleBasedStateMachine):
         if a.record is None or not a.places.size:
             return
         weights = numpy.random.default_rng(seed).uniform(0.5, 1.5, a.shape)
-        wanted, must, may, unknown = self.model_gradients(a.record, weights, way != "backward")
+        reference, must, may, unknown = self.model_gradients(a.record, weights, way != "backward")
         loss = (a.tensor * dg.tensor(weights)).sum()
-        leaves = [one.tensor for one in self.leaves]
+        leaves = [element.tensor for element in self.leaves]
         try:
             if way == "backward":
-                for one in leaves:
-                    one.grad = None
+                for leaf in leaves:
+                    leaf.grad = None
                 loss.backward(retain_graph=True)
-                found = [one.grad for one in leaves]
-                for one in leaves:
-                    one.grad = None
+                result = [element.grad for element in leaves]
+                for leaf in leaves:
+                    leaf.grad = None
             else:
-                found = dg.autograd.grad(
+                result = dg.autograd.grad(
                     loss, leaves, retain_graph=True, create_graph=way == "graph", allow_unused=True
                 )
         except InplaceError:
-            for one in leaves:
-                one.grad = None
+            for leaf in leaves:
+                leaf.grad = None
             assert may, "backward refused although nothing that it needs was overwritten"
             return
         assert not must, "backward did not notice that what it needs was overwritten"
-        for one, g in zip(self.leaves, found, strict=True) if not unknown else ():
-            expected = wanted.get(one.record)
+        for leaf, g in zip(self.leaves, result, strict=True) if not unknown else ():
+            expected = reference.get(leaf.record)
             if g is None:
                 assert expected is None or not expected.any()
             else:
                 numpy.testing.assert_allclose(
-                    g.detach().numpy(), numpy.zeros(one.shape) if expected is None else expected, rtol=1e-9, atol=1e-10
+                    g.detach().numpy(), numpy.zeros(leaf.shape) if expected is None else expected, rtol=1e-9, atol=1e-10
                 )
 
     def model_gradients(self, start, weights, only_ways=False):
@@ -501,7 +501,7 @@ class Programs(RuleBasedStateMachine):
             pending += [operand for operand, _ in record.operands]
         grads = {start: numpy.asarray(weights)}
         must = may = unknown = False
-        leads = {id(one.record) for one in self.leaves}
+        leads = {id(leaf.record) for leaf in self.leaves}
         for record in sorted(order, key=lambda one: one.time):
             if any(id(operand) in leads for operand, _ in record.operands):
                 leads.add(id(record))
@@ -511,12 +511,12 @@ class Programs(RuleBasedStateMachine):
                 continue
             g = grads[record] = g * record.factor
             for memory, places, time in record.saved:
-                held = set(places.reshape(-1).tolist())
-                unknown = unknown or any(when > time and held & written for when, written in memory.unwatched)
+                kept = set(places.reshape(-1).tolist())
+                unknown = unknown or any(when > time and kept & written for when, written in memory.unwatched)
                 for when, written in memory.writes:
-                    if when > time and held and written:
-                        must = must or (bool(held & written) and (not only_ways or id(record) in leads))
-                        may = may or (min(held) <= max(written) and min(written) <= max(held))
+                    if when > time and kept and written:
+                        must = must or (bool(kept & written) and (not only_ways or id(record) in leads))
+                        may = may or (min(kept) <= max(written) and min(written) <= max(kept))
             for operand, rule_of in record.operands:
                 part = rule_of(g)
                 grads[operand] = part if operand not in grads else grads[operand] + part
@@ -524,10 +524,10 @@ class Programs(RuleBasedStateMachine):
 
     @invariant()
     def values_agree(self):
-        for one in self.values:
-            found, expected = one.tensor.array, one.numbers
-            assert found.shape == expected.shape and (numpy.abs(found - expected) <= 1e-12).all()
-            assert one.tensor.requires_grad == (one.record is not None)
+        for value in self.values:
+            result, expected = value.tensor.array, value.numbers
+            assert result.shape == expected.shape and (numpy.abs(result - expected) <= 1e-12).all()
+            assert value.tensor.requires_grad == (value.record is not None)
 
 
 COUNT = int(os.environ.get("DYNOGRAD_STATE_MACHINE", "200"))

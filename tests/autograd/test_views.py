@@ -64,8 +64,10 @@ def test_living_views_follow_a_write_into_their_base(name, frozen):
         assert view.tolist() == expected.tolist()
         assert view.requires_grad == expected.requires_grad
         if view.requires_grad:
-            found, wanted = (dg.autograd.grad(one.sum(), w, retain_graph=True)[0] for one in (view, expected))
-            assert found.tolist() == wanted.tolist()
+            result, reference = (
+                dg.autograd.grad(element.sum(), w, retain_graph=True)[0] for element in (view, expected)
+            )
+            assert result.tolist() == reference.tolist()
 
 
 def test_views_of_what_needs_no_grad_follow_too():

@@ -43,8 +43,8 @@ c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16
 """
 SHORT = dict(zip(["b", "u1", "i1", "i2", "i4", "i8", "f2", "bf", "f4", "f8", "c8", "c16"], ORDER, strict=True))
 CASES = [
-    (one, two, SHORT[cell])
-    for one, row in zip(ORDER, TABLE.split("\n")[1:-1], strict=True)
+    (element, two, SHORT[cell])
+    for element, row in zip(ORDER, TABLE.split("\n")[1:-1], strict=True)
     for two, cell in zip(ORDER, row.split(), strict=True)
 ]
 
@@ -95,8 +95,8 @@ def test_unsigned_integers_wrap_and_keep_their_dtype(kind):
         (dg.cat([x, x])[2:4], [top, 0]),
         (dg.where(x > 1, x, 7), [7, 7, top]),
     ]
-    for found, expected in rows:
-        assert found.dtype is kind and found.tolist() == expected
+    for result, expected in rows:
+        assert result.dtype is kind and result.tolist() == expected
     assert (x / 2).dtype is dg.float32 and (x < top).tolist() == [True, True, False]
     assert x.type() == f"dynograd.{'Byte' if kind is dg.uint8 else kind.name.replace('uint', 'UInt')}Tensor"
     assert x[dg.tensor([2, 0])].tolist() == [top, 0] and x.argmax().item() == 2 and x.float().tolist()[:2] == [0, 1]
@@ -145,8 +145,8 @@ def test_what_stands_for_a_dtype():
 
 
 def test_dtypes_are_singletons():
-    for one in dtypes.ALL:
-        assert copy.deepcopy(one) is one and pickle.loads(pickle.dumps(one)) is one
+    for element in dtypes.ALL:
+        assert copy.deepcopy(element) is element and pickle.loads(pickle.dumps(element)) is element
     assert repr(dg.bfloat16) == "dynograd.bfloat16" and dg.half is dg.float16
 
 

@@ -25,9 +25,9 @@ def value_of(number):
 
 def number_in(path):
     """The number that was saved there; fails when the file is mixed or damaged."""
-    found = dg.load(path)
-    number = found["number"]
-    assert (found["weight"] == number).all() and (found["bias"] == number).all()
+    result = dg.load(path)
+    number = result["number"]
+    assert (result["weight"] == number).all() and (result["bias"] == number).all()
     return number
 
 
@@ -62,15 +62,15 @@ def test_every_failing_call_leaves_a_whole_file(tmp_path, monkeypatch, fault, ex
             except CheckpointError as error:
                 told = str(error)
         failed.add(faulty.failed)
-        found = number_in(path) if path.exists() else None
+        result = number_in(path) if path.exists() else None
         if told is None:
-            assert found == 2
+            assert result == 2
         else:
             assert os.strerror(fault) in told and str(path) in told
-            assert found == (2 if "is written" in told else 1 if existed else None)
-            assert ("untouched" in told) == (found == 1)
+            assert result == (2 if "is written" in told else 1 if existed else None)
+            assert ("untouched" in told) == (result == 1)
         if faulty.failed != "unlink":
-            assert os.listdir(tmp_path) == ([] if found is None else ["x"])
+            assert os.listdir(tmp_path) == ([] if result is None else ["x"])
         for left in tmp_path.glob(".*.tmp"):
             left.unlink()
     assert {"open", "write", "fsync", "replace", "close"} <= failed
@@ -140,10 +140,10 @@ def test_temporary_files_of_living_processes_stay(tmp_path):
     mine_of_before = tmp_path / f".x.{files._machine()}-{os.getpid()}-999999.tmp"
     of_another = tmp_path / f".y.{files._machine()}-999999999-3.tmp"
     everyone = [living, elsewhere, dead, mine_of_before, of_another]
-    for one in everyone:
-        one.write_bytes(b"")
+    for element in everyone:
+        element.write_bytes(b"")
     dg.save(1, tmp_path / "x")
-    assert [one.exists() for one in everyone] == [True, True, False, False, True]
+    assert [each.exists() for each in everyone] == [True, True, False, False, True]
 
 
 def test_links_are_followed_and_permissions_kept(tmp_path):

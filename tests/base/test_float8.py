@@ -54,8 +54,8 @@ def test_made_kept_and_moved(kind, tmp_path):
     assert (x == x).all() and not (x != x).any() and x.abs().tolist()[1] == [3.0, 0.5]
     assert x.view(dynograd.uint8).shape == (2, 2) and x.to(kind) is x
     assert x.untyped_storage().nbytes() == 4
-    for made in (dynograd.zeros(2, dtype=kind), dynograd.ones(2, dtype=kind), dynograd.empty(2, dtype=kind)):
-        assert made.dtype is kind
+    for created in (dynograd.zeros(2, dtype=kind), dynograd.ones(2, dtype=kind), dynograd.empty(2, dtype=kind)):
+        assert created.dtype is kind
     dynograd.save({"x": x}, tmp_path / "x.safetensors")
     again = dynograd.load(tmp_path / "x.safetensors")["x"]
     assert again.dtype is kind and again.tolist() == x.tolist()

@@ -207,12 +207,12 @@ def test_tracing_other_than_a_debugger_is_not_paused():
 
 def test_every_text_is_run_here():
     """`exec` and `compile` elsewhere would make frames without lines. A tree of a file, and a program that is run, have the file's lines."""
-    found = []
+    result = []
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "exec":
-                found.append(path.relative_to(PACKAGE).as_posix())
-    assert sorted(found) == [
+                result.append(path.relative_to(PACKAGE).as_posix())
+    assert sorted(result) == [
         "base/generated_sources.py",
         "kernels/emulation/simt_emulation_cuda.py",
         "tools/running.py",

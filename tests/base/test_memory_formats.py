@@ -80,8 +80,8 @@ def test_network_keeps_channels_last():
         nn.ConvTranspose2d(8, 4, 2, stride=2),
     )
     x = dg.randn(2, 3, 12, 10)
-    wanted = model(x)
-    wanted.sum().backward()
+    expected = model(x)
+    expected.sum().backward()
     grads = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     model.to(memory_format=dg.channels_last)
@@ -91,7 +91,7 @@ def test_network_keeps_channels_last():
         y = layer(y)
         assert y.is_contiguous(memory_format=dg.channels_last), layer
     y.sum().backward()
-    assert dg.allclose(y, wanted, atol=1e-5)
+    assert dg.allclose(y, expected, atol=1e-5)
     for parameter, grad in zip(model.parameters(), grads, strict=True):
         assert dg.allclose(parameter.grad, grad, atol=1e-4)
 
@@ -120,17 +120,17 @@ def test_sums_of_large_gradients_keep_the_layout():
 
     for one_last in (False, True):
         for other_last in (False, True):
-            one, other = (np.random.rand(4, 32, 32, 32).astype(np.float32) for _ in range(2))
-            wanted = one + other
+            element, other = (np.random.rand(4, 32, 32, 32).astype(np.float32) for _ in range(2))
+            expected = element + other
             if one_last:
-                one = np.ascontiguousarray(one.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+                element = np.ascontiguousarray(element.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
             if other_last:
                 other = np.ascontiguousarray(other.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-            found = gradients_cpu.add(one, other)
-            assert np.array_equal(found, wanted)
-            assert found.strides == one.strides
-            gradients_cpu.add_into(one, other)
-            assert np.array_equal(one, wanted)
+            result = gradients_cpu.add(element, other)
+            assert np.array_equal(result, expected)
+            assert result.strides == element.strides
+            gradients_cpu.add_into(element, other)
+            assert np.array_equal(element, expected)
 
 
 def test_a_row_major_gradient_is_brought_into_the_layout_of_the_activations():
@@ -165,9 +165,9 @@ ROW_MAJOR = {
 
 @pytest.mark.parametrize("name", ROW_MAJOR)
 def test_results_of_turned_tensors_are_row_major(name):
-    made = ROW_MAJOR[name](dg.rand(2, 3, 5, 4).permute(3, 2, 1, 0))
-    assert made.is_contiguous()
-    made.view(-1)
+    created = ROW_MAJOR[name](dg.rand(2, 3, 5, 4).permute(3, 2, 1, 0))
+    assert created.is_contiguous()
+    created.view(-1)
 
 
 PERMUTED = dg.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)  # strides (1, 12, 4)
@@ -218,11 +218,11 @@ def test_order_of_dims_with_gaps_between_them():
 
 
 def test_draws_do_not_depend_on_the_order():
-    made = []
+    created = []
     for x in (PERMUTED, PERMUTED.contiguous()):
         dg.manual_seed(0)
-        made.append(dg.randn_like(x))
-    assert (made[0] == made[1]).all()
+        created.append(dg.randn_like(x))
+    assert (created[0] == created[1]).all()
     assert dg.randn_like(dg.zeros(2, 3, 4, 5), memory_format=dg.channels_last).stride() == (60, 1, 15, 3)
 
 
@@ -257,8 +257,8 @@ OWN_ORDER = {
 @pytest.mark.parametrize("name", OWN_ORDER)
 @pytest.mark.parametrize("x", [PERMUTED, dg.arange(24.0).reshape(4, 3, 2).mT], ids=["permuted", "transposed"])
 def test_results_that_do_not_keep_the_order(name, x):
-    made = OWN_ORDER[name](x)
-    assert made.is_contiguous() and made.view(-1).tolist() == OWN_ORDER[name](x.contiguous()).flatten().tolist()
+    created = OWN_ORDER[name](x)
+    assert created.is_contiguous() and created.view(-1).tolist() == OWN_ORDER[name](x.contiguous()).flatten().tolist()
 
 
 def test_diag_of_a_matrix_is_no_view():
@@ -290,13 +290,17 @@ IMAGES = {
 def test_images_stay_channels_last(name):
     x = dg.randn(2, 3, 4, 5, dtype=dg.float64)
     last = x.to(memory_format=dg.channels_last).requires_grad_()
-    made, wanted = IMAGES[name](last), IMAGES[name](x)
-    assert made.is_contiguous(memory_format=dg.channels_last) and wanted.is_contiguous() and not made.is_contiguous()
-    assert dg.allclose(made, wanted, 1e-14, 1e-14)
+    created, expected = IMAGES[name](last), IMAGES[name](x)
+    assert (
+        created.is_contiguous(memory_format=dg.channels_last)
+        and expected.is_contiguous()
+        and not created.is_contiguous()
+    )
+    assert dg.allclose(created, expected, 1e-14, 1e-14)
     assert dg.autograd.gradcheck(IMAGES[name], (last,))
 
 
 def test_volumes_stay_channels_last():
     x = dg.randn(2, 3, 4, 4, 4).to(memory_format=dg.channels_last_3d)
-    for made in (nn.functional.max_pool3d(x, 2), nn.functional.interpolate(x, scale_factor=2, mode="trilinear")):
-        assert made.is_contiguous(memory_format=dg.channels_last_3d) and not made.is_contiguous()
+    for created in (nn.functional.max_pool3d(x, 2), nn.functional.interpolate(x, scale_factor=2, mode="trilinear")):
+        assert created.is_contiguous(memory_format=dg.channels_last_3d) and not created.is_contiguous()

@@ -82,10 +82,10 @@ def test_seed_is_fresh_each_time():
 
 
 def test_state_continues_elsewhere():
-    one, other = Generator().manual_seed(8), Generator()
-    one.key(13)
-    other.set_plain_state(one.state())
-    assert other.key(1) == one.key(1)
+    element, other = Generator().manual_seed(8), Generator()
+    element.key(13)
+    other.set_plain_state(element.state())
+    assert other.key(1) == element.key(1)
 
 
 @pytest.mark.parametrize("state", [(1,), (1, 2, 3), None, ("a", 0), (1.5, 0), (-1, 0), (0, 2**64)])
@@ -102,9 +102,9 @@ def test_what_is_no_state_is_refused(state):
 def test_copies_continue_on_their_own(duplicate):
     generator = Generator("cuda:0").manual_seed(5)
     generator.key(2)
-    made = duplicate(generator)
-    assert (made.device, made.state()) == (generator.device, (5, 2))
-    made.key(1)
+    created = duplicate(generator)
+    assert (created.device, created.state()) == (generator.device, (5, 2))
+    created.key(1)
     assert generator.state() == (5, 2)
 
 

@@ -67,8 +67,8 @@ def test_gradients_of_softmax_from_results(name):
     x = dynograd.randn(3, 4, requires_grad=True)
     g = dynograd.randn(3, 4)
     y = getattr(F, name)(x, 1)
-    made = getattr(dynograd, f"_{name}_backward_data")(g, y, 1, dynograd.float32)
-    close(made, dynograd.autograd.grad(y, x, g)[0])
+    created = getattr(dynograd, f"_{name}_backward_data")(g, y, 1, dynograd.float32)
+    close(created, dynograd.autograd.grad(y, x, g)[0])
     with pytest.raises(TypeError, match="input_dtype to be a dtype"):
         dynograd._softmax_backward_data(g, y, 1, 6)
 
@@ -94,13 +94,13 @@ def test_pooling_and_elementwise_gradients_are_those_of_autograd():
     with pytest.raises(RuntimeError, match="grad_output of the shape of indices"):
         aten.max_pool2d_with_indices_backward(g[..., 1:], x, 2, 2, 0, 1, False, places)
     g = dynograd.randn(1, 2, 6, 6)
-    for name, function, given in [
+    for name, function, argument in [
         ("gelu", F.gelu, x),
         ("silu", F.silu, x),
         ("sigmoid", dynograd.sigmoid, dynograd.sigmoid(x)),
         ("tanh", dynograd.tanh, dynograd.tanh(x)),
     ]:
-        close(getattr(aten, f"{name}_backward")(g, given), dynograd.autograd.grad(function(x), x, g)[0])
+        close(getattr(aten, f"{name}_backward")(g, argument), dynograd.autograd.grad(function(x), x, g)[0])
     close(aten.threshold_backward(g, x, 0.0), dynograd.autograd.grad(F.relu(x), x, g)[0])
 
 
@@ -113,9 +113,9 @@ def test_convolution_and_embedding_gradients_and_their_gradients():
     g = dynograd.randn(*y.shape, dtype=dynograd.float64, requires_grad=True)
     rest = [4], [1, 1], [1, 1], [1, 1], False, [0, 0], 1
     gx, gw, gb = aten.convolution_backward(g, x, w, *rest, [True, True, True])
-    wanted = dynograd.autograd.grad(y, (x, w), g, create_graph=True)
-    close([gx, gw, gb], [*wanted, g.sum([0, 2, 3])])
-    close(dynograd.autograd.grad(gx.sum(), (g, w)), dynograd.autograd.grad(wanted[0].sum(), (g, w)))
+    expected = dynograd.autograd.grad(y, (x, w), g, create_graph=True)
+    close([gx, gw, gb], [*expected, g.sum([0, 2, 3])])
+    close(dynograd.autograd.grad(gx.sum(), (g, w)), dynograd.autograd.grad(expected[0].sum(), (g, w)))
     assert aten.convolution_backward(g, x, w, *rest, [False, True, False])[::2] == (None, None)
     index = dynograd.tensor([0, 2, 2])
     assert aten.embedding_dense_backward(dynograd.ones(3, 2), index, 4, -1, False).tolist() == [
@@ -145,8 +145,8 @@ def test_masked_index_reads_and_adds_only_where_the_mask_says_so():
 
 
 def test_chunk_cat():
-    made = dynograd._chunk_cat([dynograd.arange(6.0).view(2, 3), dynograd.arange(2.0)], 0, 3)
-    assert made.tolist() == [[0, 1, 2, 0], [3, 4, 5, 1], [0, 0, 0, 0]]
+    created = dynograd._chunk_cat([dynograd.arange(6.0).view(2, 3), dynograd.arange(2.0)], 0, 3)
+    assert created.tolist() == [[0, 1, 2, 0], [3, 4, 5, 1], [0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -212,18 +212,18 @@ def test_scaled_mm():
 def test_inner_attention_is_attention(causal):
     q, k, v = dynograd.randn(2, 3, 2, 4), dynograd.randn(2, 5, 2, 4), dynograd.randn(2, 5, 2, 6)
     mask = numpy.ones((3, 5), bool) if not causal else numpy.tril(numpy.ones((3, 5), bool), 0 if causal == 1 else 2)
-    wanted = F.scaled_dot_product_attention(
-        *(one.transpose(1, 2) for one in (q, k, v)), dynograd.from_numpy(mask)
+    expected = F.scaled_dot_product_attention(
+        *(tensor.transpose(1, 2) for tensor in (q, k, v)), dynograd.from_numpy(mask)
     ).transpose(1, 2)
-    found, sums, *_, length, _ = aten._efficient_attention_forward(
+    result, sums, *_, length, _ = aten._efficient_attention_forward(
         q, k, v, None, None, None, None, None, 0.0, causal, True
     )
-    close(found, wanted)
+    close(result, expected)
     scores = (q.transpose(1, 2) @ k.transpose(1, 2).mT * 0.5).masked_fill(dynograd.from_numpy(~mask), -math.inf)
     close(sums, scores.logsumexp(-1))
     assert length == 3
     if causal != 1:
-        close(aten._flash_attention_forward(q, k, v, None, None, 3, 5, 0.0, bool(causal), False)[0], wanted)
+        close(aten._flash_attention_forward(q, k, v, None, None, 3, 5, 0.0, bool(causal), False)[0], expected)
 
 
 def test_losses_take_numbers_for_reductions():

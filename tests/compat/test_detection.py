@@ -66,16 +66,16 @@ def np_roi_align(values, rois, scale, rows, columns, ratio, aligned, own_channel
 @pytest.mark.parametrize("ratio", [2, -1])
 def test_roi_align(ratio, aligned):
     values = images()
-    found = OPS.roi_align(t(values), t(ROIS), 0.8, 2, 3, ratio, aligned)
-    numpy.testing.assert_allclose(found.numpy(), np_roi_align(values, ROIS, 0.8, 2, 3, ratio, aligned), atol=1e-12)
+    result = OPS.roi_align(t(values), t(ROIS), 0.8, 2, 3, ratio, aligned)
+    numpy.testing.assert_allclose(result.numpy(), np_roi_align(values, ROIS, 0.8, 2, 3, ratio, aligned), atol=1e-12)
 
 
 @pytest.mark.parametrize("ratio", [2, -1])
 def test_ps_roi_align(ratio):
     values = images(shape=(2, 12, 7, 9))
-    found, channels = OPS.ps_roi_align(t(values), t(ROIS), 0.8, 2, 3, ratio)
+    result, channels = OPS.ps_roi_align(t(values), t(ROIS), 0.8, 2, 3, ratio)
     expected = np_roi_align(values, ROIS, 0.8, 2, 3, ratio, True, own_channels=True)
-    numpy.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+    numpy.testing.assert_allclose(result.numpy(), expected, atol=1e-12)
     assert channels.shape == (4, 2, 2, 3) and channels[0, 1, 1, 2].item() == 11
 
 
@@ -102,20 +102,20 @@ def _edges(place, size, count):
 
 def test_roi_pool():
     values = images()
-    found, places = OPS.roi_pool(t(values), t(ROIS), 1.0, 2, 3)
-    numpy.testing.assert_allclose(found.numpy(), np_pooled(values, ROIS, 2, 3, False), atol=1e-12)
+    result, places = OPS.roi_pool(t(values), t(ROIS), 1.0, 2, 3)
+    numpy.testing.assert_allclose(result.numpy(), np_pooled(values, ROIS, 2, 3, False), atol=1e-12)
     picked = numpy.take_along_axis(
         values[[int(roi[0]) for roi in ROIS]].reshape(4, 3, -1), places.numpy().reshape(4, 3, -1).clip(0), 2
     )
     numpy.testing.assert_allclose(
-        (picked * (places.numpy().reshape(4, 3, -1) >= 0)).reshape(found.shape), found.numpy()
+        (picked * (places.numpy().reshape(4, 3, -1) >= 0)).reshape(result.shape), result.numpy()
     )
 
 
 def test_ps_roi_pool():
     values = images(shape=(2, 12, 7, 9))
-    found, _ = OPS.ps_roi_pool(t(values), t(ROIS), 1.0, 2, 3)
-    numpy.testing.assert_allclose(found.numpy(), np_pooled(values, ROIS, 2, 3, True), atol=1e-12)
+    result, _ = OPS.ps_roi_pool(t(values), t(ROIS), 1.0, 2, 3)
+    numpy.testing.assert_allclose(result.numpy(), np_pooled(values, ROIS, 2, 3, True), atol=1e-12)
 
 
 def test_nms():
@@ -176,11 +176,11 @@ def test_deform_conv2d(groups, offset_groups):
     rows, columns = (6 + 2 - 3) // 2 + 1, (5 + 2 - 2) // 2 + 1
     offset = rng.standard_normal((2, offset_groups * 2 * 6, rows, columns))
     mask = rng.uniform(size=(2, offset_groups * 6, rows, columns))
-    found = OPS.deform_conv2d(
+    result = OPS.deform_conv2d(
         *map(t, (values, weight, offset, mask, bias)), 2, 2, 1, 1, 1, 1, groups, offset_groups, True
     )
     expected = np_deform(values, weight, offset, mask, bias, 2, 1, 1, groups, offset_groups)
-    numpy.testing.assert_allclose(found.numpy(), expected, atol=1e-10)
+    numpy.testing.assert_allclose(result.numpy(), expected, atol=1e-10)
 
 
 def test_gradients():
@@ -193,11 +193,11 @@ def test_gradients():
     g = t(numpy.random.default_rng(2).standard_normal((4, 4, 2, 2)))
     pooled, places = detection.roi_pool(values, rois, 1.0, 2, 2)
     (expected,) = dynograd.autograd.grad(pooled, values, g)
-    found = OPS._roi_pool_backward(g, rois, places, 1.0, 2, 2, 2, 4, 5, 6)
-    numpy.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-12)
+    result = OPS._roi_pool_backward(g, rois, places, 1.0, 2, 2, 2, 4, 5, 6)
+    numpy.testing.assert_allclose(result.numpy(), expected.numpy(), atol=1e-12)
     (expected,) = dynograd.autograd.grad(detection.roi_align(values, rois, 1.0, 2, 2, 2, True), values, g)
-    found = OPS._roi_align_backward(g, rois, 1.0, 2, 2, 2, 4, 5, 6, 2, True)
-    numpy.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-12)
+    result = OPS._roi_align_backward(g, rois, 1.0, 2, 2, 2, 4, 5, 6, 2, True)
+    numpy.testing.assert_allclose(result.numpy(), expected.numpy(), atol=1e-12)
 
 
 def test_what_is_not_there_says_so():

@@ -36,11 +36,11 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_functions(call):
     x = tensor(X, requires_grad=True)
-    found = call(x)
-    assert isinstance(found, dg.Tensor)
-    numpy.testing.assert_allclose(found.detach().numpy(), call(X), rtol=1e-12)
-    if found.dtype.is_floating_point:
-        found.sum().backward()
+    result = call(x)
+    assert isinstance(result, dg.Tensor)
+    numpy.testing.assert_allclose(result.detach().numpy(), call(X), rtol=1e-12)
+    if result.dtype.is_floating_point:
+        result.sum().backward()
         assert x.grad.shape == x.shape
 
 

@@ -72,7 +72,7 @@ def test_lists_of_tensors_and_several_results():
     parts.register_autograd(backward, setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1]))
     x, y = dynograd.tensor([1.0, 2.0], requires_grad=True), dynograd.tensor([3.0])
     total, each = parts([x, y], 4)
-    assert total.item() == 6 and [one.tolist() for one in each] == [[4.0, 8.0], [12.0]]
+    assert total.item() == 6 and [element.tolist() for element in each] == [[4.0, 8.0], [12.0]]
     (g,) = dynograd.autograd.grad(total * 10 + each[0].sum(), x)
     assert g.tolist() == [14.0, 14.0]
 
@@ -324,9 +324,9 @@ def test_opcheck(scale):
         x.add_(1)
         return x * 2
 
-    found = library.opcheck(sly, (x,), raise_exception=False)
-    assert "Argument x is not defined as mutable but was mutated" in str(found["test_schema"])
-    assert "no gradient is registered" in str(found["test_autograd_registration"])
+    result = library.opcheck(sly, (x,), raise_exception=False)
+    assert "Argument x is not defined as mutable but was mutated" in str(result["test_schema"])
+    assert "no gradient is registered" in str(result["test_autograd_registration"])
 
 
 def test_triton_op_and_wrap_triton():

@@ -272,9 +272,9 @@ def test_loss_scaling_in_place():
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, infinite, torch.tensor([1.0]))
     assert infinite.item() == 1
     scale, tracker = torch.tensor([8.0]), torch.tensor([0])
-    for seen, wanted in ((1, 4), (0, 4), (0, 8), (0, 8)):
+    for seen, expected in ((1, 4), (0, 4), (0, 8), (0, 8)):
         torch._amp_update_scale_(scale, tracker, torch.tensor([float(seen)]), 2.0, 0.5, 2)
-        assert scale.item() == wanted
+        assert scale.item() == expected
     assert torch._cast_Long(torch.tensor([2.5])).tolist() == [2]
 
 

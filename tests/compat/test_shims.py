@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_version():
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert torch.version.dynograd_version == wanted
-    assert torch.__version__ == torch.version.__version__ == f"2.13.0+dynograd.{wanted}"
+    expected = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert torch.version.dynograd_version == expected
+    assert torch.__version__ == torch.version.__version__ == f"2.13.0+dynograd.{expected}"
     assert torch.version.cuda is None and torch.version.hip is None
 
 
@@ -65,12 +65,12 @@ def test_a_group_of_one(alone, monkeypatch):
     ):
         out = torch.empty(4)
         assert fill(out) is None and out.equal(x)
-    found = [None]
-    alone.gather_object({"a": 1}, found, dst=0)
-    alone.broadcast_object_list(found, src=0)
-    assert found == [{"a": 1}]
-    alone.scatter_object_list(found, ["b"], src=0)
-    assert found == ["b"]
+    result = [None]
+    alone.gather_object({"a": 1}, result, dst=0)
+    alone.broadcast_object_list(result, src=0)
+    assert result == [{"a": 1}]
+    alone.scatter_object_list(result, ["b"], src=0)
+    assert result == ["b"]
     assert alone.get_backend() == "gloo" and alone.group.WORLD.size() == 1 and alone.get_process_group_ranks() == [0]
     part = alone.new_group([0])
     assert alone.get_rank(part) == 0 and alone.get_world_size(alone.new_group([])) == -1
@@ -221,13 +221,13 @@ def test_devices():
 def test_flat_tensors():
     from dynograd._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
-    given = [torch.randn(2, 3), torch.randn(4), torch.tensor(1.0)]
-    flat = _flatten_dense_tensors(given)
+    arguments = [torch.randn(2, 3), torch.randn(4), torch.tensor(1.0)]
+    flat = _flatten_dense_tensors(arguments)
     assert flat.shape == (11,)
-    for one, two in zip(given, _unflatten_dense_tensors(flat, given)):
-        assert one.equal(two) and one.shape == two.shape
+    for element, two in zip(arguments, _unflatten_dense_tensors(flat, arguments)):
+        assert element.equal(two) and element.shape == two.shape
     with pytest.raises(ValueError, match="flat has 3 elements but the tensors have 11"):
-        _unflatten_dense_tensors(flat[:3], given)
+        _unflatten_dense_tensors(flat[:3], arguments)
 
 
 def test_backends():
@@ -278,12 +278,12 @@ def test_pytree():
     from dynograd.utils import _pytree as tree
 
     Pair = namedtuple("Pair", "a b")
-    given = {"x": [1, (2, None)], "y": Pair(3, OrderedDict(z=4))}
-    leaves, spec = tree.tree_flatten(given)
+    argument = {"x": [1, (2, None)], "y": Pair(3, OrderedDict(z=4))}
+    leaves, spec = tree.tree_flatten(argument)
     assert leaves == [1, 2, None, 3, 4] and spec.num_leaves == 5
     again = tree.tree_unflatten(leaves, spec)
-    assert again == given and type(again["y"]) is Pair
-    assert tree.tree_map_only(int, lambda x: -x, given)["x"] == [-1, (-2, None)]
+    assert again == argument and type(again["y"]) is Pair
+    assert tree.tree_map_only(int, lambda x: -x, argument)["x"] == [-1, (-2, None)]
     assert tree.tree_map(lambda a, b: a + b, [1, 2], [3, 4]) == [4, 6]
     assert tree.tree_leaves([[1], 2], is_leaf=lambda x: x == [1]) == [[1], 2]
     assert tree.tree_any(lambda x: x == 2, [1, 2]) and not tree.tree_all(lambda x: x == 2, [1, 2])
@@ -303,11 +303,14 @@ def test_hooks_and_timer():
     handle.remove()
     assert own == more == others == {} and RemovableHandle(own, extra_dict=more).id == handle.id + 1
     calls = []
-    found = Timer(lambda: calls.append(1), label="appending").blocked_autorange(min_run_time=0.001)
+    result = Timer(lambda: calls.append(1), label="appending").blocked_autorange(min_run_time=0.001)
     assert (
-        found.median > 0 and found.mean > 0 and found.iqr >= 0 and len(found.times) * found.number_per_run <= len(calls)
+        result.median > 0
+        and result.mean > 0
+        and result.iqr >= 0
+        and len(result.times) * result.number_per_run <= len(calls)
     )
-    assert repr(found).startswith("appending\n  median")
+    assert repr(result).startswith("appending\n  median")
 
 
 t = torch.tensor

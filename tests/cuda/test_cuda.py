@@ -27,8 +27,8 @@ def nothing(monkeypatch):
 @pytest.fixture
 def emulated(monkeypatch):
     """Two emulated devices."""
-    made = EmulatedDriver(2)
-    monkeypatch.setattr(driver, "_driver", made)
+    created = EmulatedDriver(2)
+    monkeypatch.setattr(driver, "_driver", created)
     monkeypatch.setattr(driver, "_reason", "")
     for module, name in (
         (allocator, "_memories"),
@@ -39,7 +39,7 @@ def emulated(monkeypatch):
     ):
         monkeypatch.setattr(module, name, {})
     thread_state.forget()
-    yield made
+    yield created
     thread_state.forget()
 
 
@@ -106,8 +106,8 @@ def test_no_driver(monkeypatch, platform, error, words):
 
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(ctypes, "CDLL", refuse)
-    found, reason = bindings.connect()
-    assert found is None and words in reason
+    result, reason = bindings.connect()
+    assert result is None and words in reason
 
 
 def test_it_can_be_switched_off(monkeypatch):

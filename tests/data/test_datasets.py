@@ -217,8 +217,8 @@ def idx(array, kind, header=None):
 @pytest.mark.parametrize(("kind", "dtype"), [(8, "u1"), (9, "i1"), (11, "i2"), (12, "i4"), (13, "f4"), (14, "f8")])
 def test_idx_of_every_type(kind, dtype):
     array = numpy.arange(6).reshape(3, 2).astype(dtype)
-    found = datasets.read_idx(io.BytesIO(idx(array, kind)))
-    assert found.tolist() == array.tolist() and found.numpy().dtype == dtype
+    result = datasets.read_idx(io.BytesIO(idx(array, kind)))
+    assert result.tolist() == array.tolist() and result.numpy().dtype == dtype
     assert datasets.read_idx(io.BytesIO(idx(array.reshape((3, 2) + (1,) * 14), kind))).ndim == 16
 
 
@@ -438,8 +438,8 @@ def test_files_are_looked_for_before_they_are_fetched(server, tmp_path, monkeypa
         datasets.MNIST()
     source = sources.Source(server + "/x", SHA, 700)
     monkeypatch.setitem(sources.SOURCES, "mnist/x.gz", source)
-    found = sources.find("mnist/x.gz", may_download=True)
-    assert found == str(tmp_path / "cache" / "mnist" / "x.gz") == sources.find("mnist/x.gz")
+    result = sources.find("mnist/x.gz", may_download=True)
+    assert result == str(tmp_path / "cache" / "mnist" / "x.gz") == sources.find("mnist/x.gz")
     (tmp_path / "MNIST" / "raw").mkdir(parents=True)
     (tmp_path / "MNIST" / "raw" / "x").write_bytes(b"mine")
     assert sources.find("mnist/x.gz", tmp_path, within=("", "MNIST/raw")) == str(tmp_path / "MNIST" / "raw" / "x")

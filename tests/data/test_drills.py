@@ -311,21 +311,21 @@ def test_memory_stays_flat(kept):
         prefetch_factor=3,
     )
     epochs = times(2, 21)
-    held, marks = [], []
+    stored, marks = [], []
     for _ in range(epochs):
         for batch in loader:
-            held = [*held, batch][-kept:] if kept else []
+            stored = [*stored, batch][-kept:] if kept else []
         pids = [worker.process.pid for worker in loader._hired.crew.workers]
         gc.collect()
         marks.append([own_memory(), *map(own_memory, pids), descriptors(), slots_mapped()])
     del batch
-    held.clear()
+    stored.clear()
     first, last = marks[len(marks) // 5], marks[-1]
     growth = [(after - before) / 1e6 for before, after in zip(first[:3], last[:3])]
     assert max(growth) < (1 if FULL else 8)
     assert last[3] == first[3]
     assert last[4] <= 2 * (3 + 4)
-    told = ", ".join(f"{one:+.2f}" for one in growth)
+    told = ", ".join(f"{element:+.2f}" for element in growth)
     report(f"batches, {kept} kept", 500 * epochs, growth_of_program_and_workers=f"{told} MB", slots=last[4])
     del loader
 
@@ -333,23 +333,23 @@ def test_memory_stays_flat(kept):
 def test_a_kept_batch_is_not_overwritten():
     """What the program holds keeps its values, whether it lies in a slot or was copied, also across a fork."""
     rng = random.Random(5)
-    held = {}
+    kept = {}
     loader = DataLoader(Endless(size=20_000), 4, num_workers=2)
     for number, (values, indices) in enumerate(loader):
-        held[number] = values, indices
-        if len(held) > 12:
-            del held[rng.choice(list(held))]
+        kept[number] = values, indices
+        if len(kept) > 12:
+            del kept[rng.choice(list(kept))]
         if number % 10 == 9:
             child = os.fork()
             if child == 0:
-                os._exit(0 if all((one[:, -1] == at).all().item() for one, at in held.values()) else 1)
+                os._exit(0 if all((each[:, -1] == at).all().item() for each, at in kept.values()) else 1)
             assert os.waitpid(child, 0)[1] == 0
-        for one, at in held.values():
-            assert (one[:, 0] == at).all() and (one[:, -1] == at).all()
+        for element, at in kept.values():
+            assert (element[:, 0] == at).all() and (element[:, -1] == at).all()
         if number == times(40, 400):
             break
-    held.clear()
-    del values, indices, one, at, loader
+    kept.clear()
+    del values, indices, element, at, loader
 
 
 def test_no_error_is_left_unnamed():

@@ -43,12 +43,12 @@ def test_samples_are_equal(name):
     samples = SAMPLES[name]
     frozen = freeze(samples)
     again = pickle.loads(pickle.dumps(frozen))
-    for one in (frozen, again):
-        assert len(one) == len(samples)
-        got = [one[index] for index in range(len(samples))]
+    for element in (frozen, again):
+        assert len(element) == len(samples)
+        got = [element[index] for index in range(len(samples))]
         assert got == samples and repr(got) == repr(samples)
         assert list(map(type, got)) == list(map(type, samples))
-        assert one[-1] == samples[-1]
+        assert element[-1] == samples[-1]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_edges():
         with pytest.raises(IndexError, match=f"index {index} is out of range for length {0 if index == 0 else 3}"):
             freeze([] if index == 0 else [1, 2, 3])[index]
     with pytest.raises(TypeError, match=r"got generator. Pass list"):
-        freeze(one for one in "abc")
+        freeze(element for element in "abc")
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

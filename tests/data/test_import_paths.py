@@ -63,8 +63,8 @@ def test_functions_of_the_users_collate_their_types():
     samples = [{"n": 1, "s": {3}, "t": (2.0, {5})}, {"n": 2, "s": {4}, "t": (3.0, {5})}]
     with pytest.raises(TypeError, match=r"sample\['s'\] is set"):
         default_collate(samples)
-    made = collate(samples, collate_fn_map={**default_collate_fn_map, (set, frozenset): unite})
-    assert (made["n"].tolist(), made["s"], made["t"][1]) == ([1, 2], {3, 4}, {5})
+    created = collate(samples, collate_fn_map={**default_collate_fn_map, (set, frozenset): unite})
+    assert (created["n"].tolist(), created["s"], created["t"][1]) == ([1, 2], {3, 4}, {5})
     default_collate_fn_map[set] = unite
     try:
         for workers in (0, 1):
@@ -95,8 +95,8 @@ def test_data_pipes():
             self.source, self.more = source, more
 
         def __iter__(self):
-            for one in self.source:
-                yield one + self.more
+            for element in self.source:
+                yield element + self.more
 
     assert list(Plus([1, 2]).plus(more=3)) == [5, 6]
     assert [batch.tolist() for batch in DataLoader(Plus([1, 2, 3]), 2)] == [[2, 3], [4]]

@@ -125,12 +125,12 @@ def plain(value):
     if isinstance(value, dg.Tensor):
         return value.tolist()
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
-    return {key: plain(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return [plain(element) for element in value]
+    return {key: plain(element) for key, element in value.items()} if isinstance(value, dict) else value
 
 
 def flat(lists):
-    return [one for some in lists for one in some]
+    return [element for some in lists for element in some]
 
 
 def epochs(dataset, count=2, seed=3, **options):
@@ -762,7 +762,7 @@ def test_names_of_samples_and_batches_in_annotations():
         pass
 
     assert DataLoader[int].__args__ == (int,) and DataLoader[int, list].__args__ == (int, list)
-    assert [one.tolist() for one in next(iter(Pairs([(0, 1)])))] == [[0], [1]]
+    assert [element.tolist() for element in next(iter(Pairs([(0, 1)])))] == [[0], [1]]
 
 
 def test_one_batch_ahead_is_allowed():

@@ -146,7 +146,7 @@ WORKERS = [{}, {"num_workers": 1}, {"num_workers": 2}, {"num_workers": 4, "prefe
 
 
 def plain(batch):
-    return [one.tolist() if hasattr(one, "tolist") else one for one in batch]
+    return [element.tolist() if hasattr(element, "tolist") else element for element in batch]
 
 
 def seeded():

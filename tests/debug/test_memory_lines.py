@@ -117,7 +117,7 @@ def test_who_holds():
     del h
     texts = debug.who_holds(model.memory["last"][0])
     assert any(text.startswith("model.memory['last'][0], a variable of") for text in texts), texts
-    function = (lambda held: lambda: held)(dg.ones(3))
+    function = (lambda kept: lambda: kept)(dg.ones(3))
     assert any("function" in text or "cell" in text for text in debug.who_holds(function())), debug.who_holds(
         function()
     )

@@ -122,8 +122,8 @@ def failures() -> list[str]:
         seconds = dg.autograd.grad(sum(products[1:], products[0]), all_, materialize_grads=True)
         pairs = [*zip(results, expected[rank], strict=True), (gradient, gradients[rank]), (second, seconds[rank])]
         texts += [
-            f"{name}, rank {rank} of {size}, {place}: got {mine}, expected {wanted}"
-            for place, (mine, wanted) in enumerate(pairs)
-            if not (mine.shape == wanted.shape and dg.allclose(mine, wanted, rtol=1e-10, atol=1e-12))
+            f"{name}, rank {rank} of {size}, {place}: got {mine}, expected {expected}"
+            for place, (mine, expected) in enumerate(pairs)
+            if not (mine.shape == expected.shape and dg.allclose(mine, expected, rtol=1e-10, atol=1e-12))
         ]
     return texts

@@ -249,9 +249,11 @@ def test_states_of_two_processes_go_on_in_three_and_in_one():
         model = begun() if size == 1 else _divided(begun())
         optimizer = dynograd.optim.AdamW(model.parameters(), lr=0.1)
         if states is not None:
-            given = states if rank == 0 else ({}, {"state": {}, "param_groups": []})
+            argument = states if rank == 0 else ({}, {"state": {}, "param_groups": []})
             options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-            set_state_dict(model, optimizer, model_state_dict=given[0], optim_state_dict=given[1], options=options)
+            set_state_dict(
+                model, optimizer, model_state_dict=argument[0], optim_state_dict=argument[1], options=options
+            )
         steps(model, optimizer, rank, size, first, last)
         return get_state_dict(model, optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
 

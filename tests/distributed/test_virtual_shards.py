@@ -92,13 +92,13 @@ def train(name, shards=4, steps=4, parallel=False):
     cut = VirtualShards(model, shards, **options)
     for step in range(steps):
         optimizer.zero_grad()
-        found = []
+        result = []
         for x in cut.of(batch(step)):
             loss = model(x).square().mean()
             loss.backward()
-            found.append(loss)
+            result.append(loss)
         optimizer.step()
-        losses.append(cut.mean(found))
+        losses.append(cut.mean(result))
     unused = [parameter.grad is None for parameter in model.parameters()]
     return digest(model), losses, unused, dynograd.rand(1).item()
 

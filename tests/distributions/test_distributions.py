@@ -41,7 +41,7 @@ IDS = [f"{row[0]}{row[1]}" for row in ROWS]
 
 
 def made(name, arguments):
-    return getattr(D, name)(*[wide(one) for one in arguments])
+    return getattr(D, name)(*[wide(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize(("name", "arguments", "scipy", "values"), ROWS, ids=IDS)
@@ -70,9 +70,9 @@ def test_samples_have_the_moments_and_repeat_with_the_seed(name, arguments, scip
     dynograd.manual_seed(5)
     sample = mine.sample((20000,))
     assert sample.shape == (20000,) and sample.dtype == dynograd.float64 and not sample.requires_grad
-    found = sample.numpy()
-    assert abs(found.mean() - scipy.mean()) < 4 * scipy.std() / math.sqrt(20000)
-    assert abs(found.var() / scipy.var() - 1) < 0.15
+    result = sample.numpy()
+    assert abs(result.mean() - scipy.mean()) < 4 * scipy.std() / math.sqrt(20000)
+    assert abs(result.var() / scipy.var() - 1) < 0.15
     dynograd.manual_seed(5)
     assert mine.sample((20000,)).equal(sample)
     assert not mine.sample((20000,)).equal(sample)
@@ -80,7 +80,7 @@ def test_samples_have_the_moments_and_repeat_with_the_seed(name, arguments, scip
 
 @pytest.mark.parametrize(("name", "arguments", "scipy", "values"), ROWS, ids=IDS)
 def test_expand_and_float32(name, arguments, scipy, values):
-    mine = getattr(D, name)(*[dynograd.tensor(one) for one in arguments]).expand((2, 3))
+    mine = getattr(D, name)(*[dynograd.tensor(argument) for argument in arguments]).expand((2, 3))
     assert mine.batch_shape == (2, 3) and mine.sample((4,)).shape == (4, 2, 3)
     assert mine.sample().dtype == dynograd.float32
     numpy.testing.assert_allclose(mine.mean.numpy(), numpy.full((2, 3), scipy.mean()), rtol=1e-5)
@@ -101,20 +101,20 @@ def test_expand_and_float32(name, arguments, scipy, values):
 )
 def test_gradients_of_samples_are_those_of_the_moments(name, parameters):
     """The derivative of E[x**2] from samples, beside that of variance + mean**2."""
-    given = [wide(one).requires_grad_() for one in parameters]
-    mine = getattr(D, name)(*given)
+    argument = [wide(parameter).requires_grad_() for parameter in parameters]
+    mine = getattr(D, name)(*argument)
     second = (mine.rsample((40000,)) ** 2).mean(0).sum()
-    expected = dynograd.autograd.grad((mine.variance + mine.mean**2).sum(), given)
-    for found, wanted in zip(dynograd.autograd.grad(second, given), expected):
-        numpy.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=0.05, atol=0.01)
+    expected = dynograd.autograd.grad((mine.variance + mine.mean**2).sum(), argument)
+    for result, reference in zip(dynograd.autograd.grad(second, argument), expected):
+        numpy.testing.assert_allclose(result.numpy(), reference.numpy(), rtol=0.05, atol=0.01)
 
 
 def test_gradients_of_dirichlet_samples():
     a = wide([0.4, 2.0, 5.0]).requires_grad_()
     mine, weights = D.Dirichlet(a), wide([1.0, 2.0, -1.0])
-    (found,) = dynograd.autograd.grad((mine.rsample((40000,)) ** 2 * weights).sum(-1).mean(), a)
-    (wanted,) = dynograd.autograd.grad(((mine.variance + mine.mean**2) * weights).sum(), a)
-    numpy.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=0.05, atol=2e-3)
+    (result,) = dynograd.autograd.grad((mine.rsample((40000,)) ** 2 * weights).sum(-1).mean(), a)
+    (expected,) = dynograd.autograd.grad(((mine.variance + mine.mean**2) * weights).sum(), a)
+    numpy.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=0.05, atol=2e-3)
 
 
 @pytest.mark.parametrize("a", [0.01, 0.5, 1.0, 5.0, 300.0, 15000.0, 30000.0])
@@ -128,9 +128,9 @@ def test_derivative_of_a_gamma_quantile(a, share):
         pytest.skip("the quantile is 1e-201 and differences of it lose their digits")
     h = a * 1e-4
     near = [gammaincinv(a + step * h, share) for step in (-2, -1, 1, 2)]
-    wanted = (8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)
-    found = gamma_derivative(numpy.array([a]), numpy.array([gammaincinv(a, share)]))
-    numpy.testing.assert_allclose(found[0], wanted, rtol=1e-6)
+    expected = (8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)
+    result = gamma_derivative(numpy.array([a]), numpy.array([gammaincinv(a, share)]))
+    numpy.testing.assert_allclose(result[0], expected, rtol=1e-6)
 
 
 def test_tiny_concentrations_give_shares_and_finite_gradients():
@@ -163,15 +163,15 @@ class TestCategorical:
         sample = D.Categorical(wide(self.PROBS)).sample((4000,)).numpy()
         assert sample.shape == (4000, 2) and sample.dtype == numpy.int64
         for column in range(2):
-            found = numpy.bincount(sample[:, column], minlength=3) / 4000
-            numpy.testing.assert_allclose(found, self.PROBS[column], atol=0.03)
+            result = numpy.bincount(sample[:, column], minlength=3) / 4000
+            numpy.testing.assert_allclose(result, self.PROBS[column], atol=0.03)
         assert D.Categorical(wide(self.PROBS)).sample((2, 5)).shape == (2, 5, 2)
 
     def test_gradient_of_log_prob(self):
         logits = wide([0.1, 0.2, 0.3]).requires_grad_()
         D.Categorical(logits=logits).log_prob(dynograd.tensor(1)).backward()
-        wanted = numpy.eye(3)[1] - numpy.exp([0.1, 0.2, 0.3]) / numpy.exp([0.1, 0.2, 0.3]).sum()
-        numpy.testing.assert_allclose(logits.grad.numpy(), wanted, rtol=1e-9)
+        expected = numpy.eye(3)[1] - numpy.exp([0.1, 0.2, 0.3]) / numpy.exp([0.1, 0.2, 0.3]).sum()
+        numpy.testing.assert_allclose(logits.grad.numpy(), expected, rtol=1e-9)
 
     def test_one_hot(self):
         mine = D.OneHotCategorical(wide(self.PROBS))
@@ -246,9 +246,9 @@ def test_transforms_have_their_inverse_and_derivative(transform):
     y = transform(x)
     numpy.testing.assert_allclose(transform.inv(y).detach().numpy(), x.detach().numpy(), rtol=1e-9)
     (slope,) = dynograd.autograd.grad(y.sum(), x)
-    found = transform.log_abs_det_jacobian(x, y).detach().numpy()
-    numpy.testing.assert_allclose(found, numpy.log(numpy.abs(slope.numpy())), rtol=1e-8, atol=1e-12)
-    numpy.testing.assert_allclose(transform.inv.log_abs_det_jacobian(y, x).detach().numpy(), -found, rtol=1e-8)
+    result = transform.log_abs_det_jacobian(x, y).detach().numpy()
+    numpy.testing.assert_allclose(result, numpy.log(numpy.abs(slope.numpy())), rtol=1e-8, atol=1e-12)
+    numpy.testing.assert_allclose(transform.inv.log_abs_det_jacobian(y, x).detach().numpy(), -result, rtol=1e-8)
     assert transform.sign == (1 if slope[0] > 0 else -1)
 
 
@@ -288,21 +288,21 @@ def test_kl_divergence_is_the_mean_log_ratio(name, one, two):
 
 def test_kl_divergence_of_vectors():
     p, q = wide([0.2, 0.3, 0.5]), wide([0.1, 0.6, 0.3])
-    wanted = stats.entropy(p.numpy(), q.numpy())
+    expected = stats.entropy(p.numpy(), q.numpy())
     for kind in (D.Categorical, D.OneHotCategorical):
-        numpy.testing.assert_allclose(D.kl_divergence(kind(p), kind(q)).item(), wanted, rtol=1e-9)
+        numpy.testing.assert_allclose(D.kl_divergence(kind(p), kind(q)).item(), expected, rtol=1e-9)
     assert D.kl_divergence(D.Categorical(wide([0.5, 0.5])), D.Categorical(wide([1.0, 0.0]))).item() == math.inf
     assert D.kl_divergence(D.Categorical(wide([1.0, 0.0])), D.Categorical(wide([1.0, 0.0]))).item() == 0
     a, b = D.Dirichlet(wide([1.0, 2.0])), D.Dirichlet(wide([3.0, 1.5]))
     beta = D.kl_divergence(D.Beta(wide(1.0), wide(2.0)), D.Beta(wide(3.0), wide(1.5)))
     numpy.testing.assert_allclose(D.kl_divergence(a, b).item(), beta.item(), rtol=1e-9)
-    one = D.MultivariateNormal(wide([0.3, 1.0]), wide([[4.0, 0.0], [0.0, 1.0]]))
+    element = D.MultivariateNormal(wide([0.3, 1.0]), wide([[4.0, 0.0], [0.0, 1.0]]))
     two = D.MultivariateNormal(wide([0.0, 0.0]), wide([[1.0, 0.0], [0.0, 9.0]]))
     split = D.kl_divergence(
         D.Independent(D.Normal(wide([0.3, 1.0]), wide([2.0, 1.0])), 1),
         D.Independent(D.Normal(wide([0.0, 0.0]), wide([1.0, 3.0])), 1),
     )
-    numpy.testing.assert_allclose(D.kl_divergence(one, two).item(), split.item(), rtol=1e-9)
+    numpy.testing.assert_allclose(D.kl_divergence(element, two).item(), split.item(), rtol=1e-9)
 
 
 t = dynograd.tensor

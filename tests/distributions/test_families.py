@@ -59,7 +59,7 @@ IDS = [f"{row[0]}{row[1]}" for row in ROWS]
 
 @pytest.mark.parametrize(("name", "arguments", "theirs", "values"), ROWS, ids=IDS)
 def test_families_beside_scipy(name, arguments, theirs, values):
-    mine = getattr(D, name)(*[wide(one) for one in arguments])
+    mine = getattr(D, name)(*[wide(argument) for argument in arguments])
     density = theirs.logpdf if hasattr(theirs.dist, "pdf") else theirs.logpmf
     numpy.testing.assert_allclose(mine.log_prob(wide(values)).numpy(), density(values), rtol=1e-8)
     finite = numpy.isfinite(theirs.mean()) and numpy.isfinite(theirs.var())
@@ -168,9 +168,9 @@ def test_low_rank_normal_vectors():
     whole = D.MultivariateNormal(wide(REAL[:3]), wide(covariance))
     other = D.LowRankMultivariateNormal(wide(POSITIVE[:3]), wide(2 * factor), wide(diagonal + 1))
     full = D.MultivariateNormal(wide(POSITIVE[:3]), wide(4 * factor @ factor.T + numpy.diag(diagonal + 1)))
-    wanted = D.kl_divergence(whole, full).item()
+    expected = D.kl_divergence(whole, full).item()
     for p, q in ((mine, other), (whole, other), (mine, full)):
-        numpy.testing.assert_allclose(D.kl_divergence(p, q).item(), wanted, rtol=1e-9)
+        numpy.testing.assert_allclose(D.kl_divergence(p, q).item(), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_low_rank_normal_vectors():
 def test_wishart(name, matrix):
     mine, theirs = D.Wishart(wide(5.5), **{name: wide(matrix)}), stats.wishart(5.5, COVARIANCE)
     x = theirs.rvs(4, random_state=0)
-    found = [mine.log_prob(wide(one)).item() for one in x]
-    numpy.testing.assert_allclose(found, [theirs.logpdf(one) for one in x], rtol=1e-9)
+    result = [mine.log_prob(wide(element)).item() for element in x]
+    numpy.testing.assert_allclose(result, [theirs.logpdf(element) for element in x], rtol=1e-9)
     numpy.testing.assert_allclose(mine.entropy().item(), theirs.entropy(), rtol=1e-9)
     numpy.testing.assert_allclose(mine.variance.numpy(), theirs.var(), rtol=1e-9)
     numpy.testing.assert_allclose(mine.mode.numpy(), theirs.mode(), rtol=1e-9)
@@ -265,15 +265,15 @@ NODES = panels()
 def pairs():
     for p in SIDES:
         for q in SIDES:
-            one, two = getattr(D, p)(*map(wide, SIDES[p])), getattr(D, q)(*[wide(1.1 * side) for side in SIDES[q]])
+            element, two = getattr(D, p)(*map(wide, SIDES[p])), getattr(D, q)(*[wide(1.1 * side) for side in SIDES[q]])
             try:
-                yield pytest.param(p, one, two, D.kl_divergence(one, two).item(), id=f"{p}-{q}")
+                yield pytest.param(p, element, two, D.kl_divergence(element, two).item(), id=f"{p}-{q}")
             except NotImplementedError:
                 continue
 
 
-@pytest.mark.parametrize(("name", "p", "q", "found"), list(pairs()))
-def test_divergences_beside_integration(name, p, q, found):
+@pytest.mark.parametrize(("name", "p", "q", "result"), list(pairs()))
+def test_divergences_beside_integration(name, p, q, result):
     low, high = RANGES[name]
     t, weight = NODES
     if numpy.isinf(low):
@@ -288,11 +288,11 @@ def test_divergences_beside_integration(name, p, q, found):
     second = numpy.full_like(first, -numpy.inf)
     second[inside] = q.log_prob(wide(x[inside])).numpy()
     if not inside[numpy.exp(first) * slope * weight > 1e-12].all():
-        assert found == math.inf
+        assert result == math.inf
         return
     some = inside & numpy.isfinite(first)
-    wanted = (weight * slope * numpy.exp(first) * (first - second))[some].sum()
-    numpy.testing.assert_allclose(found, wanted, rtol=5e-3, atol=1e-4)
+    expected = (weight * slope * numpy.exp(first) * (first - second))[some].sum()
+    numpy.testing.assert_allclose(result, expected, rtol=5e-3, atol=1e-4)
 
 
 def test_there_are_enough_divergences():
@@ -324,8 +324,8 @@ def test_maps_of_vectors(transform, shape):
         matrix = matrix[:-1]
     elif isinstance(transform, D.CorrCholeskyTransform):
         matrix = matrix.reshape(3, 3, 3)[numpy.tril_indices(3, -1)]
-    found = transform.log_abs_det_jacobian(x, y).sum().item()
-    numpy.testing.assert_allclose(found, numpy.linalg.slogdet(matrix)[1], rtol=1e-7, atol=1e-9)
+    result = transform.log_abs_det_jacobian(x, y).sum().item()
+    numpy.testing.assert_allclose(result, numpy.linalg.slogdet(matrix)[1], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("registry", [D.biject_to, D.transform_to], ids=["biject_to", "transform_to"])

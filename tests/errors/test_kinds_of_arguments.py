@@ -50,7 +50,9 @@ def attended(bias_k=None, **given):
 
 
 def rows(table):
-    return pytest.mark.parametrize(("words", "call"), table.items(), ids=[one.replace(" ", "-") for one in table])
+    return pytest.mark.parametrize(
+        ("words", "call"), table.items(), ids=[element.replace(" ", "-") for element in table]
+    )
 
 
 @rows(WHOLE)

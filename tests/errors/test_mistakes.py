@@ -112,9 +112,9 @@ def stepped_lr_on_nothing():
 
 
 def optimizer_state_of_another():
-    one = optim.SGD(nn.Linear(2, 2).parameters(), 0.1)
+    element = optim.SGD(nn.Linear(2, 2).parameters(), 0.1)
     other = optim.SGD([nn.Parameter(ones(2))], 0.1)
-    other.load_state_dict(one.state_dict())
+    other.load_state_dict(element.state_dict())
 
 
 MISTAKES = [
@@ -216,7 +216,7 @@ MISTAKES = [
 P = nn.Parameter(ones(2))
 
 
-@pytest.mark.parametrize("mistake", [pytest.param(one, id=one.name) for one in MISTAKES])
+@pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.name) for mistake in MISTAKES])
 def test_the_message_helps(mistake):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -234,4 +234,4 @@ def test_the_message_helps(mistake):
 
 def test_there_are_enough():
     assert len(MISTAKES) >= 60
-    assert len({one.name for one in MISTAKES}) == len(MISTAKES)
+    assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES)

@@ -26,4 +26,6 @@ def test_warnings_name_the_users_line(name):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             call()
-        assert [(one.filename, one.lineno) for one in caught] == [(__file__, call.__code__.co_firstlineno)], caught
+        assert [(element.filename, element.lineno) for element in caught] == [
+            (__file__, call.__code__.co_firstlineno)
+        ], caught

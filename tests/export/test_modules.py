@@ -16,14 +16,14 @@ def dynamic_shapes(args, axes):
 
 def others(args, axes, step):
     """Arguments of other values, with dynamic axes longer by `step`."""
-    sizes, made = {}, []
+    sizes, created = {}, []
     for number, x in enumerate(args):
         shape = [
             sizes.setdefault(axes[number, axis], size + step) if (number, axis) in axes else size
             for axis, size in enumerate(x.shape)
         ]
-        made.append(torch.randn(*shape) if x.is_floating_point() else torch.randint(1, 5, tuple(shape)))
-    return made
+        created.append(torch.randn(*shape) if x.is_floating_point() else torch.randint(1, 5, tuple(shape)))
+    return created
 
 
 @pytest.mark.parametrize("name", MODULES)

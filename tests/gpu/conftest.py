@@ -52,7 +52,7 @@ def pytest_runtest_teardown(item):
 def _all_seen():
     from dynograd.kernels.build import launching_cuda
 
-    seen = {name: {repr(one) for one in found} for name, found in _seen.items()}
+    seen = {name: {repr(result) for result in results} for name, results in _seen.items()}
     for title in launching_cuda.exercised:
         seen.setdefault("simulated" if "_simt" in title else "interpreted", set()).add(title)
     return seen
@@ -61,13 +61,13 @@ def _all_seen():
 def pytest_sessionfinish(session):
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["gpu_kernels"] = {name: sorted(found) for name, found in _all_seen().items()}
+        output["gpu_kernels"] = {name: sorted(result) for name, result in _all_seen().items()}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    for name, found in getattr(node, "workeroutput", {}).get("gpu_kernels", {}).items():
-        _of_workers.setdefault(name, set()).update(found)
+    for name, result in getattr(node, "workeroutput", {}).get("gpu_kernels", {}).items():
+        _of_workers.setdefault(name, set()).update(result)
 
 
 def _never_run(seen):
@@ -82,9 +82,9 @@ def _never_run(seen):
 
 def pytest_terminal_summary(terminalreporter, config):
     seen = _all_seen()
-    for name, found in _of_workers.items():
-        seen.setdefault(name, set()).update(found)
-    counts = ", ".join(f"{len(found)} {name}" for name, found in sorted(seen.items()) if found)
+    for name, result in _of_workers.items():
+        seen.setdefault(name, set()).update(result)
+    counts = ", ".join(f"{len(actual)} {name}" for name, actual in sorted(seen.items()) if actual)
     if counts:
         terminalreporter.write_line(f"GPU kernels: {counts}")
     if EMULATED and [arg.rstrip("/") for arg in config.args] == ["tests/gpu"]:

@@ -25,11 +25,11 @@ DTYPES = {
 @pytest.mark.parametrize("kind", [BF16, F16], ids=str)
 @pytest.mark.parametrize("what", DTYPES)
 def test_dtypes(what, kind):
-    function, wanted = DTYPES[what]
+    function, expected = DTYPES[what]
     x = dynograd.ones(3, 4).to("cuda")
     h = x.to(kind)
     with dynograd.autocast("cuda", dtype=kind):
-        assert function(x, h).dtype is (kind if wanted == "half" else F32)
+        assert function(x, h).dtype is (kind if expected == "half" else F32)
 
 
 def test_float16_is_the_default():
@@ -66,8 +66,8 @@ def trained(device, make, bad=2, fused=None):
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_scaled_training_is_that_of_the_cpu(kind):
     ours, state = trained("cuda", OPTIMIZERS[kind])
-    wanted, expected = trained("cpu", OPTIMIZERS[kind])
-    numpy.testing.assert_allclose(ours, wanted, rtol=1e-6)
+    reference, expected = trained("cpu", OPTIMIZERS[kind])
+    numpy.testing.assert_allclose(ours, reference, rtol=1e-6)
     assert state == expected
 
 

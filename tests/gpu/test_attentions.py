@@ -41,7 +41,7 @@ def reference(q, k, v, mask, causal, scale, dropped, g):
     g_scores = weights * (g_weights - (g_weights * weights).sum(-1, keepdims=True))
     g_q, g_keys = g_scores @ many_k * scale, g_scores.swapaxes(-1, -2) @ q * scale
     shape = (k.shape[0], k.shape[1], group)
-    return out, logarithms, g_q, *[one.reshape(*shape, *one.shape[2:]).sum(2) for one in (g_keys, g_values)]
+    return out, logarithms, g_q, *[element.reshape(*shape, *element.shape[2:]).sum(2) for element in (g_keys, g_values)]
 
 
 def check(
@@ -86,22 +86,22 @@ def check(
     dropped = random_cpu.dropout_mask(*place, (batch, heads, rows, keys), p, "float32") if p else 1.0
     assert attentions_cuda.attends_in_tiles(on_q, on_k, on_v)
     out, logarithms = attentions_cuda.attention_forward(on_q, on_k, on_v, on_mask, causal, scale, p, place)
-    found = attentions_cuda.attention_backward(
+    results = attentions_cuda.attention_backward(
         on_g, on_q, on_k, on_v, out, logarithms, on_mask, causal, scale, p, place
     )
-    wide = [one.astype("float64") for one in (q, k, v)]
+    wide = [tensor.astype("float64") for tensor in (q, k, v)]
     wide_mask = None if mask is None else mask if mask.dtype.kind == "b" else mask.astype("float64")
-    wanted = reference(*wide, wide_mask, causal, scale, dropped, g.astype("float64"))
+    expected = reference(*wide, wide_mask, causal, scale, dropped, g.astype("float64"))
     assert out.dtype == q.dtype
-    close(out, wanted[0], dtype)
-    seen = numpy.isfinite(wanted[1])
+    close(out, expected[0], dtype)
+    seen = numpy.isfinite(expected[1])
     numpy.testing.assert_allclose(
-        logarithms.numpy()[seen], wanted[1][seen], rtol=3e-2 if dtype != "float32" else 1e-4, atol=1e-2
+        logarithms.numpy()[seen], expected[1][seen], rtol=3e-2 if dtype != "float32" else 1e-4, atol=1e-2
     )
     assert (logarithms.numpy()[~seen] == -numpy.inf).all()
-    for one, two, like in zip(found, wanted[2:], (on_q, on_k, on_v), strict=True):
-        close(one, two, dtype)
-        assert numpy.argsort(one.strides).tolist() == numpy.argsort(like.strides).tolist()
+    for element, two, like in zip(results, expected[2:], (on_q, on_k, on_v), strict=True):
+        close(element, two, dtype)
+        assert numpy.argsort(element.strides).tolist() == numpy.argsort(like.strides).tolist()
 
 
 ROWS = {
@@ -148,18 +148,18 @@ def test_attention_of_half_types(name, dtype):
 
 def test_two_and_three_dims():
     q, k, v, g = (numbers(seed, (2, 10, 8)) for seed in range(4))
-    wide = [one.astype("float64")[None] for one in (q, k, v)]
-    wanted = reference(*wide, None, False, 0.3, 1.0, g.astype("float64")[None])
+    wide = [tensor.astype("float64")[None] for tensor in (q, k, v)]
+    expected = reference(*wide, None, False, 0.3, 1.0, g.astype("float64")[None])
     for cut, shape in ((slice(None), (2, 10, 8)), (0, (10, 8))):
-        arrays = [from_numpy(one[cut], 0) for one in (q, k, v, g)]
+        arrays = [from_numpy(tensor[cut], 0) for tensor in (q, k, v, g)]
         out, logarithms = attentions_cuda.attention_forward(*arrays[:3], None, False, 0.3, 0.0, (0, 0))
         assert out.shape == shape
-        close(out, wanted[0][0][cut], "float32")
-        found = attentions_cuda.attention_backward(
+        close(out, expected[0][0][cut], "float32")
+        results = attentions_cuda.attention_backward(
             arrays[3], *arrays[:3], out, logarithms, None, False, 0.3, 0.0, (0, 0)
         )
-        for one, two in zip(found, wanted[2:], strict=True):
-            close(one, two[0][cut], "float32")
+        for element, two in zip(results, expected[2:], strict=True):
+            close(element, two[0][cut], "float32")
 
 
 def test_heads_that_do_not_fit_are_left_to_other_ops():
@@ -191,22 +191,22 @@ def test_sequences_behind_one_another(heads, shared, window, mask, p, dtype):
     kind = bfloat16 if dtype == "bfloat16" else numpy.dtype(dtype)
     shapes = (sum(lengths), heads, 16), (sum(others), shared, 16), (sum(others), shared, 8), (sum(lengths), heads, 8)
     q, k, v, g = (random.standard_normal(shape).astype(kind) for shape in shapes)
-    offsets = [numpy.concatenate([[0], numpy.cumsum(one)]) for one in (lengths, others)]
+    offsets = [numpy.concatenate([[0], numpy.cumsum(each)]) for each in (lengths, others)]
     hidden = None
     if mask is not None:
         hidden = (
             random.random(sum(others)) < 0.7 if mask == "truths" else random.standard_normal(sum(others)).astype(kind)
         )
     options = (window, False, 0.3, p, (3, 8), (40, 70))
-    wide = [one.astype(numpy.float64) for one in (q, k, v, g)]
+    wide = [tensor.astype(numpy.float64) for tensor in (q, k, v, g)]
     seen = hidden.astype(numpy.float64) if mask == "numbers" else hidden
     out, sums = attentions_cpu.ragged_attention_forward(*wide[:3], *offsets, seen, *options)
     expected = out, *attentions_cpu.ragged_attention_backward(wide[3], *wide[:3], out, sums, *offsets, seen, *options)
-    on = [from_numpy(one, 0) for one in (q, k, v, g, *offsets)]
+    on = [from_numpy(each, 0) for each in (q, k, v, g, *offsets)]
     places = (*on[4:], None if hidden is None else from_numpy(hidden, 0), *options)
-    made, logarithms = attentions_cuda.ragged_attention_forward(*on[:3], *places)
-    found = made, *attentions_cuda.ragged_attention_backward(on[3], *on[:3], made, logarithms, *places)
+    created, logarithms = attentions_cuda.ragged_attention_forward(*on[:3], *places)
+    results = created, *attentions_cuda.ragged_attention_backward(on[3], *on[:3], created, logarithms, *places)
     tolerance = 0.05 if dtype == "bfloat16" else 2e-5
-    for one, two in zip(found, expected, strict=True):
-        assert one.dtype == kind
-        assert abs(one.numpy().astype(numpy.float64) - two).max() <= tolerance * max(1.0, abs(two).max())
+    for element, two in zip(results, expected, strict=True):
+        assert element.dtype == kind
+        assert abs(element.numpy().astype(numpy.float64) - two).max() <= tolerance * max(1.0, abs(two).max())

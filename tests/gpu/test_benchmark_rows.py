@@ -9,9 +9,9 @@ from benchmarks.gpu.worker import timed
 
 @pytest.mark.parametrize("name", GPU_ROWS)
 def test_row_runs(name):
-    found = timed(dynograd, GPU_ROWS[name], small=True)
-    assert found["seconds"] > 0
-    assert found["moved"] or found["flops"]
+    result = timed(dynograd, GPU_ROWS[name], small=True)
+    assert result["seconds"] > 0
+    assert result["moved"] or result["flops"]
 
 
 @pytest.mark.parametrize(

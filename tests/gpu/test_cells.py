@@ -16,11 +16,11 @@ DTYPES = ["float32", "float64", "float16", bfloat16]
 
 
 def both(name, cpu, cuda, arrays, dtype):
-    wanted = getattr(cpu, name)(*arrays)
-    found = getattr(cuda, name)(*[from_numpy(one, 0) for one in arrays])
-    for one, two in zip(found, wanted, strict=True):
-        assert one.dtype == two.dtype
-        close(one, two, dtype)
+    expected = getattr(cpu, name)(*arrays)
+    results = getattr(cuda, name)(*[from_numpy(array, 0) for array in arrays])
+    for element, two in zip(results, expected, strict=True):
+        assert element.dtype == two.dtype
+        close(element, two, dtype)
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (1, 1), (0, 4), (70, 16)], ids=str)
@@ -41,9 +41,9 @@ def test_steps(shape, dtype):
 
 def test_steps_of_strided_arrays():
     gates, cell = numbers(0, (20, 3)).T[:, ::1], numbers(1, (5, 3)).T
-    found = cells_cuda.lstm_step_forward(from_numpy(numbers(0, (20, 3)), 0).T, from_numpy(numbers(1, (5, 3)), 0).T)
-    for one, two in zip(found, cells_cpu.lstm_step_forward(gates, cell), strict=True):
-        close(one, two, "float32")
+    results = cells_cuda.lstm_step_forward(from_numpy(numbers(0, (20, 3)), 0).T, from_numpy(numbers(1, (5, 3)), 0).T)
+    for element, two in zip(results, cells_cpu.lstm_step_forward(gates, cell), strict=True):
+        close(element, two, "float32")
 
 
 @pytest.mark.parametrize("lengths", [[5, 3, 3, 1], [4, 0, 0], [], [2]], ids=str)
@@ -52,18 +52,18 @@ def test_places_of_packed_tokens(lengths):
     on = from_numpy(lengths, 0)
     sizes = recurrent_packing_cpu.sizes_of(lengths)
     numpy.testing.assert_array_equal(recurrent_packing_cuda.sizes_of(on).numpy(), sizes)
-    found = recurrent_packing_cuda.lengths_of(from_numpy(sizes, 0)).numpy()
-    numpy.testing.assert_array_equal(found, recurrent_packing_cpu.lengths_of(sizes))
+    result = recurrent_packing_cuda.lengths_of(from_numpy(sizes, 0)).numpy()
+    numpy.testing.assert_array_equal(result, recurrent_packing_cpu.lengths_of(sizes))
     order = recurrent_packing_cpu.longest_first(lengths[::-1])
-    found = recurrent_packing_cuda.longest_first(from_numpy(lengths[::-1].copy(), 0)).numpy()
-    numpy.testing.assert_array_equal(found, order)
+    result = recurrent_packing_cuda.longest_first(from_numpy(lengths[::-1].copy(), 0)).numpy()
+    numpy.testing.assert_array_equal(result, order)
     for ranks in (None, order):
         for batch_first in (False, True):
-            given = (len(sizes), len(lengths), batch_first)
-            wanted = recurrent_packing_cpu.places(sizes, ranks, *given)
+            argument = (len(sizes), len(lengths), batch_first)
+            expected = recurrent_packing_cpu.places(sizes, ranks, *argument)
             on_ranks = None if ranks is None else from_numpy(ranks, 0)
-            found = recurrent_packing_cuda.places(from_numpy(sizes, 0), on_ranks, *given)
-            numpy.testing.assert_array_equal(found.numpy(), wanted)
+            result = recurrent_packing_cuda.places(from_numpy(sizes, 0), on_ranks, *argument)
+            numpy.testing.assert_array_equal(result.numpy(), expected)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "int64", "int32", "complex64"], ids=str)
@@ -73,22 +73,22 @@ def test_cross(shape, dim, dtype):
     x, y = ((9 * numbers(seed, shape, "float64")).astype(kind) for seed in (0, 1))
     if kind.kind == "c":
         x, y = x + 1j * y, y - 2j * x
-    wanted = matrix_products_cpu.cross(x, y, dim)
-    found = matrix_products_cuda.cross(from_numpy(x, 0), from_numpy(y, 0), dim)
-    assert found.dtype == wanted.dtype
+    expected = matrix_products_cpu.cross(x, y, dim)
+    result = matrix_products_cuda.cross(from_numpy(x, 0), from_numpy(y, 0), dim)
+    assert result.dtype == expected.dtype
     if kind.kind in "ic":
-        numpy.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-3)
+        numpy.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-3)
     else:
-        close(found, wanted, dtype)
+        close(result, expected, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", bfloat16, "int64"], ids=str)
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4, 4), (0, 0)], ids=str)
 def test_identity_like_and_scaled(shape, dtype):
     x = (4 * numbers(0, shape, "float64")).astype(dtype)
-    found = matrix_products_cuda.identity_like(from_numpy(x, 0))
-    numpy.testing.assert_array_equal(found.numpy(), matrix_products_cpu.identity_like(x))
-    found = matrix_products_cuda.scaled(from_numpy(x, 0), 2.5)
-    wanted = matrix_products_cpu.scaled(x, 2.5)
-    assert found.dtype == wanted.dtype
-    numpy.testing.assert_array_equal(found.numpy(), wanted)
+    result = matrix_products_cuda.identity_like(from_numpy(x, 0))
+    numpy.testing.assert_array_equal(result.numpy(), matrix_products_cpu.identity_like(x))
+    result = matrix_products_cuda.scaled(from_numpy(x, 0), 2.5)
+    expected = matrix_products_cpu.scaled(x, 2.5)
+    assert result.dtype == expected.dtype
+    numpy.testing.assert_array_equal(result.numpy(), expected)

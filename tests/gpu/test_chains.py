@@ -23,18 +23,18 @@ def drawn(rows, tags, dtype, scale=1.0, seed=0):
 
 def compared(weights, tags, starts, lengths, step, near):
     """Likelihoods, gradients and best paths of both backends."""
-    given = [*weights, tags, starts, lengths]
-    mine = [None if one is None else on_device(one) for one in given]
-    wanted, *extras = chains_cpu.chain_likelihoods(*given, step)
-    found, *own = chains_cuda.chain_likelihoods(*mine, step)
-    assert found.dtype == wanted.dtype
-    numpy.testing.assert_allclose(found.numpy(), wanted, rtol=near, atol=near)
+    arguments = [*weights, tags, starts, lengths]
+    mine = [None if argument is None else on_device(argument) for argument in arguments]
+    expected, *extras = chains_cpu.chain_likelihoods(*arguments, step)
+    result, *own = chains_cuda.chain_likelihoods(*mine, step)
+    assert result.dtype == expected.dtype
+    numpy.testing.assert_allclose(result.numpy(), expected, rtol=near, atol=near)
     g = numpy.linspace(1, 2, len(starts)).astype(weights[0].dtype)
-    slopes = chains_cpu.chain_gradients(g, *given, step, *extras)
+    slopes = chains_cpu.chain_gradients(g, *arguments, step, *extras)
     own_slopes = chains_cuda.chain_gradients(on_device(g), *mine, step, *own)
-    for one, other in zip(own_slopes, slopes, strict=True):
-        assert one.dtype == other.dtype and one.shape == other.shape
-        numpy.testing.assert_allclose(one.numpy(), other, rtol=10 * near, atol=10 * near)
+    for element, other in zip(own_slopes, slopes, strict=True):
+        assert element.dtype == other.dtype and element.shape == other.shape
+        numpy.testing.assert_allclose(element.numpy(), other, rtol=10 * near, atol=10 * near)
     paths, scores = chains_cpu.best_paths(*weights, starts, lengths, step)
     own_paths, own_scores = chains_cuda.best_paths(*mine[:4], *mine[5:], step)
     assert (own_paths.numpy() == paths).all() and own_paths.dtype == paths.dtype
@@ -66,10 +66,10 @@ def test_constraints_are_exact():
 def test_a_chain_without_a_path_has_no_gradient():
     weights = drawn(3, 2, "float64")
     weights[1][:] = -numpy.inf
-    given = [on_device(one) for one in weights], [on_device(numpy.array(one)) for one in ([0], [3])]
-    found, *own = chains_cuda.chain_likelihoods(*given[0], None, *given[1], 1)
-    slopes = chains_cuda.chain_gradients(on_device(numpy.ones(1)), *given[0], None, *given[1], 1, *own)
-    assert found.numpy()[0] == numpy.inf and not any(one.numpy().any() for one in slopes)
+    argument = [on_device(weight) for weight in weights], [on_device(numpy.array(element)) for element in ([0], [3])]
+    result, *own = chains_cuda.chain_likelihoods(*argument[0], None, *argument[1], 1)
+    slopes = chains_cuda.chain_gradients(on_device(numpy.ones(1)), *argument[0], None, *argument[1], 1, *own)
+    assert result.numpy()[0] == numpy.inf and not any(slope.numpy().any() for slope in slopes)
 
 
 def test_the_layer_trains_and_tags_on_the_device():
@@ -79,13 +79,13 @@ def test_the_layer_trains_and_tags_on_the_device():
     layer = nn.CRF(5, batch_first=True)
     twin = nn.CRF(5, batch_first=True).to("cuda")
     twin.load_state_dict(layer.state_dict())
-    found = twin(x.cuda(), dynograd.where(mask, tags, -1).cuda(), mask.cuda(), "token_mean")
-    wanted = layer(x, tags, mask, "token_mean")
-    found.backward()
-    wanted.backward()
-    assert found.item() == pytest.approx(wanted.item(), rel=1e-5)
-    for one, other in zip(twin.parameters(), layer.parameters(), strict=True):
-        numpy.testing.assert_allclose(one.grad.cpu().numpy(), other.grad.numpy(), atol=1e-5)
+    result = twin(x.cuda(), dynograd.where(mask, tags, -1).cuda(), mask.cuda(), "token_mean")
+    expected = layer(x, tags, mask, "token_mean")
+    result.backward()
+    expected.backward()
+    assert result.item() == pytest.approx(expected.item(), rel=1e-5)
+    for element, other in zip(twin.parameters(), layer.parameters(), strict=True):
+        numpy.testing.assert_allclose(element.grad.cpu().numpy(), other.grad.numpy(), atol=1e-5)
     assert twin.decode(x.cuda(), mask.cuda()) == layer.decode(x, mask)
     assert twin.decode(x.cuda(), lengths=[4, 1, 2]) == layer.decode(x, mask)
 

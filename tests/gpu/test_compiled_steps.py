@@ -485,11 +485,11 @@ def test_a_graph_that_gives_something_else_is_not_used(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(pieces.Pieces, "_captured", spoiled)
     compiled: list[Compiled] = []
-    twins = [PROGRAMS["gradient_descent"](one) for one in (lambda function: function, compiling(compiled))]
+    twins = [PROGRAMS["gradient_descent"](each) for each in (lambda function: function, compiling(compiled))]
     with torch.no_grad():
-        for one, other in zip(twins[0][1](), twins[1][1]()):
-            if isinstance(one, torch.Tensor):
-                other.copy_(one)
+        for element, other in zip(twins[0][1](), twins[1][1]()):
+            if isinstance(element, torch.Tensor):
+                other.copy_(element)
     for n in range(4):
         check_same(*[plain([step(n), watched()]) for step, watched in twins], f"step {n}")
     (way,) = compiled[0].report().ways
@@ -622,8 +622,8 @@ def test_neighbours_of_other_dtypes(dtype: Any) -> None:
     step = Compiled(_chain, always=True)
     for n in range(4):
         x = batch(n, 4, 6).to(dtype)
-        expected, given = _chain(x, w), step(x, w)
-        assert [one.tolist() for one in given] == [one.tolist() for one in expected]
+        expected, arguments = _chain(x, w), step(x, w)
+        assert [argument.tolist() for argument in arguments] == [element.tolist() for element in expected]
     (way,) = step.report().ways
     assert way.walked == 2 and len(way.groups) >= 2, str(step.report())
 
@@ -659,7 +659,7 @@ def test_a_group_is_computed_one_by_one_where_somebody_has_what_it_does_not_writ
         x = batch(n, 4, 6)
         check_same(plain(body(x, n == 5)), plain(step(x, n == 5)), f"step {n}")
     assert step.walked == 5 and len(step.report().ways[0].groups) == 1, str(step.report())
-    check_same(*[plain(one) for one in kept], "kept")
+    check_same(*[plain(element) for element in kept], "kept")
 
 
 def test_a_group_that_gives_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,8 +66,8 @@ def test_loops_of_neighbours_compile_within_their_budgets(name, rank, gpu_kernel
 
     trees = tuple([fusion.expression(text) for text in GROUPS[name]])
     used = sorted(formulas.names_in(*trees))
-    operands = tuple([one for one in used if not one.startswith("c")])
-    statics = tuple([one for one in used if one.startswith("c")])
+    operands = tuple([element for element in used if not element.startswith("c")])
+    statics = tuple([element for element in used if element.startswith("c")])
     for kind in ("float32", "float64"):
         loop = CudaLoop(f"group_{name}", operands, statics, trees, frozenset({"truth"} & set(used)))
         entry, variant = loop.to_check(numpy.dtype(kind), numpy.dtype(kind), rank)
@@ -77,11 +77,11 @@ def test_loops_of_neighbours_compile_within_their_budgets(name, rank, gpu_kernel
 
 
 def test_modules_with_kernels_are_found():
-    found = kernel_variants.modules()
+    result = kernel_variants.modules()
     named = [path.stem for path in kernel_variants.FOLDER.rglob("*_simt.py") if "simt_kernel" in path.read_text()]
     assert named
-    assert set(named) <= set(found)
-    assert len(found) >= 5
+    assert set(named) <= set(result)
+    assert len(result) >= 5
 
 
 # --- what compiling says and keeps -------------------------------------------------------------------------------------------
@@ -145,16 +145,16 @@ _KERNELS = """
 def test_a_binary_has_what_a_launch_needs(kernels):
     types = dict(x="*bf16", y="*fp32", count="i32", factor="fp32")
     constants = dict(BLOCK=256, num_warps=2, num_stages=3)
-    found = kernels.scaled.kernel.compiled(types, frozenset("xy"), constants, (9, 0))
-    assert found.cubin[:4] == b"\x7fELF"
-    assert (found.entry, found.threads, found.scratch, found.spills) == ("scaled", 64, 0, 0)
-    assert found.registers > 0
+    result = kernels.scaled.kernel.compiled(types, frozenset("xy"), constants, (9, 0))
+    assert result.cubin[:4] == b"\x7fELF"
+    assert (result.entry, result.threads, result.scratch, result.spills) == ("scaled", 64, 0, 0)
+    assert result.registers > 0
 
 
 def test_simt_kernels_become_binaries(kernels):
     types = dict(x="*fp32", y="[]fp32", count="i64")
-    found = kernels.added.kernel.compiled(types, frozenset(), dict(threads=128), (9, 0))
-    assert found.cubin[:4] == b"\x7fELF" and "added" in found.entry and found.registers > 0
+    result = kernels.added.kernel.compiled(types, frozenset(), dict(threads=128), (9, 0))
+    assert result.cubin[:4] == b"\x7fELF" and "added" in result.entry and result.registers > 0
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
@@ -192,10 +192,10 @@ def test_a_full_disk_costs_the_entry_only(kernels, monkeypatch):
     monkeypatch.setattr(cache_files, "_full", set())
     with pytest.warns(UserWarning, match=r"nothing can be kept in .* \(No space left on device\)"):
         for _ in range(2):
-            found = kernels.scaled.kernel.compiled(
+            result = kernels.scaled.kernel.compiled(
                 types, frozenset(), dict(BLOCK=64, num_warps=1, num_stages=3), (9, 0)
             )
-            assert found.threads == 32
+            assert result.threads == 32
     assert not list(kernel_cache.folder().glob("*"))
 
 

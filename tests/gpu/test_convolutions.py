@@ -18,33 +18,33 @@ bfloat16 = numpy.dtype(ml_dtypes.bfloat16)
 def on_device(array, last):
     if not last:
         return from_numpy(array, 0)
-    made = from_numpy(numpy.ascontiguousarray(numpy.moveaxis(array, 1, -1)), 0)
-    return made.transpose(0, made.ndim - 1, *range(1, made.ndim - 1))
+    created = from_numpy(numpy.ascontiguousarray(numpy.moveaxis(array, 1, -1)), 0)
+    return created.transpose(0, created.ndim - 1, *range(1, created.ndim - 1))
 
 
 def check(x, w, stride=1, padding=0, dilation=1, groups=1, bias=True, last=False, dtype="float32", extra=0):
     dims = len(x) - 2
-    window = [(one,) * dims if isinstance(one, int) else one for one in (stride, padding, dilation)]
+    window = [(element,) * dims if isinstance(element, int) else element for element in (stride, padding, dilation)]
     x, w, b, c = numbers(0, x, dtype), numbers(1, w, dtype), numbers(2, w[:1], dtype), numbers(3, x[1:2], dtype)
-    wide = [one.astype("float64") for one in (x, w)]
-    wanted = convolutions_columns.conv_forward(*wide, *window, groups)
-    g = numbers(4, wanted.shape, dtype)
+    wide = [tensor.astype("float64") for tensor in (x, w)]
+    expected = convolutions_columns.conv_forward(*wide, *window, groups)
+    g = numbers(4, expected.shape, dtype)
     per_channel = (-1, *(1,) * dims)
     on_x, on_w, on_g = on_device(x, last), from_numpy(w, 0), on_device(g, last)
     out = convolutions_cuda.conv_forward(on_x, on_w, from_numpy(b, 0) if bias else None, *window, groups)
     assert out.dtype == x.dtype
     assert convolution_layouts_cuda.is_channels_last(out) == (last and not out.is_contiguous)
     assert out.is_contiguous or last
-    close(out, wanted + b.astype("float64").reshape(per_channel) if bias else wanted, dtype)
+    close(out, expected + b.astype("float64").reshape(per_channel) if bias else expected, dtype)
     shape = (*x.shape[:2], *[size + extra for size in x.shape[2:]])
-    wanted = convolutions_columns.conv_input_gradient(g.astype("float64"), wide[1], shape, *window, groups)
+    expected = convolutions_columns.conv_input_gradient(g.astype("float64"), wide[1], shape, *window, groups)
     out = convolutions_cuda.conv_input_gradient(on_g, on_w, from_numpy(c, 0) if bias else None, shape, *window, groups)
-    close(out, wanted + c.astype("float64").reshape(per_channel) if bias else wanted, dtype)
+    close(out, expected + c.astype("float64").reshape(per_channel) if bias else expected, dtype)
     assert out.is_contiguous or last
-    wanted = convolutions_columns.conv_weight_gradient(wide[0], g.astype("float64"), w.shape, *window, groups)
+    expected = convolutions_columns.conv_weight_gradient(wide[0], g.astype("float64"), w.shape, *window, groups)
     out = convolutions_cuda.conv_weight_gradient(on_x, on_g, w.shape, *window, groups)
     assert out.is_contiguous
-    close(out, wanted, dtype)
+    close(out, expected, dtype)
 
 
 ROWS = {
@@ -111,8 +111,10 @@ def test_tf32_is_what_the_switch_says():
     precision.set_allow_tf32("cudnn", True)
     x, w = numbers(0, (1, 16, 5, 6)), numbers(1, (8, 16, 3, 3))
     out = convolutions_cuda.conv_forward(from_numpy(x, 0), from_numpy(w, 0), None, (1, 1), (0, 0), (1, 1), 1)
-    wanted = convolutions_columns.conv_forward(*[one.astype("float64") for one in (x, w)], (1, 1), (0, 0), (1, 1), 1)
-    close(out, wanted, bfloat16)
+    expected = convolutions_columns.conv_forward(
+        *[tensor.astype("float64") for tensor in (x, w)], (1, 1), (0, 0), (1, 1), 1
+    )
+    close(out, expected, bfloat16)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 5, 5), (2, 0, 5, 5)], ids=str)
@@ -132,7 +134,7 @@ def test_integers_and_complex_numbers():
     window = (1, 1), (0, 0), (1, 1)
     out = convolutions_cuda.conv_forward(from_numpy(x, 0), from_numpy(w, 0), None, *window, 1)
     numpy.testing.assert_array_equal(out.numpy(), convolutions_columns.conv_forward(x, w, *window, 1))
-    x, w = ((numbers(0, one.shape) + 1j * numbers(1, one.shape)).astype("complex64") for one in (x, w))
+    x, w = ((numbers(0, tensor.shape) + 1j * numbers(1, tensor.shape)).astype("complex64") for tensor in (x, w))
     out = convolutions_cuda.conv_forward(from_numpy(x, 0), from_numpy(w, 0), None, *window, 1)
     numpy.testing.assert_allclose(
         out.numpy(), convolutions_columns.conv_forward(x, w, *window, 1), rtol=1e-5, atol=1e-5

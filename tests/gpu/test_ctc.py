@@ -23,18 +23,18 @@ def compared(x, targets, inputs, lengths, blank=0, zero_infinity=False, turned=F
     from dynograd.kernels.loss import ctc_cpu, ctc_cuda
 
     inputs, lengths = numpy.array(inputs), numpy.array(lengths)
-    given = x, targets, inputs, lengths
-    mine = [on_device(one) for one in given]
+    arguments = x, targets, inputs, lengths
+    mine = [on_device(argument) for argument in arguments]
     if turned:
         mine[0] = on_device(numpy.ascontiguousarray(x.transpose(1, 0, 2))).transpose((1, 0, 2))
     g = numpy.linspace(1, 2, x.shape[1]).astype(x.dtype)
-    wanted, *extras = ctc_cpu.ctc_forward(*given, blank, zero_infinity)
-    found, *own = ctc_cuda.ctc_forward(*mine, blank, zero_infinity)
-    slope = ctc_cpu.ctc_backward(g, *given, *extras, blank, zero_infinity)
+    expected, *extras = ctc_cpu.ctc_forward(*arguments, blank, zero_infinity)
+    result, *own = ctc_cuda.ctc_forward(*mine, blank, zero_infinity)
+    slope = ctc_cpu.ctc_backward(g, *arguments, *extras, blank, zero_infinity)
     own_slope = ctc_cuda.ctc_backward(on_device(g), *mine, *own, blank, zero_infinity)
-    assert found.dtype == wanted.dtype and own_slope.dtype == slope.dtype and own_slope.shape == slope.shape
+    assert result.dtype == expected.dtype and own_slope.dtype == slope.dtype and own_slope.shape == slope.shape
     near = {"float32": 3e-6, "float64": 1e-12}[str(x.dtype)]
-    numpy.testing.assert_allclose(found.numpy(), wanted, rtol=near, atol=near)
+    numpy.testing.assert_allclose(result.numpy(), expected, rtol=near, atol=near)
     numpy.testing.assert_allclose(own_slope.numpy(), slope, rtol=10 * near, atol=3 * near)
 
 
@@ -78,17 +78,17 @@ def test_forms_of_the_arguments_on_a_gpu():
     x, targets = drawn(7, 3, 5, 3, "float64")
     cpu, gpu = (dynograd.tensor(x, device=device, requires_grad=True) for device in ("cpu", "cuda"))
     flat = numpy.concatenate([targets[0, :3], targets[1, :1], targets[2, :2]])
-    wanted = F.ctc_loss(cpu, dynograd.tensor(targets), (7, 6, 5), (3, 1, 2))
-    (slope,) = grad(wanted, cpu)
+    expected = F.ctc_loss(cpu, dynograd.tensor(targets), (7, 6, 5), (3, 1, 2))
+    (slope,) = grad(expected, cpu)
     tensor = dynograd.tensor
     for labels, inputs, lengths in [
         (tensor(targets, device="cuda"), (7, 6, 5), (3, 1, 2)),
         (tensor(targets, device="cuda"), tensor([7, 6, 5], device="cuda"), tensor([3, 1, 2], device="cuda")),
         (tensor(flat, device="cuda"), tensor([7, 6, 5]), tensor([3, 1, 2], device="cuda")),
     ]:
-        found = F.ctc_loss(gpu, labels, inputs, lengths)
-        assert found.item() == pytest.approx(wanted.item(), rel=1e-12)
-        assert (grad(found, gpu)[0].cpu() - slope).abs().max() < 1e-12
+        result = F.ctc_loss(gpu, labels, inputs, lengths)
+        assert result.item() == pytest.approx(expected.item(), rel=1e-12)
+        assert (grad(result, gpu)[0].cpu() - slope).abs().max() < 1e-12
 
 
 def test_labels_out_of_range_are_reported_and_read_nothing():

@@ -26,8 +26,8 @@ def test_memory_lives_as_long_as_its_taker():
 
 def test_cuda_array_interface():
     x = dg.zeros(2, 3, device="cuda")
-    found = x.__cuda_array_interface__
-    assert found["shape"] == (2, 3) and found["data"] == (x.data_ptr(), False) and found["typestr"] == "<f4"
+    result = x.__cuda_array_interface__
+    assert result["shape"] == (2, 3) and result["data"] == (x.data_ptr(), False) and result["typestr"] == "<f4"
 
 
 def test_default_device():

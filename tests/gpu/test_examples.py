@@ -13,8 +13,8 @@ def test_mnist(tmp_path):
     options = dict(steps=2, batch_size=2, images=2, seed=1) if FEW else dict(steps=25, images=1000, seed=1)
     losses = []
     for device in ("cuda", "cpu"):
-        found = mnist.main(device=device, checkpoint=tmp_path / f"{device}.safetensors", **options)
-        losses.append(found["test_loss"])
+        result = mnist.main(device=device, checkpoint=tmp_path / f"{device}.safetensors", **options)
+        losses.append(result["test_loss"])
     numpy.testing.assert_allclose(*losses, rtol=1e-3 if FEW else 0.2)
     saved = dg.load(tmp_path / "cuda.safetensors", map_location="cpu")
     mnist.ConvNet().load_state_dict(saved["model"])

@@ -25,18 +25,18 @@ def test_a_graphed_module_does_what_the_module_does(training):
     plain = dg.nn.Sequential(dg.nn.Linear(4, 8), dg.nn.Tanh(), dg.nn.Linear(8, 2)).to("cuda").train(training)
     other = copy.deepcopy(plain)
     sample = dg.zeros(3, 4, device="cuda", requires_grad=True)
-    made = dg.cuda.make_graphed_callables(other, (sample,), num_warmup_iters=1)
-    assert made is other
+    created = dg.cuda.make_graphed_callables(other, (sample,), num_warmup_iters=1)
+    assert created is other
     for _ in range(2):
         x = dg.randn(3, 4, device="cuda", requires_grad=True)
         y = x.detach().clone().requires_grad_()
-        one, two = plain(x), other(y)
-        dg.testing.assert_close(two, one)
-        (one.square().sum() * 3).backward()
+        element, two = plain(x), other(y)
+        dg.testing.assert_close(two, element)
+        (element.square().sum() * 3).backward()
         (two.square().sum() * 3).backward()
         dg.testing.assert_close(y.grad, x.grad)
-    for one, two in zip(plain.parameters(), other.parameters(), strict=True):
-        dg.testing.assert_close(two.grad, one.grad)
+    for element, two in zip(plain.parameters(), other.parameters(), strict=True):
+        dg.testing.assert_close(two.grad, element.grad)
     other.train(not training)
     dg.testing.assert_close(other(x[:2]), plain(x[:2]))  # in the other mode the module itself, of any shape
 

@@ -25,49 +25,49 @@ def leaves(device, *shapes, dtype=dynograd.float32):
 
 
 def linear(device):
-    x, w, b = given = leaves(device, (6, 8), (5, 8), (5,))
-    return given, [F.linear(x, w, b)]
+    x, w, b = argument = leaves(device, (6, 8), (5, 8), (5,))
+    return argument, [F.linear(x, w, b)]
 
 
 def matmul(device):
-    x, w = given = leaves(device, (2, 6, 8), (8, 3))
-    return given, [x @ w, x @ w[:, 0]]
+    x, w = argument = leaves(device, (2, 6, 8), (8, 3))
+    return argument, [x @ w, x @ w[:, 0]]
 
 
 def convolution(device):
-    x, w, b = given = leaves(device, (1, 4, 6, 6), (6, 4, 3, 3), (6,))
-    return given, [F.conv2d(x, w, b, stride=2, padding=1)]
+    x, w, b = argument = leaves(device, (1, 4, 6, 6), (6, 4, 3, 3), (6,))
+    return argument, [F.conv2d(x, w, b, stride=2, padding=1)]
 
 
 def transposed_convolution(device):
-    x, w = given = leaves(device, (1, 4, 4, 4), (4, 3, 3, 3))
-    return given, [F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1)]
+    x, w = argument = leaves(device, (1, 4, 4, 4), (4, 3, 3, 3))
+    return argument, [F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1)]
 
 
 def attention(device):
-    q, k, v = given = leaves(device, (1, 2, 20, 16), (1, 2, 20, 16), (1, 2, 20, 16))
-    return given, [F.scaled_dot_product_attention(q, k, v, is_causal=True)]
+    q, k, v = argument = leaves(device, (1, 2, 20, 16), (1, 2, 20, 16), (1, 2, 20, 16))
+    return argument, [F.scaled_dot_product_attention(q, k, v, is_causal=True)]
 
 
 def attention_with_dropout(device):
-    q, k, v = given = leaves(device, (1, 2, 40, 16), (1, 2, 40, 16), (1, 2, 40, 16))
-    return given, [F.scaled_dot_product_attention(q, k, v, dropout_p=0.4)]
+    q, k, v = argument = leaves(device, (1, 2, 40, 16), (1, 2, 40, 16), (1, 2, 40, 16))
+    return argument, [F.scaled_dot_product_attention(q, k, v, dropout_p=0.4)]
 
 
 def attention_with_a_mask(device):
-    q, k, v = given = leaves(device, (2, 20, 16), (2, 24, 16), (2, 24, 16))
+    q, k, v = argument = leaves(device, (2, 20, 16), (2, 24, 16), (2, 24, 16))
     mask = (dynograd.arange(24) < 17).to(device)
-    return given, [F.scaled_dot_product_attention(q, k, v, attn_mask=mask)]
+    return argument, [F.scaled_dot_product_attention(q, k, v, attn_mask=mask)]
 
 
 def attention_of_wide_heads(device):
-    q, k, v = given = leaves(device, (1, 6, 260), (1, 7, 260), (1, 7, 4))
-    return given, [F.scaled_dot_product_attention(q, k, v)]
+    q, k, v = argument = leaves(device, (1, 6, 260), (1, 7, 260), (1, 7, 4))
+    return argument, [F.scaled_dot_product_attention(q, k, v)]
 
 
 def attention_in_float64(device):
-    q, k, v = given = leaves(device, (1, 6, 8), (1, 6, 8), (1, 6, 8), dtype=dynograd.float64)
-    return given, [F.scaled_dot_product_attention(q, k, v, is_causal=True)]
+    q, k, v = argument = leaves(device, (1, 6, 8), (1, 6, 8), (1, 6, 8), dtype=dynograd.float64)
+    return argument, [F.scaled_dot_product_attention(q, k, v, is_causal=True)]
 
 
 def lstm(device):
@@ -86,19 +86,19 @@ def packed_gru(device):
 
 def cells(device):
     x, h = leaves(device, (3, 4), (3, 6))
-    one, two = nn.LSTMCell(4, 6).to(device), nn.GRUCell(4, 6).to(device)
-    shown, _ = one(x)
-    return [x, h, *one.parameters(), *two.parameters()], [two(x, h) + shown]
+    element, two = nn.LSTMCell(4, 6).to(device), nn.GRUCell(4, 6).to(device)
+    shown, _ = element(x)
+    return [x, h, *element.parameters(), *two.parameters()], [two(x, h) + shown]
 
 
 def cross_product(device):
-    x, y = given = leaves(device, (4, 3), (4, 3))
-    return given, [dynograd.cross(x, y, dim=1)]
+    x, y = argument = leaves(device, (4, 3), (4, 3))
+    return argument, [dynograd.cross(x, y, dim=1)]
 
 
 def matrix_powers(device):
-    (x,) = given = leaves(device, (3, 3))
-    return given, [dynograd.matrix_power(x, 0) + dynograd.matrix_power(x, 3), dynograd.addmm(x, x, x, alpha=0.5)]
+    (x,) = argument = leaves(device, (3, 3))
+    return argument, [dynograd.matrix_power(x, 0) + dynograd.matrix_power(x, 3), dynograd.addmm(x, x, x, alpha=0.5)]
 
 
 CASES = [
@@ -110,14 +110,14 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_same_as_on_the_cpu(case):
     def everything(device):
-        given, outputs = case(device)
-        total = sum((one * one).sum() for one in outputs)
+        arguments, outputs = case(device)
+        total = sum((output * output).sum() for output in outputs)
         total.backward()
-        return [one.detach() for one in outputs] + [one.grad for one in given]
+        return [output.detach() for output in outputs] + [argument.grad for argument in arguments]
 
-    for one, two in zip(everything("cuda"), everything("cpu"), strict=True):
-        assert one.device.type == "cuda"
-        numpy.testing.assert_allclose(one.cpu().numpy(), two.numpy(), rtol=1e-3, atol=1e-4)
+    for element, two in zip(everything("cuda"), everything("cpu"), strict=True):
+        assert element.device.type == "cuda"
+        numpy.testing.assert_allclose(element.cpu().numpy(), two.numpy(), rtol=1e-3, atol=1e-4)
 
 
 def test_states_on_another_device_than_the_input_are_told():

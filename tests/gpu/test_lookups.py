@@ -23,9 +23,9 @@ def few(shape, kind, seed=0):
 @pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 4), (), (0,), (2, 0)], ids=str)
 def test_nonzero(shape, kind):
     x = few(shape, kind)
-    found = lookups_cuda.nonzero(on_device(x)).numpy()
-    wanted = numpy.stack(numpy.nonzero(x), -1) if x.ndim else numpy.zeros((int(bool(x)), 0), int)
-    numpy.testing.assert_array_equal(found, wanted)
+    result = lookups_cuda.nonzero(on_device(x)).numpy()
+    expected = numpy.stack(numpy.nonzero(x), -1) if x.ndim else numpy.zeros((int(bool(x)), 0), int)
+    numpy.testing.assert_array_equal(result, expected)
 
 
 def test_places_over_several_blocks():
@@ -69,10 +69,10 @@ def test_unique(kind):
 
 def test_unique_of_nan_and_of_nothing():
     x = numpy.float32([numpy.nan, 1, numpy.nan, -0.0, 0.0])
-    found = [one.numpy() for one in lookups_cuda.unique(on_device(x), None)]
-    numpy.testing.assert_array_equal(found[0], [0.0, 1.0, numpy.nan, numpy.nan])
-    numpy.testing.assert_array_equal(found[1], [2, 1, 3, 0, 0])
-    numpy.testing.assert_array_equal(found[2], [2, 1, 1, 1])
+    result = [element.numpy() for element in lookups_cuda.unique(on_device(x), None)]
+    numpy.testing.assert_array_equal(result[0], [0.0, 1.0, numpy.nan, numpy.nan])
+    numpy.testing.assert_array_equal(result[1], [2, 1, 3, 0, 0])
+    numpy.testing.assert_array_equal(result[2], [2, 1, 1, 1])
     for name in ("unique", "unique_consecutive"):
         compared("lookups", name, numpy.zeros((0,), "float32"), None)
     compared("lookups", "unique_consecutive", x, None)
@@ -154,12 +154,12 @@ def test_largest_of_bags(kind):
 @pytest.mark.parametrize("norm", [1.0, 2.0, 3.5, float("inf")])
 def test_rows_shrink_to_a_norm(norm):
     weight, indices = numbers(0, (5, 6)), numpy.array([[1, 3], [3, 0]])
-    rows, made = bags_cuda.shrunk_rows(on_device(weight), on_device(indices), 1.5, norm)
-    found = weight.copy()
-    found[rows.numpy()] = made.numpy()
-    wanted, (rows, made) = weight.copy(), bags_cpu.shrunk_rows(weight, indices, 1.5, norm)
-    wanted[rows] = made
-    numpy.testing.assert_allclose(found, wanted, rtol=2e-6)
+    rows, created = bags_cuda.shrunk_rows(on_device(weight), on_device(indices), 1.5, norm)
+    result = weight.copy()
+    result[rows.numpy()] = created.numpy()
+    expected, (rows, created) = weight.copy(), bags_cpu.shrunk_rows(weight, indices, 1.5, norm)
+    expected[rows] = created
+    numpy.testing.assert_allclose(result, expected, rtol=2e-6)
 
 
 def test_offsets_are_looked_at_when_asked(monkeypatch):

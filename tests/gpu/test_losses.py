@@ -35,8 +35,8 @@ def class_weights(weighted, classes, kind):
 
 def both(name, *arguments):
     """What both kernels return: (loss, ...)."""
-    wanted = getattr(losses_cpu, name)(*arguments)
-    return getattr(losses_cuda, name)(*[on_device(one) for one in arguments]), wanted
+    expected = getattr(losses_cpu, name)(*arguments)
+    return getattr(losses_cuda, name)(*[on_device(argument) for argument in arguments]), expected
 
 
 @pytest.mark.parametrize(("shape", "target"), SHAPES, ids=str)
@@ -46,18 +46,18 @@ def test_cross_entropy(shape, target, weighted, smoothing):
         x, labels = scores_and_labels(shape, target, kind)
         weight = class_weights(weighted, shape[min(1, len(shape) - 1)], kind)
         for reduction in ("none", "mean", "sum"):
-            found, wanted = both("cross_entropy_forward", x, labels, weight, -100, smoothing, reduction)
-            near(found[0], numpy.asarray(wanted[0]))
-            near(found[1].reshape((labels.size, 2)), wanted[1].reshape(2, -1).T)
-            assert found[3] is None
+            result, expected = both("cross_entropy_forward", x, labels, weight, -100, smoothing, reduction)
+            near(result[0], numpy.asarray(expected[0]))
+            near(result[1].reshape((labels.size, 2)), expected[1].reshape(2, -1).T)
+            assert result[3] is None
             g = numbers(2, target).astype(kind) if reduction == "none" else numpy.asarray(1.5, kind)
             options = weight, -100, smoothing, reduction
-            gx = losses_cpu.cross_entropy_backward(g, x, labels, wanted[1], wanted[2], *options)
-            mine = [on_device(one) for one in (g, x, labels)]
+            gx = losses_cpu.cross_entropy_backward(g, x, labels, expected[1], expected[2], *options)
+            mine = [on_device(element) for element in (g, x, labels)]
             weight_there = on_device(weight)
-            made = losses_cuda.cross_entropy_backward(*mine, found[1], found[2], weight_there, *options[1:])
-            assert made.dtype == gx.dtype
-            near(made, gx)
+            created = losses_cuda.cross_entropy_backward(*mine, result[1], result[2], weight_there, *options[1:])
+            assert created.dtype == gx.dtype
+            near(created, gx)
 
 
 def test_cross_entropy_of_many_classes(monkeypatch):
@@ -68,14 +68,14 @@ def test_cross_entropy_of_many_classes(monkeypatch):
         x[0, :10] = -numpy.inf
         x.reshape(shape[0], shape[1], -1)[0, labels.reshape(shape[0], -1)[0, 0], 0] = 0.5
         x.reshape(shape[0], shape[1], -1)[0, 12:, :] = 0.25
-        found, wanted = both("cross_entropy_forward", x, labels, None, -100, 0.0, "mean")
-        near(found[0], numpy.asarray(wanted[0]))
-        near(found[1].reshape((labels.size, 2)), wanted[1].reshape(2, -1).T)
+        result, expected = both("cross_entropy_forward", x, labels, None, -100, 0.0, "mean")
+        near(result[0], numpy.asarray(expected[0]))
+        near(result[1].reshape((labels.size, 2)), expected[1].reshape(2, -1).T)
         gx = losses_cpu.cross_entropy_backward(
-            numpy.float32(1), x, labels, wanted[1], wanted[2], None, -100, 0.0, "mean"
+            numpy.float32(1), x, labels, expected[1], expected[2], None, -100, 0.0, "mean"
         )
-        mine = [on_device(one) for one in (numpy.float32(1), x, labels)]
-        near(losses_cuda.cross_entropy_backward(*mine, found[1], found[2], None, -100, 0.0, "mean"), gx)
+        mine = [on_device(element) for element in (numpy.float32(1), x, labels)]
+        near(losses_cuda.cross_entropy_backward(*mine, result[1], result[2], None, -100, 0.0, "mean"), gx)
 
 
 def test_ignored_and_infinite():
@@ -84,13 +84,13 @@ def test_ignored_and_infinite():
     x[4, (labels[4] + 1) % 5] = -numpy.inf
     labels[0] = 2
     for ignored in (2, -100):
-        found, wanted = both("cross_entropy_forward", x, labels, None, ignored, 0.0, "none")
-        near(found[0], wanted[0])
+        result, expected = both("cross_entropy_forward", x, labels, None, ignored, 0.0, "none")
+        near(result[0], expected[0])
     for labels in (numpy.full(6, 2),):
-        found, _ = both("cross_entropy_forward", x, labels, None, 2, 0.0, "mean")
-        assert numpy.isnan(found[0].numpy())
-        found, _ = both("nll_loss_forward", x, labels, None, 2, "mean")
-        assert numpy.isnan(found[0].numpy())
+        result, _ = both("cross_entropy_forward", x, labels, None, 2, 0.0, "mean")
+        assert numpy.isnan(result[0].numpy())
+        result, _ = both("nll_loss_forward", x, labels, None, 2, "mean")
+        assert numpy.isnan(result[0].numpy())
 
 
 def test_many_rows(monkeypatch):
@@ -99,8 +99,8 @@ def test_many_rows(monkeypatch):
     x, labels = scores_and_labels((4100, 2), (4100,))
     weight = class_weights(True, 2, "float32")
     for name, options in (("cross_entropy_forward", (-100, 0.0, "mean")), ("nll_loss_forward", (-100, "mean"))):
-        found, wanted = both(name, x, labels, weight, *options)
-        near(found[0], numpy.asarray(wanted[0]))
+        result, expected = both(name, x, labels, weight, *options)
+        near(result[0], numpy.asarray(expected[0]))
 
 
 @pytest.mark.parametrize(("shape", "target"), SHAPES, ids=str)
@@ -111,27 +111,27 @@ def test_nll(shape, target, weighted):
         ignored = int(labels.reshape(-1)[0]) if labels.size > 1 else -100
         weight = class_weights(weighted, shape[min(1, len(shape) - 1)], kind)
         for reduction in ("none", "mean", "sum"):
-            found, wanted = both("nll_loss_forward", x, labels, weight, ignored, reduction)
-            near(found[0], numpy.asarray(wanted[0]))
+            result, expected = both("nll_loss_forward", x, labels, weight, ignored, reduction)
+            near(result[0], numpy.asarray(expected[0]))
             g = numbers(2, target).astype(kind) if reduction == "none" else numpy.asarray(1.5, kind)
-            gx = losses_cpu.nll_loss_backward(g, x, labels, wanted[1], weight, ignored, reduction)
-            mine = [on_device(one) for one in (g, x, labels)]
-            made = losses_cuda.nll_loss_backward(*mine, found[1], on_device(weight), ignored, reduction)
-            assert made.dtype == gx.dtype
-            near(made, gx)
+            gx = losses_cpu.nll_loss_backward(g, x, labels, expected[1], weight, ignored, reduction)
+            mine = [on_device(element) for element in (g, x, labels)]
+            created = losses_cuda.nll_loss_backward(*mine, result[1], on_device(weight), ignored, reduction)
+            assert created.dtype == gx.dtype
+            near(created, gx)
 
 
 @pytest.mark.parametrize("shape", [(3, 70), (2, 5, 6), (90,)], ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_distribution_entropy(shape, weighted, monkeypatch):
-    for held in (row_programs_cuda._HELD, 16):
-        monkeypatch.setattr(row_programs_cuda, "_HELD", held)
+    for kept in (row_programs_cuda._HELD, 16):
+        monkeypatch.setattr(row_programs_cuda, "_HELD", kept)
         x, wanted_shares = numbers(0, shape), numpy.abs(numbers(1, shape))
         weight = class_weights(weighted, shape[min(1, len(shape) - 1)], "float32")
-        found, wanted = compared("losses", "distribution_entropy_forward", x, wanted_shares, weight)
-        g = numbers(2, wanted[0].shape)
-        compared("losses", "distribution_entropy_backward", g, x, wanted_shares, weight, *wanted[1:])
-        assert len(found) == 3
+        result, expected = compared("losses", "distribution_entropy_forward", x, wanted_shares, weight)
+        g = numbers(2, expected[0].shape)
+        compared("losses", "distribution_entropy_backward", g, x, wanted_shares, weight, *expected[1:])
+        assert len(result) == 3
 
 
 PAIRED = [
@@ -145,7 +145,7 @@ def test_paired(name, parameter):
     for size, kind in ((5, "float32"), (3000, "float32"), (60, bfloat16)):
         x, t = numbers(0, (size,)), numpy.abs(numbers(1, (size,)))
         if name == "binary_cross_entropy":
-            x, t = (numpy.clip(numpy.abs(one), 0.01, 0.99) for one in (x, t))
+            x, t = (numpy.clip(numpy.abs(tensor), 0.01, 0.99) for tensor in (x, t))
         x, t = x.astype(kind), t.astype(kind)
         for reduction in ("mean", "sum"):
             compared("paired_losses", "loss_forward", name, x, t, parameter, reduction)

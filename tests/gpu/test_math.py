@@ -56,10 +56,10 @@ def run(name, *operands, result=None):
         f"    tl.store(y + i, math_triton.{name}({loads}), mask=i < n)\n",
         "compute",
     )
-    given = [cuda_arrays.from_numpy(numpy.ascontiguousarray(one), 0) for one in operands]
+    argument = [cuda_arrays.from_numpy(numpy.ascontiguousarray(operand), 0) for operand in operands]
     out = cuda_arrays.empty((size,), numpy.dtype(result or operands[0].dtype), 0)
     block = 1 << (size - 1).bit_length() if driver.is_emulated() else 128
-    kernel((-(-size // block),), *given, out, size, BLOCK=block)
+    kernel((-(-size // block),), *argument, out, size, BLOCK=block)
     return out.numpy()
 
 
@@ -72,16 +72,16 @@ def numbers(low, high, kind):
     return numpy.concatenate([draw.uniform(low, high, COUNT), near, EDGES]).astype(kind)
 
 
-def units(found, wanted):
+def units(result, wanted):
     """How far `found` is from float64 numbers, in units in the last place of its dtype; not a number where one only is NaN."""
-    rounded = wanted.astype(found.dtype)
-    apart = numpy.abs(found.astype(float) - wanted) / numpy.spacing(numpy.abs(rounded)).astype(float)
-    same = (found == rounded) | (numpy.isnan(found) & numpy.isnan(rounded))
+    rounded = wanted.astype(result.dtype)
+    apart = numpy.abs(result.astype(float) - wanted) / numpy.spacing(numpy.abs(rounded)).astype(float)
+    same = (result == rounded) | (numpy.isnan(result) & numpy.isnan(rounded))
     return numpy.where(same, 0.0, apart)
 
 
 def each(function):
-    return lambda x: numpy.array([function(one) for one in x])
+    return lambda x: numpy.array([function(element) for element in x])
 
 
 def log_gamma(x):
@@ -143,14 +143,14 @@ def test_function_of_one(name, kind):
     if name in ("lgamma", "digamma"):
         x = x[(x > (0.01 if name == "lgamma" else 1.6)) | ~numpy.isfinite(x)]
     with numpy.errstate(all="ignore"):
-        wanted = reference(x.astype(float))
-        found = run(name, x)
-        apart = units(found, wanted)
+        expected = reference(x.astype(float))
+        result = run(name, x)
+        apart = units(result, expected)
         if name == "normal_gate":
             apart[x == -inf] = 0  # -inf * 0 is NaN on both sides
         if name == "digamma":
             apart[x == -inf] = 0  # NaN here, -inf in other libraries
-    assert apart.max() <= (narrow if kind == "float32" else wide), (x[apart.argmax()], found[apart.argmax()])
+    assert apart.max() <= (narrow if kind == "float32" else wide), (x[apart.argmax()], result[apart.argmax()])
 
 
 @pytest.mark.parametrize("kind", FLOATS)
@@ -158,16 +158,16 @@ def test_gate_slope(kind):
     x = numbers(-12, 12, kind)
     x = x[numpy.isfinite(x)]
     wide = x.astype(float)
-    wanted = numpy.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in wide]) + wide * bell(wide)
-    assert numpy.abs(run("normal_gate_slope", x) - wanted).max() < (
+    expected = numpy.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in wide]) + wide * bell(wide)
+    assert numpy.abs(run("normal_gate_slope", x) - expected).max() < (
         2e-7 if kind == "float32" else 5e-16
     )  # 1.7e-7 on a card
 
 
 def test_relative_errors_stay_small_in_the_tail_of_the_normal_distribution():
     x = numpy.linspace(-13, -3, 1000).astype("float32")
-    wanted = numpy.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.astype(float)])
-    assert (numpy.abs(run("normal_cdf", x) / wanted - 1)).max() < 5e-7
+    expected = numpy.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.astype(float)])
+    assert (numpy.abs(run("normal_cdf", x) / expected - 1)).max() < 5e-7
 
 
 @pytest.mark.parametrize("kind", FLOATS)
@@ -176,12 +176,12 @@ def test_gamma_functions_below_zero(kind):
     x = x[numpy.isfinite(x) & (x < 0) & (x > -30)]
     x = x[numpy.abs(x - numpy.rint(x)) > 1e-3]  # near its poles digamma is as steep as its argument is coarse
     tolerance = 3e-7 if kind == "float32" else 3e-13
-    for name, wanted in (
+    for name, expected in (
         ("lgamma", log_gamma(x.astype(float))),
         ("digamma", elementwise_cpu.digamma(x.astype(float))),
     ):
         with numpy.errstate(invalid="ignore"):
-            apart = numpy.abs(run(name, x).astype(float) - wanted) / numpy.maximum(1, numpy.abs(wanted))
+            apart = numpy.abs(run(name, x).astype(float) - expected) / numpy.maximum(1, numpy.abs(expected))
         assert numpy.nanmax(apart) < tolerance, name
 
 
@@ -197,10 +197,10 @@ def test_gamma_functions_at_poles():
 def test_polygamma(order, kind):
     x = numbers(-20, 30, kind)
     x = x[(numpy.abs(x) > 1e-3) & (numpy.abs(x) < 100)]
-    wanted = elementwise_cpu.polygamma(x.astype(float), order)
+    expected = elementwise_cpu.polygamma(x.astype(float), order)
     with numpy.errstate(invalid="ignore"):
-        apart = numpy.abs(run("polygamma", x, numpy.full_like(x, order)) / wanted - 1)
-    assert numpy.nanmax(apart[numpy.isfinite(wanted)]) < (1e-7 if kind == "float32" else 1e-12)
+        apart = numpy.abs(run("polygamma", x, numpy.full_like(x, order)) / expected - 1)
+    assert numpy.nanmax(apart[numpy.isfinite(expected)]) < (1e-7 if kind == "float32" else 1e-12)
 
 
 TWO = {
@@ -222,7 +222,7 @@ def pairs(kind):
     """All pairs of edges, and numbers of all sizes."""
     draw = numpy.random.default_rng(5)
     edges = numpy.array([*EDGES, 1e300, -5e-324, 5e-324, 1e10 + 1])
-    x, y = (one.ravel() for one in numpy.meshgrid(edges, edges))
+    x, y = (element.ravel() for element in numpy.meshgrid(edges, edges))
     size = COUNT // 3
     sized = [10 ** draw.uniform(-30, 30, size), draw.choice([-1, 1], size) * 10 ** draw.uniform(-30, 30, size)]
     near = [draw.uniform(0, 100, size), draw.uniform(-10, 10, size)]
@@ -237,13 +237,13 @@ def test_function_of_two(name, kind):
     reference, most = TWO[name]
     x, y = pairs(kind)
     with numpy.errstate(all="ignore"):
-        wanted, found = reference(x, y), run(name, x, y)
-        exact = reference(x.astype(float), y.astype(float)) if most else wanted.astype(float)
-        apart = units(found, exact)
+        expected, result = reference(x, y), run(name, x, y)
+        exact = reference(x.astype(float), y.astype(float)) if most else expected.astype(float)
+        apart = units(result, exact)
     if "max" not in name and "min" not in name:
-        apart[(found == 0) & (wanted == 0) & (numpy.signbit(found) != numpy.signbit(wanted))] = 9
+        apart[(result == 0) & (expected == 0) & (numpy.signbit(result) != numpy.signbit(expected))] = 9
     worst = apart.argmax()
-    assert apart[worst] <= most, (x[worst], y[worst], found[worst], wanted[worst])
+    assert apart[worst] <= most, (x[worst], y[worst], result[worst], expected[worst])
 
 
 def whole_pairs(kind):
@@ -251,7 +251,7 @@ def whole_pairs(kind):
     edges = numpy.array(
         [0, 1, 2, 3, 5, 7, ends.max, ends.min, ends.min + 1, *([-1, -2, -7] if ends.min else [9, 8, 77])], kind
     )
-    x, y = (one.ravel() for one in numpy.meshgrid(edges, edges))
+    x, y = (element.ravel() for element in numpy.meshgrid(edges, edges))
     any_size = draw.integers(ends.min, ends.max, 500, kind)
     small = draw.integers(max(ends.min, -100), 100, 500, kind)
     return numpy.concatenate([x, any_size, any_size]), numpy.concatenate([y, small, draw.permutation(any_size)])
@@ -262,8 +262,8 @@ def whole_pairs(kind):
 def test_whole_numbers(name, kind):
     x, y = whole_pairs(kind)
     with numpy.errstate(all="ignore"):
-        wanted = {"max": numpy.maximum, "min": numpy.minimum}.get(name) or getattr(numpy, name)
-        numpy.testing.assert_array_equal(run(name, x, y), wanted(x, y))
+        expected = {"max": numpy.maximum, "min": numpy.minimum}.get(name) or getattr(numpy, name)
+        numpy.testing.assert_array_equal(run(name, x, y), expected(x, y))
 
 
 @pytest.mark.parametrize("kind", WHOLE)
@@ -283,15 +283,15 @@ def test_negative_whole_powers():
 @pytest.mark.parametrize("name", ["isnan", "isinf", "isfinite", "signbit"])
 def test_truths(name, kind):
     x = numpy.array(EDGES if kind in FLOATS else [0, 1, -1, 7], kind)
-    wanted = numpy.signbit(x.astype(float)) if name == "signbit" else getattr(numpy, name)(x)
-    numpy.testing.assert_array_equal(run(name, x, result="bool"), wanted)
+    expected = numpy.signbit(x.astype(float)) if name == "signbit" else getattr(numpy, name)(x)
+    numpy.testing.assert_array_equal(run(name, x, result="bool"), expected)
 
 
 @pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round", "abs", "sign", "neg"])
 def test_whole_numbers_of_one(name):
     x = numpy.array([0, 5, -3], "int32")
-    wanted = {"abs": numpy.abs, "sign": numpy.sign, "neg": numpy.negative}.get(name, lambda one: one)
-    assert run(name, x).tolist() == wanted(x).tolist()
+    expected = {"abs": numpy.abs, "sign": numpy.sign, "neg": numpy.negative}.get(name, lambda one: one)
+    assert run(name, x).tolist() == expected(x).tolist()
 
 
 WHOLE_TOO = "gcd lcm mod fmod floor_divide power max min sign abs neg round isnan".split()
@@ -323,7 +323,7 @@ def offline_script():
     for number, ((count, kind, result), names) in enumerate(groups.items()):
         operands = [f"x{place}" for place in range(count)]
         kernels += f"\n@triton.jit\ndef kernel{number}({', '.join(operands)}, y):\n    i = tl.arange(0, 128)\n"
-        loads = ", ".join(f"tl.load({one} + i)" for one in operands)
+        loads = ", ".join(f"tl.load({operand} + i)" for operand in operands)
         kernels += "".join(
             f"    tl.store(y + {128 * row} + i, math_triton.{name}({loads}))\n" for row, name in enumerate(names)
         )

@@ -99,13 +99,13 @@ def test_linear(lead, bias, dtype):
     x, w = numbers(0, (*lead, 9), dtype), numbers(1, (6, 9), dtype)
     b = None if bias is None else numbers(2, bias, dtype)
     out = matmuls_cuda.linear_forward(from_numpy(x, 0), from_numpy(w, 0), None if b is None else from_numpy(b, 0))
-    wanted = x.astype("float64") @ w.astype("float64").T + (0 if b is None else b.astype("float64"))
-    close(out, wanted, dtype)
+    expected = x.astype("float64") @ w.astype("float64").T + (0 if b is None else b.astype("float64"))
+    close(out, expected, dtype)
 
 
 def test_linear_with_a_vector_as_weight():
     x, w, b = numbers(0, (2, 3, 9), "float32"), numbers(1, (9,), "float32"), numbers(2, (), "float32")
-    out = matmuls_cuda.linear_forward(*[from_numpy(one, 0) for one in (x, w, b)])
+    out = matmuls_cuda.linear_forward(*[from_numpy(tensor, 0) for tensor in (x, w, b)])
     close(out, x.astype("float64") @ w + b, "float32")
 
 
@@ -115,7 +115,7 @@ def test_activation_in_the_same_kernel(activation, rows):
     from math import erf
 
     x, w, b = numbers(0, (rows, 9), "float32"), numbers(1, (6, 9), "float32"), numbers(2, (6,), "float32")
-    out = matmuls_cuda.linear_activation_forward(*[from_numpy(one, 0) for one in (x, w, b)], activation)
+    out = matmuls_cuda.linear_activation_forward(*[from_numpy(tensor, 0) for tensor in (x, w, b)], activation)
     z = x.astype("float64") @ w.T + b
     formulas = {
         "relu": lambda z: numpy.maximum(z, 0),
@@ -138,10 +138,10 @@ def test_nothing_of_the_memory_beside_an_operand_is_multiplied():
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 def test_long_inner_dims_are_cut_in_parts_and_added_in_order(dtype, bias):
     x, y, b = numbers(0, (9, 700), dtype), numbers(1, (700, 8), dtype), numbers(2, (8,), dtype)
-    given = [from_numpy(one, 0) for one in (x, y, b)]
-    out = matmuls_cuda.multiply(given[0], given[1], given[2] if bias else None, "relu" if bias else "")
-    wanted = x.astype("float64") @ y.astype("float64") + (b.astype("float64") if bias else 0)
-    close(out, numpy.maximum(wanted, 0) if bias else wanted, dtype)
+    argument = [from_numpy(tensor, 0) for tensor in (x, y, b)]
+    out = matmuls_cuda.multiply(argument[0], argument[1], argument[2] if bias else None, "relu" if bias else "")
+    expected = x.astype("float64") @ y.astype("float64") + (b.astype("float64") if bias else 0)
+    close(out, numpy.maximum(expected, 0) if bias else expected, dtype)
 
 
 def test_parts_are_used_where_few_tiles_meet_a_long_inner_dim():
@@ -161,10 +161,10 @@ def test_parts_are_used_where_few_tiles_meet_a_long_inner_dim():
     ],
 )
 def test_tiles_fit_the_shape(kind, shape, wanted):
-    found = matmul_tiles.chosen(kind, *shape, 132)
-    assert (found.rows, found.columns) == wanted
-    others = matmul_tiles.rivals(kind, found)
-    assert found not in others and {one.depth for one in others} == {found.depth}
+    result = matmul_tiles.chosen(kind, *shape, 132)
+    assert (result.rows, result.columns) == wanted
+    others = matmul_tiles.rivals(kind, result)
+    assert result not in others and {other.depth for other in others} == {result.depth}
 
 
 @pytest.mark.parametrize("b_rows", [False, True])
@@ -173,10 +173,10 @@ def test_tiles_fit_the_shape(kind, shape, wanted):
 def test_tiles_by_descriptors(size, a_rows, b_rows):
     m, n, k = size
     x, y, b = numbers(0, (m, k), bfloat16), numbers(1, (k, n), bfloat16), numbers(2, (n,), bfloat16)
-    one, two = strided(x, "plain" if a_rows else "transposed"), strided(y, "plain" if b_rows else "transposed")
+    element, two = strided(x, "plain" if a_rows else "transposed"), strided(y, "plain" if b_rows else "transposed")
     out = empty((m, n), bfloat16, 0)
     device.product_by_descriptors(
-        (3,), one, two, out, from_numpy(b, 0), m, n, k, k if a_rows else m, n if b_rows else k, 3, A_ROWS=a_rows, B_ROWS=b_rows,
+        (3,), element, two, out, from_numpy(b, 0), m, n, k, k if a_rows else m, n if b_rows else k, 3, A_ROWS=a_rows, B_ROWS=b_rows,
         BM=32, BN=32, BK=32, GROUP=2, HAS_BIAS=True, ACTIVATION="", SPECIALIZE=False,
     )  # fmt: skip
     close(out, x.astype("float64") @ y.astype("float64") + b.astype("float64"), bfloat16)
@@ -208,17 +208,17 @@ def test_large_products_are_launched_through_the_tuner(dtype, monkeypatch):
     )
     assert matmuls_cuda._tuners
     if driver.is_emulated():  # a card's count of processors may leave one choice
-        assert all([len(one.configs) > 1 for one in matmuls_cuda._tuners.values()])
+        assert all([len(tuner.configs) > 1 for tuner in matmuls_cuda._tuners.values()])
 
 
 def test_batch_invariant_products_do_not_depend_on_the_rows():
     x, y = numbers(0, (70, 300), "float32"), numbers(1, (300, 9), "float32")
-    one, two = from_numpy(x, 0), from_numpy(y, 0)
+    element, two = from_numpy(x, 0), from_numpy(y, 0)
     with batch_invariance.use_batch_invariant(True):
-        whole = matmuls_cuda.matmul_forward(one, two).numpy()
+        whole = matmuls_cuda.matmul_forward(element, two).numpy()
         for row in (0, 69):
             numpy.testing.assert_array_equal(
-                matmuls_cuda.matmul_forward(one[row : row + 1], two).numpy()[0], whole[row]
+                matmuls_cuda.matmul_forward(element[row : row + 1], two).numpy()[0], whole[row]
             )
 
 

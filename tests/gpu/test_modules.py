@@ -65,21 +65,21 @@ ROWS = [
 ]
 
 
-def flat(found):
-    if isinstance(found, dg.Tensor):
-        return [found]
-    return [one for part in found for one in flat(part)] if isinstance(found, (tuple, list)) else []
+def flat(results):
+    if isinstance(results, dg.Tensor):
+        return [results]
+    return [element for part in results for element in flat(part)] if isinstance(results, (tuple, list)) else []
 
 
 def outcome(module, inputs):
-    inputs = [one.detach().requires_grad_() if one.is_floating_point() else one for one in inputs]
-    outputs = [one for one in flat(module(*inputs)) if one.is_floating_point()]
-    sum((one * one).sum() for one in outputs).backward()
+    inputs = [operand.detach().requires_grad_() if operand.is_floating_point() else operand for operand in inputs]
+    outputs = [element for element in flat(module(*inputs)) if element.is_floating_point()]
+    sum((output * output).sum() for output in outputs).backward()
     return {
-        **{f"output {number}": one.detach() for number, one in enumerate(outputs)},
-        **{f"input {number}": one.grad for number, one in enumerate(inputs) if one.is_floating_point()},
-        **{name: one.grad for name, one in module.named_parameters()},
-        **{name: one for name, one in module.named_buffers() if one is not None},
+        **{f"output {number}": element.detach() for number, element in enumerate(outputs)},
+        **{f"input {number}": element.grad for number, element in enumerate(inputs) if element.is_floating_point()},
+        **{name: element.grad for name, element in module.named_parameters()},
+        **{name: element for name, element in module.named_buffers() if element is not None},
     }
 
 
@@ -100,13 +100,13 @@ def test_layers_that_may_round_to_tf32(make, inputs):
 def compare(make, inputs, rtol, atol):
     dg.manual_seed(0)
     module = make()
-    given = inputs() if callable(inputs) else [dg.randn(*inputs)]
-    there = outcome(copy.deepcopy(module).cuda(), [one.cuda() for one in given])
-    here = outcome(module, given)
+    arguments = inputs() if callable(inputs) else [dg.randn(*inputs)]
+    there = outcome(copy.deepcopy(module).cuda(), [argument.cuda() for argument in arguments])
+    here = outcome(module, arguments)
     assert there.keys() == here.keys()
-    for name, one in here.items():
-        if one is None:
+    for name, element in here.items():
+        if element is None:
             assert there[name] is None, name
             continue
         assert type(there[name].array) is CudaArray, name
-        numpy.testing.assert_allclose(there[name].cpu().numpy(), one.numpy(), rtol, atol, err_msg=name)
+        numpy.testing.assert_allclose(there[name].cpu().numpy(), element.numpy(), rtol, atol, err_msg=name)

@@ -101,8 +101,8 @@ def test_multilabel_masks():
 @pytest.fixture
 def clean_word():
     yield
-    for held in faults_cuda._words.values():
-        held.host.value = 0
+    for kept in faults_cuda._words.values():
+        kept.host.value = 0
 
 
 @pytest.mark.usefixtures("clean_word")

@@ -71,21 +71,21 @@ def on_device(array):
     return wrap(cuda_arrays.from_numpy(spaced, 0)[place].transpose(back))
 
 
-def same(found, expected, name, row):
-    found, expected = as_tuple(found), as_tuple(expected)
-    assert len(found) == len(expected)
+def same(results, expected, name, row):
+    results, expected = as_tuple(results), as_tuple(expected)
+    assert len(results) == len(expected)
     if isinstance(row.tolerance, dict):
         rtol, atol = row.tolerance.get(name, TOLERANCES.get(name, (0, 0)))
     else:
         rtol, atol = (2 * part * row.tolerance for part in TOLERANCES.get(name, TOLERANCES["float32"]))
-    for one, want in zip(found, expected, strict=True):
+    for element, want in zip(results, expected, strict=True):
         if not isinstance(want, Tensor):
-            assert one == want
+            assert element == want
             continue
-        assert type(one.array) is CudaArray or not want.array.ndim, "the result is not on the device"
-        assert (tuple(one.shape), one.dtype) == (tuple(want.shape), want.dtype)
+        assert type(element.array) is CudaArray or not want.array.ndim, "the result is not on the device"
+        assert (tuple(element.shape), element.dtype) == (tuple(want.shape), want.dtype)
         if row.reference is not None:
-            got = one.detach().cpu().array
+            got = element.detach().cpu().array
             numpy.testing.assert_allclose(widened(got), widened(want.detach().array), rtol=rtol, atol=atol)
 
 
@@ -114,18 +114,18 @@ def check_gradient(subject, name):
                 tensor._requires_grad = True
                 leaves.append(tensor)
         values.append(subject.run(tensors))
-        outputs = [one for one in as_tuple(values[-1]) if isinstance(one, Tensor) and one.requires_grad]
-        given = [
-            make(numpy.linspace(0.5, 1.5, one.array.size).reshape(one.array.shape).astype(one.array.dtype))
-            for one in outputs
+        outputs = [each for each in as_tuple(values[-1]) if isinstance(each, Tensor) and each.requires_grad]
+        argument = [
+            make(numpy.linspace(0.5, 1.5, output.array.size).reshape(output.array.shape).astype(output.array.dtype))
+            for output in outputs
         ]
-        results.append(grad(outputs, leaves, given, allow_unused=True) if outputs else [])
+        results.append(grad(outputs, leaves, argument, allow_unused=True) if outputs else [])
     same(*values, name, row)
-    for one, want in zip(*results, strict=True):
-        assert (one is None) == (want is None)
+    for element, want in zip(*results, strict=True):
+        assert (element is None) == (want is None)
         if want is not None:
-            assert type(one.array) is CudaArray
-            numpy.testing.assert_allclose(widened(one.cpu().array), widened(want.array), rtol=2e-4, atol=2e-5)
+            assert type(element.array) is CudaArray
+            numpy.testing.assert_allclose(widened(element.cpu().array), widened(want.array), rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_what_has_no_kernel_is_computed_on_the_host_and_says_so():
     x = dynograd.randn(4, 8).cuda()
     computed = through_host("half_transform", kernel("ffts", "half_transform", 0))
     with pytest.warns(UserWarning, match="half_transform: has no kernel for GPUs. It is computed on the CPU"):
-        found = computed(x.array, (1,), "backward")
-    assert type(found) is CudaArray and found.shape == (4, 5)
+        result = computed(x.array, (1,), "backward")
+    assert type(result) is CudaArray and result.shape == (4, 5)
     computed(x.array, (1,), "backward")  # once is enough
 
 

@@ -21,8 +21,8 @@ SHAPES = [(4, 6), (6,), (), (3, 2, 2)]
 
 def parameters(device, dtype=dynograd.float32):
     draw = numpy.random.default_rng(0)
-    made = [dynograd.tensor(draw.uniform(-1, 1, shape), dtype=dtype) for shape in SHAPES]
-    return [one.to(device).requires_grad_() for one in made]
+    created = [dynograd.tensor(draw.uniform(-1, 1, shape), dtype=dtype) for shape in SHAPES]
+    return [element.to(device).requires_grad_() for element in created]
 
 
 def with_gradients(ps, step, scale=1.0):
@@ -33,26 +33,26 @@ def with_gradients(ps, step, scale=1.0):
 
 
 def same(ours, wanted, tolerance=2e-6):
-    for one, other in zip(ours, wanted, strict=True):
-        found = one.detach().cpu().float().numpy()
-        numpy.testing.assert_allclose(found, other.detach().cpu().float().numpy(), rtol=tolerance, atol=tolerance)
+    for element, other in zip(ours, wanted, strict=True):
+        result = element.detach().cpu().float().numpy()
+        numpy.testing.assert_allclose(result, other.detach().cpu().float().numpy(), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.bfloat16, dynograd.float64], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_are_those_of_the_cpu(kind, dtype):
-    ours, wanted = parameters("cuda", dtype), parameters("cpu", dtype)
-    here, there = KINDS[kind](ours), KINDS[kind](wanted)
+    ours, expected = parameters("cuda", dtype), parameters("cpu", dtype)
+    here, there = KINDS[kind](ours), KINDS[kind](expected)
     for step in range(4):
-        for ps, optimizer in ((ours, here), (wanted, there)):
+        for ps, optimizer in ((ours, here), (expected, there)):
             with_gradients(ps, step)
             if step == 2:
                 ps[1].grad = None
             optimizer.step()
-    same(ours, wanted, 2e-6 if dtype is not dynograd.bfloat16 else 2e-2)
+    same(ours, expected, 2e-6 if dtype is not dynograd.bfloat16 else 2e-2)
     if kind != "sgd":
         states = [here.state[p]["step"] for p in ours]
-        assert [float(one) for one in states] == [4, 3, 4, 4]
+        assert [float(state) for state in states] == [4, 3, 4, 4]
         assert states[0].device.type == ("cuda" if kind.endswith(("fused", "capturable")) else "cpu")
         assert here.state[ours[0]]["exp_avg"].device.type == "cuda"
 
@@ -77,20 +77,20 @@ def test_all_parameters_take_one_launch(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["sgd", "adamw", "adamw fused"])
 def test_states_are_saved_and_loaded_across_devices(kind):
-    ours, wanted = parameters("cuda"), parameters("cpu")
-    here, there = KINDS[kind](ours), KINDS[kind](wanted)
-    with_gradients(wanted, 0)
+    ours, expected = parameters("cuda"), parameters("cpu")
+    here, there = KINDS[kind](ours), KINDS[kind](expected)
+    with_gradients(expected, 0)
     there.step()
     file = io.BytesIO()
     dynograd.save(there.state_dict(), file)
     file.seek(0)
     here.load_state_dict(dynograd.load(file))
-    for p, q in zip(ours, wanted, strict=True):
+    for p, q in zip(ours, expected, strict=True):
         p.data.copy_(q.data)
-    for ps, optimizer in ((ours, here), (wanted, there)):
+    for ps, optimizer in ((ours, here), (expected, there)):
         with_gradients(ps, 1)
         optimizer.step()
-    same(ours, wanted)
+    same(ours, expected)
 
 
 def test_zero_grad_fills():
@@ -103,18 +103,18 @@ def test_zero_grad_fills():
 @pytest.mark.parametrize("most", [0.5, 100.0])
 @pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
 def test_clipping_norms(norm_type, most):
-    ours, wanted = parameters("cuda"), parameters("cpu")
-    for ps in (ours, wanted):
+    ours, references = parameters("cuda"), parameters("cpu")
+    for ps in (ours, references):
         with_gradients(ps, 0)
-    found = dynograd.nn.utils.clip_grad_norm_(ours, most, norm_type)
-    expected = dynograd.nn.utils.clip_grad_norm_(wanted, most, norm_type)
-    assert found.device.type == "cuda"
-    assert found.dtype is dynograd.float32
-    assert abs(float(found) - float(expected)) < 1e-5
-    same([p.grad for p in ours], [p.grad for p in wanted])
-    dynograd.nn.utils.clip_grads_with_norm_(ours, 0.25, found)
-    dynograd.nn.utils.clip_grads_with_norm_(wanted, 0.25, expected)
-    same([p.grad for p in ours], [p.grad for p in wanted])
+    result = dynograd.nn.utils.clip_grad_norm_(ours, most, norm_type)
+    expected = dynograd.nn.utils.clip_grad_norm_(references, most, norm_type)
+    assert result.device.type == "cuda"
+    assert result.dtype is dynograd.float32
+    assert abs(float(result) - float(expected)) < 1e-5
+    same([p.grad for p in ours], [p.grad for p in references])
+    dynograd.nn.utils.clip_grads_with_norm_(ours, 0.25, result)
+    dynograd.nn.utils.clip_grads_with_norm_(references, 0.25, expected)
+    same([p.grad for p in ours], [p.grad for p in references])
 
 
 def test_clipping_that_looks_at_the_norm():
@@ -125,8 +125,8 @@ def test_clipping_that_looks_at_the_norm():
 
 
 def test_clipping_values():
-    ours, wanted = parameters("cuda"), parameters("cpu")
-    for ps in (ours, wanted):
+    ours, expected = parameters("cuda"), parameters("cpu")
+    for ps in (ours, expected):
         with_gradients(ps, 0)
         dynograd.nn.utils.clip_grad_value_(ps, 0.3)
-    same([p.grad for p in ours], [p.grad for p in wanted])
+    same([p.grad for p in ours], [p.grad for p in expected])

@@ -29,11 +29,11 @@ def test_max_pool(shape, how, kind):
     if numpy.dtype(kind).kind not in "iu" and x.size:
         x.reshape(-1)[[3, 11]] = numpy.nan, -numpy.inf
     compared("poolings", "max_pool_forward", x, *how)
-    _, wanted = compared("poolings", "max_pool_places", x, *how)
+    _, expected = compared("poolings", "max_pool_places", x, *how)
     if numpy.dtype(kind).kind == "f":
-        g = numbers(1, wanted[0].shape).astype(kind)
-        given = on_device(g), on_device(wanted[1]), shape, len(how[0])
-        compared("poolings", "max_pool_backward", g, wanted[1], shape, len(how[0]), given=given)
+        g = numbers(1, expected[0].shape).astype(kind)
+        argument = on_device(g), on_device(expected[1]), shape, len(how[0])
+        compared("poolings", "max_pool_backward", g, expected[1], shape, len(how[0]), given=argument)
 
 
 def test_max_pool_of_channels_last_keeps_its_layout():
@@ -84,8 +84,8 @@ AVERAGE_ROWS = [
 @pytest.mark.parametrize(("shape", "how"), AVERAGE_ROWS, ids=str)
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
 def test_avg_pool(shape, how, kind):
-    _, wanted = compared("poolings", "avg_pool_forward", numbers(0, shape).astype(kind), *how)
-    compared("poolings", "avg_pool_backward", numbers(1, wanted.shape).astype(kind), shape, *how)
+    _, expected = compared("poolings", "avg_pool_forward", numbers(0, shape).astype(kind), *how)
+    compared("poolings", "avg_pool_backward", numbers(1, expected.shape).astype(kind), shape, *how)
 
 
 @pytest.mark.parametrize("kind", ["float32", "int64"])
@@ -120,8 +120,8 @@ def test_pad_constant(shape, sides, kind):
     if kind == "complex128":
         from dynograd.kernels.layout import paddings_cpu, paddings_cuda
 
-        wanted = paddings_cpu.pad_constant(x, sides, value)
-        numpy.testing.assert_array_equal(paddings_cuda.pad_constant(on_device(x), sides, value).numpy(), wanted)
+        expected = paddings_cpu.pad_constant(x, sides, value)
+        numpy.testing.assert_array_equal(paddings_cuda.pad_constant(on_device(x), sides, value).numpy(), expected)
         return
     compared("paddings", "pad_constant", x, sides, value)
     compared("paddings", "pad_constant", x.T, sides[::-1], value)
@@ -135,9 +135,9 @@ def test_pad_constant_cuts_off():
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 @pytest.mark.parametrize(("shape", "sides"), PAD_ROWS[:4], ids=str)
 def test_pad_mirrored(mode, shape, sides):
-    _, wanted = compared("paddings", "pad_mirrored", numbers(0, shape), sides, mode)
-    compared("paddings", "pad_mirrored_backward", numbers(1, wanted.shape), sides, mode)
-    compared("paddings", "pad_mirrored_backward", numbers(1, wanted.shape).astype("float16"), sides, mode)
+    _, expected = compared("paddings", "pad_mirrored", numbers(0, shape), sides, mode)
+    compared("paddings", "pad_mirrored_backward", numbers(1, expected.shape), sides, mode)
+    compared("paddings", "pad_mirrored_backward", numbers(1, expected.shape).astype("float16"), sides, mode)
 
 
 # --- patches -------------------------------------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ def test_pad_mirrored(mode, shape, sides):
 @pytest.mark.parametrize("kind", ["float32", "float64", bfloat16], ids=str)
 def test_patches(how, kind):
     x = numbers(0, (2, 3, 5, 6)).astype(kind)
-    _, wanted = compared("patches", "columns_of_patches", x, *how)
-    compared("patches", "patches_of_columns", numbers(1, wanted.shape).astype(kind), (5, 6), *how)
+    _, expected = compared("patches", "columns_of_patches", x, *how)
+    compared("patches", "patches_of_columns", numbers(1, expected.shape).astype(kind), (5, 6), *how)
 
 
 # --- interpolations ------------------------------------------------------------------------------------------------------
@@ -167,10 +167,10 @@ RESAMPLE_ROWS = [
 @pytest.mark.parametrize(("kind", "count"), [("float32", 7), ("float64", 3), (bfloat16, 8)], ids=str)
 def test_resample(rule, corners, scale, kind, count):
     for shape, dim in (((2, 5, 3), 1), ((2, 5), 1)):
-        _, wanted = compared(
+        _, expected = compared(
             "interpolations", "resample", numbers(0, shape).astype(kind), dim, count, rule, corners, scale
         )
-        g = numbers(1, wanted.shape).astype(kind)
+        g = numbers(1, expected.shape).astype(kind)
         compared("interpolations", "resample_backward", g, dim, 5, rule, corners, scale)
 
 

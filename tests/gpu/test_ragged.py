@@ -11,8 +11,8 @@ F = dynograd.nn.functional
 
 def rows(device):
     random = numpy.random.default_rng(0)
-    made = [dynograd.from_numpy(random.normal(size=(count, 4)).astype(numpy.float32)) for count in (3, 1, 2)]
-    return ragged_tensor(made).to(device)
+    created = [dynograd.from_numpy(random.normal(size=(count, 4)).astype(numpy.float32)) for count in (3, 1, 2)]
+    return ragged_tensor(created).to(device)
 
 
 def ones(x, *shape):
@@ -68,13 +68,13 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_as_on_the_cpu(name):
-    expected, found = CALLS[name](rows("cpu")), CALLS[name](rows("cuda"))
-    assert found.device.type == "cuda" and type(found) is type(expected) and found.dtype is expected.dtype
+    expected, result = CALLS[name](rows("cpu")), CALLS[name](rows("cuda"))
+    assert result.device.type == "cuda" and type(result) is type(expected) and result.dtype is expected.dtype
     if isinstance(expected, RaggedTensor):
-        assert found.shape == expected.shape
+        assert result.shape == expected.shape
         while isinstance(expected, RaggedTensor):
-            expected, found = expected.values(), found.values()
-    numpy.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+            expected, result = expected.values(), result.values()
+    numpy.testing.assert_allclose(result.cpu().numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_and_parts_are_there():

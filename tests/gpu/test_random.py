@@ -15,8 +15,8 @@ SEED, OFFSET = 0x9ABCDEF012345678, 0xFFFFFFFFFFFFFFFE  # the counter passes 2**6
 CUDA = device("cuda", 0)
 
 
-def same_bits(found, wanted):
-    shown = found.numpy()
+def same_bits(result, wanted):
+    shown = result.numpy()
     assert shown.dtype == wanted.dtype
     assert shown.shape == wanted.shape
     assert shown.tobytes() == numpy.ascontiguousarray(wanted).tobytes()
@@ -59,44 +59,44 @@ ROWS = [
 
 @pytest.mark.parametrize(("name", "arguments"), ROWS, ids=str)
 def test_same_bits(name, arguments):
-    wanted = getattr(random_cpu, name)(SEED, OFFSET, *arguments)
-    same_bits(getattr(random_cuda, name)(SEED, OFFSET, *arguments, device=CUDA), wanted)
+    expected = getattr(random_cpu, name)(SEED, OFFSET, *arguments)
+    same_bits(getattr(random_cuda, name)(SEED, OFFSET, *arguments, device=CUDA), expected)
 
 
 @pytest.mark.parametrize("name", ["uniform", "normal", "exponential", "dropout_mask", "bernoulli"])
 def test_nothing_to_draw(name):
     arguments = {"dropout_mask": ((0, 3), 0.5, "float32"), "bernoulli": (0.5, (0, 3), "float32")}
-    found = getattr(random_cuda, name)(1, 0, *arguments.get(name, ((0, 3), "float32")), device=CUDA)
-    assert found.shape == (0, 3)
+    result = getattr(random_cuda, name)(1, 0, *arguments.get(name, ((0, 3), "float32")), device=CUDA)
+    assert result.shape == (0, 3)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "bool", bfloat16], ids=str)
 def test_bernoulli_of_an_array(kind):
     p = numpy.random.default_rng(0).random((6, 7)).astype("float32" if kind == "bool" else kind)
-    wanted = random_cpu.bernoulli(SEED, OFFSET, p, p.shape, kind)
-    same_bits(random_cuda.bernoulli(SEED, OFFSET, on_device(p), p.shape, kind), wanted)
+    expected = random_cpu.bernoulli(SEED, OFFSET, p, p.shape, kind)
+    same_bits(random_cuda.bernoulli(SEED, OFFSET, on_device(p), p.shape, kind), expected)
 
 
 def test_normal_with_arrays():
     mean = numpy.linspace(-1, 1, 7, dtype="float32")
     std = numpy.linspace(0.5, 2, 5, dtype="float32")[:, None]
-    wanted = random_cpu.normal(SEED, OFFSET, (5, 7), "float32", mean, std)
-    found = random_cuda.normal(SEED, OFFSET, (5, 7), "float32", on_device(mean), on_device(std))
-    same_bits(found, wanted)
+    expected = random_cpu.normal(SEED, OFFSET, (5, 7), "float32", mean, std)
+    result = random_cuda.normal(SEED, OFFSET, (5, 7), "float32", on_device(mean), on_device(std))
+    same_bits(result, expected)
 
 
 @pytest.mark.parametrize("replacement", [False, True])
 def test_multinomial(replacement):
     weights = numpy.random.default_rng(0).random((5, 9)).astype("float32")
     weights[:, 3] = 0
-    wanted = random_cpu.multinomial(SEED, 5, weights, 4, replacement)
-    same_bits(random_cuda.multinomial(SEED, 5, on_device(weights), 4, replacement), wanted)
+    expected = random_cpu.multinomial(SEED, 5, weights, 4, replacement)
+    same_bits(random_cuda.multinomial(SEED, 5, on_device(weights), 4, replacement), expected)
 
 
 def test_a_million_words_come_from_their_places():
     """Blocks of later programs count on where the first ones end."""
-    wanted = random_cpu.random_bits(3, 2**32 - 100, 4096)
-    same_bits(random_cuda.random_bits(3, 2**32 - 100, 4096, CUDA), wanted)
+    expected = random_cpu.random_bits(3, 2**32 - 100, 4096)
+    same_bits(random_cuda.random_bits(3, 2**32 - 100, 4096, CUDA), expected)
 
 
 # --- dropout -------------------------------------------------------------------------------------------------------------
@@ -108,15 +108,15 @@ def test_dropout_is_the_one_of_the_cpu(p):
 
     x, residual = numpy.random.default_rng(0).standard_normal((2, 8, 70)).astype("float32")
     assert dropouts_cuda.in_one_pass(on_device(x))
-    for mine, wanted in zip(
+    for mine, expected in zip(
         dropouts_cuda.dropout_forward(SEED, OFFSET, on_device(x), p),
         dropouts_cpu.dropout_forward(SEED, OFFSET, x, p),
         strict=True,
     ):
-        same_bits(mine, wanted)
+        same_bits(mine, expected)
     y, mask = dropouts_cuda.dropout_add_forward(SEED, OFFSET, on_device(x), on_device(residual), p)
-    wanted, kept = dropouts_cpu.dropout_add_forward(SEED, OFFSET, x, residual, p)
-    numpy.testing.assert_allclose(y.numpy(), wanted, rtol=1e-6, atol=1e-6)
+    expected, kept = dropouts_cpu.dropout_add_forward(SEED, OFFSET, x, residual, p)
+    numpy.testing.assert_allclose(y.numpy(), expected, rtol=1e-6, atol=1e-6)
     same_bits(mask, kept)
     same_bits(
         dropouts_cuda.dropout_backward(on_device(residual), mask, p), dropouts_cpu.dropout_backward(residual, kept, p)
@@ -128,7 +128,7 @@ def test_dropout_of_half_types_is_scaled_in_float32():
 
     x = numpy.random.default_rng(0).standard_normal((5, 9)).astype(bfloat16)
     y, mask = dropouts_cuda.dropout_forward(1, 0, on_device(x), 0.3)
-    wanted = x.astype("float32") * mask.numpy() * numpy.float32(1 / 0.7)
-    same_bits(y, wanted.astype(bfloat16))
+    expected = x.astype("float32") * mask.numpy() * numpy.float32(1 / 0.7)
+    same_bits(y, expected.astype(bfloat16))
     assert not dropouts_cuda.in_one_pass(on_device(x.T))
     assert not dropouts_cuda.in_one_pass(on_device(x.astype("float64")))

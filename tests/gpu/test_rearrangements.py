@@ -31,17 +31,19 @@ def test_cat(kind, dim):
     for sizes in ((3, 0, 2), (1,) * 11, (4,)):
         parts = [some((2, 3, 4), kind, seed)[:, :, :] for seed in range(len(sizes))]
         parts = [
-            numpy.ascontiguousarray(one.take(range(size % one.shape[dim] or 1), dim)) if size else one.take([], dim)
-            for one, size in zip(parts, sizes, strict=True)
+            numpy.ascontiguousarray(element.take(range(size % element.shape[dim] or 1), dim))
+            if size
+            else element.take([], dim)
+            for element, size in zip(parts, sizes, strict=True)
         ]
-        found = joins_cuda.cat([on_device(one) for one in parts], dim)
-        numpy.testing.assert_array_equal(found.numpy(), joins_cpu.cat(parts, dim))
+        result = joins_cuda.cat([on_device(part) for part in parts], dim)
+        numpy.testing.assert_array_equal(result.numpy(), joins_cpu.cat(parts, dim))
 
 
 def test_cat_of_strided_arrays_and_of_others_shapes():
     parts = [some((3, 4)).T, some((2, 3), "float32", 1)]
     numpy.testing.assert_array_equal(
-        joins_cuda.cat([on_device(one) for one in parts], 0).numpy(), numpy.concatenate(parts)
+        joins_cuda.cat([on_device(part) for part in parts], 0).numpy(), numpy.concatenate(parts)
     )
     with pytest.raises(ValueError, match=r"except dim 0 must match exactly, got \(2, 3\) and \(2, 4\)"):
         joins_cuda.cat([on_device(some((2, 3))), on_device(some((2, 4)))], 0)
@@ -50,14 +52,14 @@ def test_cat_of_strided_arrays_and_of_others_shapes():
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_stack(dim):
     parts = [some((3, 2), "float32", seed) for seed in range(9)]
-    found = joins_cuda.stack([on_device(one) for one in parts], dim)
-    numpy.testing.assert_array_equal(found.numpy(), joins_cpu.stack(parts, dim))
+    result = joins_cuda.stack([on_device(part) for part in parts], dim)
+    numpy.testing.assert_array_equal(result.numpy(), joins_cpu.stack(parts, dim))
 
 
 def test_stack_of_numbers():
     parts = [numpy.asarray(some((), "float32", seed)) for seed in range(3)]
     numpy.testing.assert_array_equal(
-        joins_cuda.stack([on_device(one) for one in parts], 0).numpy(), joins_cpu.stack(parts, 0)
+        joins_cuda.stack([on_device(part) for part in parts], 0).numpy(), joins_cpu.stack(parts, 0)
     )
 
 
@@ -98,22 +100,22 @@ def test_sums_of_repeated(kind):
 @pytest.mark.parametrize("offset", [-3, -1, 0, 2, 9])
 def test_diagonals(offset):
     x = some((3, 2, 4))
-    _, wanted = compared("views", "diagonal", x, offset, 0, 2)
-    compared("views", "diagonal_fill", wanted, (3, 2, 4), offset, 0, 2)
-    compared("views", "diagonal_put", x, numpy.ones_like(wanted), offset, 0, -1)
+    _, expected = compared("views", "diagonal", x, offset, 0, 2)
+    compared("views", "diagonal_fill", expected, (3, 2, 4), offset, 0, 2)
+    compared("views", "diagonal_put", x, numpy.ones_like(expected), offset, 0, -1)
 
 
 @pytest.mark.parametrize(("size", "step"), [(3, 1), (2, 2), (2, 3), (4, 3)])
 @pytest.mark.parametrize("kind", ["float32", "int64", bfloat16, "complex64"], ids=str)
 def test_windows(size, step, kind):
     x = some((2, 9, 3), kind)
-    wanted = views_cpu.unfold_forward(x, 1, size, step)
-    found = views_cuda.unfold_forward(on_device(x), 1, size, step)
-    numpy.testing.assert_array_equal(found.numpy(), wanted)
-    g = some(wanted.shape, kind)
-    made = views_cuda.unfold_backward(on_device(g), x.shape, 1, size, step).numpy()
+    expected = views_cpu.unfold_forward(x, 1, size, step)
+    result = views_cuda.unfold_forward(on_device(x), 1, size, step)
+    numpy.testing.assert_array_equal(result.numpy(), expected)
+    g = some(expected.shape, kind)
+    created = views_cuda.unfold_backward(on_device(g), x.shape, 1, size, step).numpy()
     numpy.testing.assert_allclose(
-        made.astype("complex128"),
+        created.astype("complex128"),
         views_cpu.unfold_backward(g, x.shape, 1, size, step).astype("complex128"),
         rtol=1e-6,
         atol=1e-6,
@@ -128,8 +130,8 @@ def test_other_views():
     compared("views", "reshaped_copy", x.T, (8, 3))
     compared("copies", "copied", x.T)
     places = views_cuda.memory_places((4, 6), (6, 1), (3, 2), (1, 7), 2, on_device(x))
-    for found, wanted in zip(places, views_cpu.memory_places((4, 6), (6, 1), (3, 2), (1, 7), 2), strict=True):
-        near(found, wanted)
+    for result, expected in zip(places, views_cpu.memory_places((4, 6), (6, 1), (3, 2), (1, 7), 2), strict=True):
+        near(result, expected)
 
 
 def test_complex_numbers_as_pairs():
@@ -148,8 +150,8 @@ def test_triangles(diagonal, kind):
     for name in ("tril", "triu"):
         for shape in ((3, 5), (2, 4, 3)):
             x = some(shape, kind)
-            found = getattr(triangles_cuda, name)(on_device(x), diagonal)
-            numpy.testing.assert_array_equal(found.numpy(), getattr(triangles_cpu, name)(x, diagonal))
+            result = getattr(triangles_cuda, name)(on_device(x), diagonal)
+            numpy.testing.assert_array_equal(result.numpy(), getattr(triangles_cpu, name)(x, diagonal))
 
 
 def test_triangle_indices():
@@ -179,10 +181,10 @@ CREATED = [
 @pytest.mark.parametrize(("name", "arguments"), CREATED, ids=str)
 def test_created(name, arguments):
     *numbers_given, kind = arguments
-    wanted = getattr(creation_cpu, name)(*numbers_given, numpy.dtype(kind))
-    found = getattr(creation_cuda, name)(*numbers_given, numpy.dtype(kind), device=CUDA).numpy()
-    assert found.dtype == wanted.dtype
-    numpy.testing.assert_array_equal(found, wanted)
+    expected = getattr(creation_cpu, name)(*numbers_given, numpy.dtype(kind))
+    result = getattr(creation_cuda, name)(*numbers_given, numpy.dtype(kind), device=CUDA).numpy()
+    assert result.dtype == expected.dtype
+    numpy.testing.assert_array_equal(result, expected)
 
 
 def test_orthogonal():

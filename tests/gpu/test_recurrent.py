@@ -36,27 +36,27 @@ def check(
     shapes = [(*tokens, inputs), (batch, hidden), (batch, hidden), (gates, inputs), (gates, hidden), (gates,), (gates,)]
     shapes += [(*tokens, hidden), (batch, hidden), (batch, hidden)]
     arrays = [0.6 * numbers(seed, shape, "float64") for seed, shape in enumerate(shapes)]
-    arrays = [one.astype(dtype) for one in arrays]
+    arrays = [array.astype(dtype) for array in arrays]
     if not bias:
         arrays[5] = arrays[6] = None
     if not given:
         arrays[7] = arrays[8] = None
     known = None if lengths is None else numpy.array(lengths)
-    wide = [None if one is None else one.astype("float64") for one in arrays]
-    wanted = compute(recurrent_cpu, kind, wide, known, reverse, nonlinearity)
+    wide = [None if array is None else array.astype("float64") for array in arrays]
+    expected = compute(recurrent_cpu, kind, wide, known, reverse, nonlinearity)
     if lengths is not None and not packed:
         arrays[0][numpy.arange(time)[:, None] >= known] = numpy.nan  # padding is not read
-    on = [None if one is None else from_numpy(one, 0) for one in arrays]
+    on = [None if array is None else from_numpy(array, 0) for array in arrays]
     if layout == "rows":
         for place in (0, 7):
             on[place] = from_numpy(numpy.ascontiguousarray(arrays[place].transpose(1, 0, 2)), 0).transpose(1, 0, 2)
     given_lengths = None if known is None else from_numpy(known, 0)
-    found = compute(recurrent_cuda, kind, on, given_lengths, reverse, nonlinearity)
-    for one, two in zip(found, wanted, strict=True):
-        assert isinstance(one, CudaArray) and one.dtype == numpy.dtype(dtype)
-        close(one, two, dtype)
+    results = compute(recurrent_cuda, kind, on, given_lengths, reverse, nonlinearity)
+    for element, two in zip(results, expected, strict=True):
+        assert isinstance(element, CudaArray) and element.dtype == numpy.dtype(dtype)
+        close(element, two, dtype)
     if layout == "rows":
-        assert found[0].transpose(1, 0, 2).is_contiguous
+        assert results[0].transpose(1, 0, 2).is_contiguous
 
 
 ROWS = {
@@ -116,7 +116,9 @@ def test_backward_leaves_the_reserve_as_it_was():
         from_numpy(numbers(i, s), 0) for i, s in enumerate([(3, 2, 4), (2, 5), (15, 4), (15, 5), (3, 2, 5)])
     )
     reserve = recurrent_cuda.gru_forward(x, h, w_ih, w_hh, None, None)[-1]
-    one, two = (recurrent_cuda.gru_backward(g, None, x, h, w_ih, w_hh, reserve, input_gradient=False) for _ in range(2))
-    assert one[0] is None
-    for first, second in zip(one[1:], two[1:], strict=True):
+    element, two = (
+        recurrent_cuda.gru_backward(g, None, x, h, w_ih, w_hh, reserve, input_gradient=False) for _ in range(2)
+    )
+    assert element[0] is None
+    for first, second in zip(element[1:], two[1:], strict=True):
         numpy.testing.assert_array_equal(first.numpy(), second.numpy())

@@ -144,13 +144,13 @@ def test_spread():
 def test_logsumexp(shape, dim):
     for kind in ("float32", "float64", bfloat16):
         x = drawn(shape, kind)
-        _, wanted = compared("softmaxes", "logsumexp_forward", x, dim, False)
-        g = numpy.ones_like(wanted)
-        compared("softmaxes", "logsumexp_backward", g, x, wanted, dim, False)
+        _, expected = compared("softmaxes", "logsumexp_forward", x, dim, False)
+        g = numpy.ones_like(expected)
+        compared("softmaxes", "logsumexp_backward", g, x, expected, dim, False)
     x = drawn((4, 5), "float32")
     x[0], x[1, 2], x[2, 2], x[3, 1:] = -numpy.inf, numpy.inf, numpy.nan, -numpy.inf
-    _, wanted = compared("softmaxes", "logsumexp_forward", x, 1, True)
-    compared("softmaxes", "exp_difference", x, wanted)
+    _, expected = compared("softmaxes", "logsumexp_forward", x, 1, True)
+    compared("softmaxes", "exp_difference", x, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -62,16 +62,16 @@ def test_softmax_of_infinities():
 def test_deviations(shape, dim):
     for kind in ("float32", "float64", bfloat16):
         x = drawn(0, shape, kind)
-        _, wanted = compared("deviations", "var_forward", x, dim, 1, False)
+        _, expected = compared("deviations", "var_forward", x, dim, 1, False)
         compared("deviations", "std_forward", x, dim, 0, True)
     x = drawn(0, shape)
-    g = numpy.asarray(drawn(1, numpy.asarray(wanted).shape))
+    g = numpy.asarray(drawn(1, numpy.asarray(expected).shape))
     dims = tuple(range(len(shape))) if dim is None else dim if isinstance(dim, tuple) else (dim,)
     distance = (x - x.mean(dims, keepdims=True)) * g.reshape(x.mean(dims, keepdims=True).shape)
-    found = deviations_cuda.distance_times(on_device(g), on_device(x), dim)
-    assert (found is None) == (dim == (0, 2))
-    if found is not None:
-        near(found, distance, 2)
+    result = deviations_cuda.distance_times(on_device(g), on_device(x), dim)
+    assert (result is None) == (dim == (0, 2))
+    if result is not None:
+        near(result, distance, 2)
 
 
 def test_variance_of_nothing():
@@ -117,7 +117,7 @@ def test_batch_norm(shape, training):
     running = drawn(4, shape[1:2]), numpy.abs(drawn(5, shape[1:2])) + 0.5
     for kind in ("float32", "float64", bfloat16):
         x, g = drawn(0, shape, kind), drawn(1, shape, kind)
-        moving = tuple(one.astype("float64") for one in running) if kind == "float64" else running
+        moving = tuple(element.astype("float64") for element in running) if kind == "float64" else running
         for weight, bias in [(drawn(2, shape[1:2], kind), drawn(3, shape[1:2], kind)), (None, None)]:
             options = weight, bias, *moving, training, 0.1, 1e-5
             _, (_, mean, rstd, _) = compared("normalizations", "batch_norm_forward", x, *options, loose=4)
@@ -127,12 +127,12 @@ def test_batch_norm(shape, training):
 def test_batch_norm_of_channels_last():
     x, g = (numpy.moveaxis(drawn(seed, (2, 3, 4, 5)), -1, 1) for seed in (0, 1))
     weight, bias = drawn(2, (5,)), drawn(3, (5,))
-    found, (_, mean, rstd, _) = compared(
+    result, (_, mean, rstd, _) = compared(
         "normalizations", "batch_norm_forward", x, weight, bias, None, None, True, 0.1, 1e-5, loose=4
     )
-    assert found[0].strides == on_device(x).strides
-    made, _ = compared("normalizations", "batch_norm_backward", g, x, weight, mean, rstd, True, loose=5)
-    assert made[0].strides == found[0].strides
+    assert result[0].strides == on_device(x).strides
+    created, _ = compared("normalizations", "batch_norm_backward", g, x, weight, mean, rstd, True, loose=5)
+    assert created[0].strides == result[0].strides
 
 
 def test_moved_statistics():
@@ -143,9 +143,9 @@ def test_moved_statistics():
 def test_batch_norm_keeps_far_means():
     """A mean of 1000 deviations costs no digits: distances are taken before squares."""
     x = drawn(0, (4, 2, 60)) + 1000
-    found = normalizations_cuda.batch_norm_forward(on_device(x), None, None, None, None, True, 0.1, 1e-5)
+    result = normalizations_cuda.batch_norm_forward(on_device(x), None, None, None, None, True, 0.1, 1e-5)
     wide = x.astype("float64")
-    numpy.testing.assert_allclose(found[3].numpy(), wide.var((0, 2), ddof=1), rtol=1e-4)
+    numpy.testing.assert_allclose(result[3].numpy(), wide.var((0, 2), ddof=1), rtol=1e-4)
 
 
 # --- fused -----------------------------------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ def test_half_types_stay():
     x, bias = on_device(drawn(0, (3, 4), bfloat16)), on_device(drawn(1, (4,), bfloat16))
     assert fused_activations_cuda.in_one_pass(x, bias)
     assert not fused_activations_cuda.in_one_pass(x, on_device(drawn(1, (4,))))
-    made = fused_activations_cuda.bias_activation_forward("silu", x, bias)
-    assert isinstance(made, CudaArray)
-    assert made.dtype == bfloat16
+    created = fused_activations_cuda.bias_activation_forward("silu", x, bias)
+    assert isinstance(created, CudaArray)
+    assert created.dtype == bfloat16
     s = drawn(0, (3, 4), bfloat16).astype("float32") + drawn(1, (4,), bfloat16).astype("float32")
-    near(made, (s / (1 + numpy.exp(-s))).astype(bfloat16), 2)
+    near(created, (s / (1 + numpy.exp(-s))).astype(bfloat16), 2)

@@ -81,10 +81,10 @@ def test_extremes_and_logarithms_of_segments(monkeypatch):
     monkeypatch.setattr(scans_cuda, "_TOPS", 2)
     x = numpy.round(drawn((1, 80)))
     x[0, :30] = -numpy.inf
-    for one in (x, numpy.where(numpy.arange(80) == 60, numpy.nan, x).astype("float32")):
-        compared("scans", "cummax", one, 1)
-        compared("scans", "cummin", -one, 1)
-        compared("scans", "logcumsumexp_forward", one, 1)
+    for element in (x, numpy.where(numpy.arange(80) == 60, numpy.nan, x).astype("float32")):
+        compared("scans", "cummax", element, 1)
+        compared("scans", "cummin", -element, 1)
+        compared("scans", "logcumsumexp_forward", element, 1)
     compared("scans", "cummax", numpy.full((2, 50), -numpy.inf, "float32"), 1)
     compared("scans", "cummin", numpy.full((1, 50), numpy.iinfo("int64").max), 1)
     compared("scans", "cummax", drawn((100,), bfloat16), 0)

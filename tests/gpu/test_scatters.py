@@ -73,14 +73,14 @@ def test_written_along_a_dim(kind, deterministic):
     x, src = some((4, 6), kind), some((4, 3), kind) + numpy.asarray(1).astype(kind)
     index = numpy.argsort(numbers(2, (4, 6)), 1)[:, :3]  # no place twice
     for value in (src, 2):
-        found = scatters_cuda.scatter(on_device(x), 1, on_device(index), on_device(value))
-        wanted = x.copy()
-        numpy.put_along_axis(wanted, index, numpy.asarray(value, kind), 1)
-        numpy.testing.assert_array_equal(found.numpy(), wanted)
+        result = scatters_cuda.scatter(on_device(x), 1, on_device(index), on_device(value))
+        expected = x.copy()
+        numpy.put_along_axis(expected, index, numpy.asarray(value, kind), 1)
+        numpy.testing.assert_array_equal(result.numpy(), expected)
     smaller = scatters_cuda.scatter(on_device(x), 1, on_device(index[:2]), on_device(src[:2])).numpy()
-    wanted = x.copy()
-    numpy.put_along_axis(wanted[:2], index[:2], src[:2], 1)
-    numpy.testing.assert_array_equal(smaller, wanted)
+    expected = x.copy()
+    numpy.put_along_axis(expected[:2], index[:2], src[:2], 1)
+    numpy.testing.assert_array_equal(smaller, expected)
     gathered = scatters_cuda.gather(on_device(x), 1, on_device(index)).numpy()
     numpy.testing.assert_array_equal(gathered, numpy.take_along_axis(x, index, 1))
 
@@ -108,10 +108,10 @@ def test_nan_wins_a_maximum(kind):
 def test_an_expanded_index_is_one_index_for_slices(deterministic):
     index = numpy.broadcast_to(places((3,), 5)[:, None], (3, 4))
     x = numbers(0, (5, 4))
-    given = on_device(numpy.array(index[:, 0])).reshape((3, 1)).broadcast_to((3, 4))
-    compared("scatters", "gather", x, 0, index, given=[on_device(x), 0, given])
+    argument = on_device(numpy.array(index[:, 0])).reshape((3, 1)).broadcast_to((3, 4))
+    compared("scatters", "gather", x, 0, index, given=[on_device(x), 0, argument])
     src = numbers(1, (3, 4))
-    compared("scatters", "scatter_add", x, 0, index, src, given=[on_device(x), 0, given, on_device(src)])
+    compared("scatters", "scatter_add", x, 0, index, src, given=[on_device(x), 0, argument, on_device(src)])
 
 
 def test_ties_and_wrapped():
@@ -148,24 +148,24 @@ INDEX_ROWS = [
 def test_advanced(shape, index, kind, deterministic):
     indices, template = index()
     x = some(shape, kind)
-    there = [on_device(one) for one in indices]
-    wanted = indexing_cpu.index_forward(x, indices, template)
+    there = [on_device(index) for index in indices]
+    expected = indexing_cpu.index_forward(x, indices, template)
     picked = indexing_cuda.index_forward(on_device(x), there, template)
-    numpy.testing.assert_array_equal(picked.numpy(), wanted)
+    numpy.testing.assert_array_equal(picked.numpy(), expected)
     turned = numpy.ascontiguousarray(x.T).T
-    numpy.testing.assert_array_equal(indexing_cuda.index_forward(on_device(turned), there, template).numpy(), wanted)
-    assert indexing_cuda.result_shape(shape, there, template) == wanted.shape
+    numpy.testing.assert_array_equal(indexing_cuda.index_forward(on_device(turned), there, template).numpy(), expected)
+    assert indexing_cuda.result_shape(shape, there, template) == expected.shape
     if kind == "complex128":
         return
-    g = (numbers(4, wanted.shape) * 3).astype(kind)
+    g = (numbers(4, expected.shape) * 3).astype(kind)
     near(
         indexing_cuda.index_backward(on_device(g), there, template, shape),
         indexing_cpu.index_backward(g, indices, template, shape),
     )
-    found = indexing_cuda.index_put_forward(on_device(x), on_device(g), there, template, True)
-    near(found, indexing_cpu.index_put_forward(x, g, indices, template, True))
-    found = indexing_cuda.index_put_forward(on_device(x), 0, there, template, False)
-    near(found, indexing_cpu.index_put_forward(x, 0, indices, template, False))
+    result = indexing_cuda.index_put_forward(on_device(x), on_device(g), there, template, True)
+    near(result, indexing_cpu.index_put_forward(x, g, indices, template, True))
+    result = indexing_cuda.index_put_forward(on_device(x), 0, there, template, False)
+    near(result, indexing_cpu.index_put_forward(x, 0, indices, template, False))
     for target, mine in ((x.copy(), on_device(x)), (turned.copy("K"), on_device(turned))):
         value = numpy.asarray(numpy.asarray(2).astype(kind))
         indexing_cpu.index_assign(target, Advanced(None, indices, template), value)
@@ -175,8 +175,8 @@ def test_advanced(shape, index, kind, deterministic):
 
 def test_values_are_broadcast():
     x, index, row = numbers(0, (5, 4)), numpy.array([3, 1]), numbers(1, (1, 4))
-    wanted = indexing_cpu.index_put_forward(x, row, [index], (0,), False)
-    near(indexing_cuda.index_put_forward(on_device(x), on_device(row), [on_device(index)], (0,), False), wanted)
+    expected = indexing_cpu.index_put_forward(x, row, [index], (0,), False)
+    near(indexing_cuda.index_put_forward(on_device(x), on_device(row), [on_device(index)], (0,), False), expected)
     with pytest.raises(ValueError, match="broadcast"):
         indexing_cuda.index_put_forward(on_device(x), on_device(numbers(1, (3, 4))), [on_device(index)], (0,), False)
 
@@ -239,8 +239,8 @@ def test_embedding(kind, columns, deterministic):
 def test_rows_that_start_between_words():
     weight = numbers(0, (7, 2))
     shifted = on_device(weight).reshape(-1)[1:13].reshape((6, 2))
-    found = embeddings_cuda.embedding_forward(shifted, on_device(numpy.array([5, 0])))
-    numpy.testing.assert_array_equal(found.numpy(), weight.reshape(-1)[1:13].reshape(6, 2)[[5, 0]])
+    result = embeddings_cuda.embedding_forward(shifted, on_device(numpy.array([5, 0])))
+    numpy.testing.assert_array_equal(result.numpy(), weight.reshape(-1)[1:13].reshape(6, 2)[[5, 0]])
 
 
 # --- indices outside their range -------------------------------------------------------------------------------------------

@@ -34,9 +34,9 @@ def test_reduce_spread_and_gradients(lengths, columns, dtype, kind, monkeypatch)
         values[rng.uniform(size=values.shape) < 0.1] = 0
     elif columns == 3:
         values[1, 1] = numpy.nan
-    _, wanted = compared("segments", "reduce_segments", values, starts, ends, kind)
-    g = rng.normal(size=wanted.shape).astype(dtype)
-    output = None if kind == "prod" else wanted
+    _, expected = compared("segments", "reduce_segments", values, starts, ends, kind)
+    g = rng.normal(size=expected.shape).astype(dtype)
+    output = None if kind == "prod" else expected
     compared("segments", "segment_gradients", g, values, output, starts, ends, kind)
     compared("segments", "spread_segments", g, starts, ends - 1, len(values))
 
@@ -62,24 +62,24 @@ def test_nothing_at_all():
 
 def test_segment_reduce_and_its_derivatives():
     data = numpy.random.default_rng(0).normal(size=(2, 6, 3))
-    given = [[1, 2, 3], [0, 6, 0]]
+    argument = [[1, 2, 3], [0, 6, 0]]
     for reduce in ("sum", "mean", "max", "prod"):
         shown = []
         for device in ("cpu", "cuda"):
             x = dynograd.tensor(data, device=device, requires_grad=True)
-            lengths = dynograd.tensor(given, device=device)
-            found = dynograd.segment_reduce(x, reduce, lengths=lengths, axis=1, initial=1)
-            (slope,) = grad((found * found).sum(), x, create_graph=True)
+            lengths = dynograd.tensor(argument, device=device)
+            result = dynograd.segment_reduce(x, reduce, lengths=lengths, axis=1, initial=1)
+            (slope,) = grad((result * result).sum(), x, create_graph=True)
             (second,) = grad((slope * slope).sum(), x)
-            shown.append([one.detach().cpu().numpy() for one in (found, slope, second)])
+            shown.append([element.detach().cpu().numpy() for element in (result, slope, second)])
         for mine, other in zip(*shown, strict=True):
             numpy.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-12)
 
 
 def test_lengths_that_do_not_fit_are_reported_and_read_nothing():
     x = dynograd.ones(4, device="cuda")
-    found = dynograd.segment_reduce(x, "sum", lengths=dynograd.tensor([1, 90], device="cuda"), unsafe=True)
-    assert found.tolist() == [1, 3]
+    result = dynograd.segment_reduce(x, "sum", lengths=dynograd.tensor([1, 90], device="cuda"), unsafe=True)
+    assert result.tolist() == [1, 3]
     with pytest.raises(IndexError, match="segment_reduce: the sum of lengths: index 3"):
         dynograd.segment_reduce(x, "sum", lengths=dynograd.tensor([1, 2], device="cuda")).tolist()
 

@@ -87,28 +87,28 @@ def run(kernel, count, size, blocks=1, **options):
 
 @pytest.mark.parametrize("count", [1, 7, 64])
 def test_threads_wait_at_a_barrier(count):
-    found = run(turned, count, 3 * count, 3).reshape(3, count)
-    numpy.testing.assert_array_equal(found, numpy.arange(3 * count).reshape(3, count)[:, ::-1])
+    result = run(turned, count, 3 * count, 3).reshape(3, count)
+    numpy.testing.assert_array_equal(result, numpy.arange(3 * count).reshape(3, count)[:, ::-1])
 
 
 def test_lanes_of_a_warp_exchange_values():
     count = 64
     x = numpy.arange(count)
     warps = x.reshape(2, 32)
-    found = run(warp_operations, count, 7 * count).reshape(7, 2, 32)
-    wanted = [
+    results = run(warp_operations, count, 7 * count).reshape(7, 2, 32)
+    expected = [
         warps.sum(1, keepdims=True) + 0 * warps, numpy.where(x % 32 < 3, x, x - 3).reshape(2, 32),
         numpy.where(x % 32 == 31, x, x + 1).reshape(2, 32), warps[:, 5:6] + 0 * warps,
         (warps[:, :, None] % 3 == warps[:, None] % 3).sum(2), (warps > 40).sum(1, keepdims=True) + 0 * warps,
         numpy.where(x % 32 < 8, x // 32 * 32 + 7, -1).reshape(2, 32),
     ]  # fmt: skip
-    for one, other in zip(found, wanted, strict=True):
-        numpy.testing.assert_array_equal(one, other)
+    for element, other in zip(results, expected, strict=True):
+        numpy.testing.assert_array_equal(element, other)
 
 
 def test_shared_memory_is_as_large_as_asked_for():
-    found = run(counted_in_block, 64, 128, shared=256).reshape(2, 64)
-    assert set(found[0]) == {23} and set(found[1]) == {numpy.float32(1).view(numpy.int32)}
+    result = run(counted_in_block, 64, 128, shared=256).reshape(2, 64)
+    assert set(result[0]) == {23} and set(result[1]) == {numpy.float32(1).view(numpy.int32)}
 
 
 @emulated_only

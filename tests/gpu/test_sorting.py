@@ -141,8 +141,8 @@ def test_first_of_no_dims():
 def test_order_looks_at_as_many_bits_as_there_are(monkeypatch):
     monkeypatch.setattr(sorting_cuda, "SHORT", 16)
     keys = numpy.random.default_rng(0).integers(0, 20, 50)
-    found = sorting_cuda.order_of(on_device(keys), 20)
-    numpy.testing.assert_array_equal(found.numpy(), numpy.argsort(keys, kind="stable"))
+    result = sorting_cuda.order_of(on_device(keys), 20)
+    numpy.testing.assert_array_equal(result.numpy(), numpy.argsort(keys, kind="stable"))
 
 
 @pytest.mark.parametrize("kind", ["int32", "int64"])

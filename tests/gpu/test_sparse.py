@@ -18,11 +18,11 @@ def test_on_one(name, form, monkeypatch):
     tensor, arange = dynograd.tensor, dynograd.arange
     monkeypatch.setattr(dynograd, "tensor", lambda *args, **options: tensor(*args, **options).cuda())
     monkeypatch.setattr(dynograd, "arange", lambda *args, **options: arange(*args, **options).cuda())
-    function, wanted = cpu.ON_ONE[name]
-    found = function(x)
-    found = found.to_dense() if isinstance(found, sparse.SparseTensor) else found
-    assert found.device.type == "cuda"
-    numpy.testing.assert_allclose(found.cpu().numpy(), wanted, rtol=1e-12, atol=1e-12)
+    function, expected = cpu.ON_ONE[name]
+    result = function(x)
+    result = result.to_dense() if isinstance(result, sparse.SparseTensor) else result
+    assert result.device.type == "cuda"
+    numpy.testing.assert_allclose(result.cpu().numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_gradients():
@@ -37,7 +37,7 @@ def test_gradients():
 
 @pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])
 def test_steps_over_sparse_gradients(name):
-    found = []
+    result = []
     for device in ("cpu", "cuda"):
         w = dynograd.tensor(
             numpy.arange(60.0, dtype=numpy.float32).reshape(20, 3) / 10, device=device, requires_grad=True
@@ -50,5 +50,5 @@ def test_steps_over_sparse_gradients(name):
             assert w.grad.is_sparse and w.grad.device.type == device
             dynograd.nn.utils.clip_grad_norm_([w], 3.0)
             optimizer.step()
-        found.append(w.detach().cpu().numpy())
-    numpy.testing.assert_allclose(*found, rtol=1e-5)
+        result.append(w.detach().cpu().numpy())
+    numpy.testing.assert_allclose(*result, rtol=1e-5)

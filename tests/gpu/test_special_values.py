@@ -23,27 +23,27 @@ OF_ROUNDING = ("NaN there", "infinity here", "infinity there", "sign of zero")
 def test_as_on_the_cpu(name, dtype):
     op = registry[name]
     operands = operands_of(op, dtype)
-    statics = [STATICS[one] for one in op.static_names]
+    statics = [STATICS[name] for name in op.static_names]
     results = {}
     for device in ("cpu", "cuda"):
         tensors = [dynograd.tensor(x).to(getattr(dynograd, dtype)).to(device) for x in operands]
         if op.promote == "select":
             tensors[0] = tensors[0] > 0
-        wanted = [index for index, text in enumerate(op.derivative or ()) if text]
-        for index in wanted:
+        references = [index for index, text in enumerate(op.derivative or ()) if text]
+        for index in references:
             tensors[index].requires_grad_()
         result = op.function(*tensors, *statics)
         results[device, "forward"] = result.detach().cpu().to(dynograd.float64).numpy()
-        if wanted:
+        if references:
             outer = dynograd.full_like(result, 2.0).detach()
-            gradients = dynograd.autograd.grad(result, [tensors[index] for index in wanted], outer)
-            for index, gradient in zip(wanted, gradients, strict=True):
+            gradients = dynograd.autograd.grad(result, [tensors[index] for index in references], outer)
+            for index, gradient in zip(references, gradients, strict=True):
                 results[device, f"gradient {index}"] = gradient.cpu().to(dynograd.float64).numpy()
     for device, what in results:
         if device == "cuda":
-            found, expected = results[device, what], results["cpu", what]
-            for kind, where in differences(found, expected, dtype).items():
-                apart = numpy.abs(found[where] - expected[where])
+            actual, expected = results[device, what], results["cpu", what]
+            for kind, where in differences(actual, expected, dtype).items():
+                apart = numpy.abs(actual[where] - expected[where])
                 if (
                     kind in ("value", "zero here", "zero there")
                     and ((apart < 1e-5) | (apart < 1e-4 * numpy.abs(expected[where]))).all()
@@ -53,4 +53,4 @@ def test_as_on_the_cpu(name, dtype):
                     continue
                 if name in CONTRACTED and not driver.is_emulated() and kind in OF_ROUNDING:
                     continue
-                pytest.fail(f"{name}, {what}: {kind}: {told(operands, found, expected, where)}")
+                pytest.fail(f"{name}, {what}: {kind}: {told(operands, actual, expected, where)}")

@@ -78,8 +78,8 @@ def test_creation_on_the_device_is_that_of_the_cpu(make):
 
 def test_like_functions_stay_on_the_device():
     x = on_gpu(2, 2)
-    for made in (dg.zeros_like(x), dg.rand_like(x), dg.empty_like(x), x.new_zeros(3), x.clone(), x.detach(), x.T):
-        assert made.device == CUDA
+    for created in (dg.zeros_like(x), dg.rand_like(x), dg.empty_like(x), x.new_zeros(3), x.clone(), x.detach(), x.T):
+        assert created.device == CUDA
 
 
 def test_in_place_and_views():
@@ -105,8 +105,8 @@ def test_in_place_and_views():
 
 def test_pickle_deepcopy_and_numpy():
     x = on_gpu(2, 3)
-    for made in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
-        assert made.device == CUDA and dg.equal(made, x) and made.data_ptr() != x.data_ptr()
+    for created in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert created.device == CUDA and dg.equal(created, x) and created.data_ptr() != x.data_ptr()
     with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu\(\)"):
         x.numpy()
     with pytest.raises(TypeError, match="cuda:0"):
@@ -143,19 +143,19 @@ def test_no_such_device():
 
 def test_modules_and_their_optimizers_move():
     model = small_model().cuda()
-    assert {str(one.device) for one in model.state_dict().values()} == {"cuda:0"}
+    assert {str(each.device) for each in model.state_dict().values()} == {"cuda:0"}
     optimizer = dg.optim.AdamW(model.parameters(), lr=0.1)
     model(on_gpu(5, 4)).sum().backward()
     optimizer.step()
     moments = [state["exp_avg"] for state in optimizer.state.values()]
-    assert all(one.device == CUDA for one in moments)
+    assert all(moment.device == CUDA for moment in moments)
     on_cpu = small_model()
     on_cpu.load_state_dict(model.state_dict())
     other = dg.optim.AdamW(on_cpu.parameters(), lr=0.1)
     other.load_state_dict(optimizer.state_dict())
     assert {str(state["exp_avg"].device) for state in other.state.values()} == {"cpu"}
-    for one, two in zip(model.parameters(), on_cpu.parameters(), strict=True):
-        assert dg.equal(one.detach().cpu(), two.detach())
+    for element, two in zip(model.parameters(), on_cpu.parameters(), strict=True):
+        assert dg.equal(element.detach().cpu(), two.detach())
 
 
 @pytest.mark.parametrize("optimizer", [dg.optim.SGD, dg.optim.AdamW])
@@ -166,15 +166,15 @@ def test_training_is_that_of_the_cpu(optimizer):
         opt = optimizer(model.parameters(), lr=0.05)
         dg.manual_seed(1)
         x, y = dg.randn(16, 4).to(device), dg.randint(0, 3, (16,)).to(device)
-        found = []
+        results = []
         for _ in range(3):
             opt.zero_grad()
             loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             opt.step()
-            found.append(loss.detach())
-        losses.append([one.item() for one in found])
+            results.append(loss.detach())
+        losses.append([result.item() for result in results])
     numpy.testing.assert_allclose(*losses, rtol=2e-5)
 
 
@@ -196,8 +196,8 @@ def test_a_training_step_never_waits_for_the_device():
 def test_checkpoints_go_back_to_the_device(tmp_path):
     x = on_gpu(2, 3)
     dg.save({"x": x, "y": dg.ones(2)}, tmp_path / "state.dg")
-    found = dg.load(tmp_path / "state.dg")
-    assert found["x"].device == CUDA and found["y"].device == dg.device("cpu") and dg.equal(found["x"], x)
+    result = dg.load(tmp_path / "state.dg")
+    assert result["x"].device == CUDA and result["y"].device == dg.device("cpu") and dg.equal(result["x"], x)
     assert dg.load(tmp_path / "state.dg", map_location="cpu")["x"].device == dg.device("cpu")
     assert dg.load(tmp_path / "state.dg", map_location={"cpu": "cuda:0"})["y"].device == CUDA
 
@@ -229,12 +229,12 @@ def test_pinned_memory():
     with pytest.raises(RuntimeError, match="cannot pin 'cuda:0' memory"):
         x.cuda().pin_memory()
     loader = DataLoader(TensorDataset(dg.randn(4, 2), dg.arange(4)), batch_size=2, pin_memory=True)
-    assert all(one.is_pinned() for batch in loader for one in batch)
+    assert all(element.is_pinned() for batch in loader for element in batch)
 
 
 def test_second_gradients():
     x = on_gpu(4, requires_grad=True)
     (first,) = dg.autograd.grad((x.sin() * x).sum(), x, create_graph=True)
     (second,) = dg.autograd.grad(first.sum(), x)
-    wanted = 2 * numpy.cos(x.detach().cpu().numpy()) - x.detach().cpu().numpy() * numpy.sin(x.detach().cpu().numpy())
-    numpy.testing.assert_allclose(second.cpu().numpy(), wanted, rtol=1e-5, atol=1e-6)
+    expected = 2 * numpy.cos(x.detach().cpu().numpy()) - x.detach().cpu().numpy() * numpy.sin(x.detach().cpu().numpy())
+    numpy.testing.assert_allclose(second.cpu().numpy(), expected, rtol=1e-5, atol=1e-6)

@@ -45,6 +45,6 @@ def test_unsigned(name, kind):
     x, y = numpy.random.default_rng(0).integers(1, top, (2, 40), kind, endpoint=True)
     x[3], x[5], y[7] = top, 0, top
     call, reference = CALLS[name]
-    found, expected = call(dg.tensor(x).cuda(), dg.tensor(y).cuda()), numpy.asarray(reference(x, y))
-    assert found.is_cuda and found.cpu().numpy().dtype == expected.dtype
-    assert found.cpu().tolist() == expected.tolist()
+    result, expected = call(dg.tensor(x).cuda(), dg.tensor(y).cuda()), numpy.asarray(reference(x, y))
+    assert result.is_cuda and result.cpu().numpy().dtype == expected.dtype
+    assert result.cpu().tolist() == expected.tolist()

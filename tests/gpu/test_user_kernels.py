@@ -71,8 +71,8 @@ def test_triton_kernel_on_tensors(dtype, close):
     x = dynograd.randn(100).to(getattr(dynograd, dtype))
     on_device, y = x.to("cuda"), dynograd.zeros(100, dtype=x.dtype, device="cuda")
     swish_kernel[(2,)](on_device, y, 100, BLOCK=64)
-    wanted = swish(x.double().numpy())
-    assert abs(y.cpu().double().numpy() - wanted).max() < close * max(1, abs(wanted).max())
+    expected = swish(x.double().numpy())
+    assert abs(y.cpu().double().numpy() - expected).max() < close * max(1, abs(expected).max())
 
 
 def test_grids_of_functions_and_views():
@@ -113,8 +113,8 @@ def test_cpu_tensors_are_refused():
 
 def test_the_interface_that_other_libraries_read():
     x = dynograd.zeros(3, 4, device="cuda")
-    found = x.t().__cuda_array_interface__
-    assert (found["shape"], found["strides"], found["typestr"], found["data"]) == (
+    result = x.t().__cuda_array_interface__
+    assert (result["shape"], result["strides"], result["typestr"], result["data"]) == (
         (4, 3),
         (4, 16),
         "<f4",

@@ -33,25 +33,25 @@ def compared(
         loose: a factor for the tolerance.
         given: other arguments for the GPU's kernel.
     """
-    wanted = getattr(module_of(f"{family}_cpu"), name)(*arguments)
-    mine = [on_device(one) for one in arguments] if given is None else given
-    found = getattr(module_of(f"{family}_cuda"), name)(*mine)
-    pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
-    for number, (one, other) in enumerate(pairs):
+    expected = getattr(module_of(f"{family}_cpu"), name)(*arguments)
+    mine = [on_device(argument) for argument in arguments] if given is None else given
+    result = getattr(module_of(f"{family}_cuda"), name)(*mine)
+    pairs = zip(result, expected, strict=True) if isinstance(expected, tuple) else [(result, expected)]
+    for number, (element, other) in enumerate(pairs):
         if other is None or isinstance(other, (bool, str)):
-            assert one == other
+            assert element == other
             continue
         other = numpy.asarray(other)
-        assert isinstance(one, CudaArray)
-        assert one.shape == other.shape, number
-        assert one.dtype == other.dtype, number
-        near(one, other, loose)
-    return found, wanted
+        assert isinstance(element, CudaArray)
+        assert element.shape == other.shape, number
+        assert element.dtype == other.dtype, number
+        near(element, other, loose)
+    return result, expected
 
 
-def near(found: CudaArray, wanted: Any, loose: float = 1.0) -> None:
+def near(result: CudaArray, wanted: Any, loose: float = 1.0) -> None:
     """Compares values as exactly as their dtype allows, relative to the largest."""
-    shown = found.numpy()
+    shown = result.numpy()
     if wanted.dtype.kind in "iub":
         numpy.testing.assert_array_equal(shown, wanted)
         return

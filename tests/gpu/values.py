@@ -16,9 +16,9 @@ def numbers(seed: int, shape: tuple[int, ...], dtype: Any = "float32") -> Any:
     return numpy.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-def close(found: Any, wanted: Any, dtype: Any) -> None:
+def close(result: Any, wanted: Any, dtype: Any) -> None:
     """Compares a CudaArray with numbers, as exactly as the dtype's digits allow, relative to the largest."""
-    shown = found.numpy()
+    shown = result.numpy()
     wanted = numpy.asarray(wanted)
     assert shown.shape == wanted.shape
     scale = max(1.0, float(numpy.abs(wanted[numpy.isfinite(wanted)]).max(initial=0.0)))

@@ -17,7 +17,7 @@ from tests.ops.test_registry import rows_by_name
 
 zeros, ones, empty, tensor = dynograd.zeros, dynograd.ones, dynograd.empty, dynograd.tensor
 FUNCTIONS = public_functions()
-WITH = sorted(name for name, one in FUNCTIONS.items() if "out" in inspect.signature(out_form(one)).parameters)
+WITH = sorted(name for name, element in FUNCTIONS.items() if "out" in inspect.signature(out_form(element)).parameters)
 
 
 def a_call(name):
@@ -50,16 +50,16 @@ def test_writes_into_out(name):
     expected = arguments.call(function)
     parts = parts_of(expected)
     with dynograd.no_grad():
-        for outs in ([empty(0, dtype=one.dtype) for one in parts], [dynograd.full_like(one, 1) for one in parts]):
-            addresses = [one.data_ptr() for one in outs]
-            given = tuple(outs) if isinstance(expected, tuple) else outs[0]
-            got = function(*arguments.positional, **arguments.keywords, out=given)
-            for one, out, part in zip(parts_of(got), outs, parts, strict=True):
-                assert one is out
+        for outs in ([empty(0, dtype=part.dtype) for part in parts], [dynograd.full_like(part, 1) for part in parts]):
+            addresses = [out.data_ptr() for out in outs]
+            argument = tuple(outs) if isinstance(expected, tuple) else outs[0]
+            got = function(*arguments.positional, **arguments.keywords, out=argument)
+            for element, out, part in zip(parts_of(got), outs, parts, strict=True):
+                assert element is out
                 assert out.dtype is part.dtype
                 assert out.shape == part.shape
                 numpy.testing.assert_array_equal(out.numpy(), part.detach().numpy())
-        assert addresses == [one.data_ptr() for one in outs], "out= of the right shape keeps its memory"
+        assert addresses == [out.data_ptr() for out in outs], "out= of the right shape keeps its memory"
     assert type(got) is type(expected)
     if isinstance(expected, Tensor) and expected.dtype is dynograd.float32 and expected.ndim:
         of_another_dtype_layout_and_alias(name, function, arguments, expected)

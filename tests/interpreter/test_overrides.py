@@ -37,7 +37,7 @@ class Tagged(dynograd.Tensor):
         cls.calls.append(func)
         result = super().__torch_function__(func, types, args, kwargs)
         if isinstance(result, cls):
-            tags = [one.tag for one in args if isinstance(one, cls) and hasattr(one, "tag")]
+            tags = [arg.tag for arg in args if isinstance(arg, cls) and hasattr(arg, "tag")]
             result.tag = tags[0] if tags else None
         return result
 
@@ -98,7 +98,7 @@ def test_results_of_several():
     x = Plain([3.0, 1.0, 2.0])
     values, indices = dynograd.sort(x)
     assert type(values) is type(indices) is Plain and dynograd.sort(x).values.tolist() == [1, 2, 3]
-    assert [type(one) for one in x.split(2)] == [Plain, Plain]
+    assert [type(element) for element in x.split(2)] == [Plain, Plain]
     assert repr(x) == "Plain([3., 1., 2.])" and x.shape == (3,) and type(x.shape) is dynograd.Size
 
 
@@ -148,7 +148,7 @@ def test_what_a_handler_is_told():
         dynograd.Tensor.__len__,
         F.linear,
     ]
-    assert [one.__name__ for one in Tagged.calls] == ["__get__", "__getitem__", "__len__", "linear"]
+    assert [call.__name__ for call in Tagged.calls] == ["__get__", "__getitem__", "__len__", "linear"]
     x.tag2 = "kept"
     assert (x == None) is False and x.tag2 == "kept"  # noqa: E711
 
@@ -215,10 +215,10 @@ def test_a_class_with_slots_or_other_bases():
 
 def test_make_subclass():
     x = dynograd.ones(2)
-    made = dynograd.Tensor._make_subclass(Plain, x, True)
-    assert type(made) is Plain and made.is_leaf and made.requires_grad
+    created = dynograd.Tensor._make_subclass(Plain, x, True)
+    assert type(created) is Plain and created.is_leaf and created.requires_grad
     with dynograd.no_grad():
-        made.add_(1)
+        created.add_(1)
     assert x.tolist() == [2, 2]
 
 
@@ -308,12 +308,12 @@ def test_functions_are_as_before_after_a_mode():
     F.linear(dynograd.ones(1, 1), dynograd.ones(1, 1))
     (dynograd.ones(1) + 1).add(1).relu().clone()
     dynograd.add(dynograd.ones(1), 1), dynograd.relu(dynograd.ones(1))
-    before = [one.__code__ for one in functions]
-    signatures = [str(inspect.signature(one)) for one in functions]
+    before = [function.__code__ for function in functions]
+    signatures = [str(inspect.signature(function)) for function in functions]
     with Counting():
-        assert [str(inspect.signature(one)) for one in functions] == signatures
+        assert [str(inspect.signature(function)) for function in functions] == signatures
         assert dynograd.add(dynograd.ones(1), 1).item() == 2
-    assert [one.__code__ for one in functions] == before
+    assert [function.__code__ for function in functions] == before
 
 
 @pytest.mark.parametrize("around", ["autocast outside", "autocast inside", "vmap", "profile"])
@@ -377,7 +377,7 @@ def test_own_functions_can_be_taken_over():
 def test_values_are_those_of_plain_tensors(name):
     x = np.random.default_rng(0).normal(size=(3, 3))
     args = {"add": (1,), "matmul": (x,), "softmax": (-1,), "cumsum": (0,), "logsumexp": (0,)}.get(name, ())
-    args = tuple(dynograd.tensor(one) if isinstance(one, np.ndarray) else one for one in args)
+    args = tuple(dynograd.tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args)
     function = getattr(dynograd, name)
     got = function(dynograd.tensor(x).as_subclass(Plain), *args)
     assert type(got) is Plain
@@ -407,10 +407,10 @@ class Own(dynograd.Tensor):
 
 def used(with_own):
     x, w = dynograd.ones(3, 4, requires_grad=True), dynograd.ones(5, 4, requires_grad=True)
-    found = dynograd.nn.functional.linear(x, w).float().sum() + dynograd.einsum("ij,kj->ik", x, w).float().sum()
-    found = found + dynograd.bmm(x[None], w.t()[None]).float().sum() + dynograd.tanh(x).sum()
-    found = found + dynograd.ragged_tensor([[1.0, 2.0], [3.0]]).exp().sum()
-    found.backward()
+    result = dynograd.nn.functional.linear(x, w).float().sum() + dynograd.einsum("ij,kj->ik", x, w).float().sum()
+    result = result + dynograd.bmm(x[None], w.t()[None]).float().sum() + dynograd.tanh(x).sum()
+    result = result + dynograd.ragged_tensor([[1.0, 2.0], [3.0]]).exp().sum()
+    result.backward()
     if with_own:
         own = Own([1.0, 2.0])
         assert type(dynograd.sin(own)) is type(own + 1) is type(dynograd.cat([own, own])) is Own
@@ -421,9 +421,9 @@ def used(with_own):
     "names", [names for count in (1, 2, 3, 4) for names in itertools.permutations(covers(), count)]
 )
 def test_code_of_several_over_one_function(names):
-    wanted = used(True)
+    expected = used(True)
     with contextlib.ExitStack() as stack:
         for name in names:
             stack.enter_context(covers()[name])
-            assert used("autobatch" not in names) == pytest.approx(wanted, rel=1e-2)
-    assert used(True) == wanted
+            assert used("autobatch" not in names) == pytest.approx(expected, rel=1e-2)
+    assert used(True) == expected

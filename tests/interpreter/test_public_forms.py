@@ -49,8 +49,8 @@ def test_every_function_with_a_dim_takes_axis():
     """All that users reach at the top level, and the methods but for those views whose calls are counted in nanoseconds."""
     without = []
     for name, function in public_functions().items():
-        given = inspect.signature(out_form(function)).parameters
-        if "dim" in given and "axis" not in given and function is getattr(function, "op", None).forward:
+        argument = inspect.signature(out_form(function)).parameters
+        if "dim" in argument and "axis" not in argument and function is getattr(function, "op", None).forward:
             without.append(name)
     assert not without
 
@@ -114,10 +114,10 @@ def test_they_are_ordinary_functions():
 def test_methods_of_views_take_axis(aside):
     x = dynograd.arange(24).reshape(2, 3, 4)
     with dynograd.profiler.profile() if aside else contextlib.nullcontext():
-        assert [tuple(one.shape) for one in x.chunk(2, axis=1)] == [(2, 2, 4), (2, 1, 4)]
-        assert [tuple(one.shape) for one in x.tensor_split(2, axis=2)] == [(2, 3, 2), (2, 3, 2)]
-        assert [tuple(one.shape) for one in x.split_with_sizes([1, 2], axis=1)] == [(2, 1, 4), (2, 2, 4)]
-        assert [tuple(one.shape) for one in x.unbind(axis=2)] == [(2, 3)] * 4 and len(x.unbind()) == 2
+        assert [tuple(element.shape) for element in x.chunk(2, axis=1)] == [(2, 2, 4), (2, 1, 4)]
+        assert [tuple(element.shape) for element in x.tensor_split(2, axis=2)] == [(2, 3, 2), (2, 3, 2)]
+        assert [tuple(size.shape) for size in x.split_with_sizes([1, 2], axis=1)] == [(2, 1, 4), (2, 2, 4)]
+        assert [tuple(element.shape) for element in x.unbind(axis=2)] == [(2, 3)] * 4 and len(x.unbind()) == 2
 
 
 @pytest.mark.parametrize(

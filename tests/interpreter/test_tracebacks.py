@@ -67,7 +67,7 @@ MISTAKES = {
 
 
 def frames_of(error: BaseException) -> list[traceback.FrameSummary]:
-    return [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
+    return [element for element in traceback.extract_tb(error.__traceback__) if element.filename != __file__]
 
 
 def told(name: str) -> dict:
@@ -77,8 +77,8 @@ def told(name: str) -> dict:
     except Exception as error:
         frames = frames_of(error)
         return {
-            "frames": [f"{one.filename}:{one.lineno} {one.name}" for one in frames],
-            "bare": [one.filename for one in frames if not one.line],
+            "frames": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+            "bare": [frame.filename for frame in frames if not frame.line],
             "printed": "".join(traceback.format_exception(error)),
         }
     raise AssertionError(f"no error: {name}")

@@ -61,23 +61,23 @@ def test_forward_and_backward(kind, size, masked, p):
             kind
         )
         mask[rows // 2] = -numpy.inf
-    given = (mask, masked == "causal", width**-0.5, p, PLACE)
+    argument = (mask, masked == "causal", width**-0.5, p, PLACE)
     kept = dropout_mask(*PLACE, (batch, heads, rows, keys), p, kind).astype("float64") if p else 1.0
     before = threads.get_num_threads()
-    found = []
+    results = []
     try:
         for count in (1, 2):
             threads.set_num_threads(count)
-            out, logarithms = attention_forward(q, k, v, *given)
-            found.append((out, *attention_backward(g, q, k, v, out, logarithms, *given)))
+            out, logarithms = attention_forward(q, k, v, *argument)
+            results.append((out, *attention_backward(g, q, k, v, out, logarithms, *argument)))
     finally:
         threads.set_num_threads(before)
-    wide = [one.astype("float64") for one in (q, k, v)]
-    wanted = plain(*wide, mask, masked == "causal", width**-0.5, kept, g.astype("float64"))
-    for one, two, exact in zip(*found, wanted, strict=True):
-        assert one.shape == exact.shape
-        assert (one == two).all()
-        assert numpy.allclose(one, exact, atol=3e-4 if kind == "float32" else 1e-11, rtol=0)
+    wide = [tensor.astype("float64") for tensor in (q, k, v)]
+    expected = plain(*wide, mask, masked == "causal", width**-0.5, kept, g.astype("float64"))
+    for element, two, exact in zip(*results, expected, strict=True):
+        assert element.shape == exact.shape
+        assert (element == two).all()
+        assert numpy.allclose(element, exact, atol=3e-4 if kind == "float32" else 1e-11, rtol=0)
 
 
 def test_the_result_lies_in_memory_as_the_queries_do():

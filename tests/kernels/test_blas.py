@@ -19,14 +19,14 @@ def product(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, l
 def test_gemm(kind, tolerance, transpose_a, transpose_b, loops):
     m, n, k = 5, 7, 3
     a, b, c = (np.random.rand(*shape).astype(kind) for shape in ((m, k), (k, n), (m, n)))
-    wanted = 0.5 * a.astype(np.float64) @ b + 2.0 * c
+    expected = 0.5 * a.astype(np.float64) @ b + 2.0 * c
     left, right = np.ascontiguousarray(a.T if transpose_a else a), np.ascontiguousarray(b.T if transpose_b else b)
     arguments = (transpose_a, transpose_b, m, n, k, 0.5, left, left.shape[1], right, right.shape[1], 2.0, c, n)
     if loops:
         compiled(blas_numba._gemm_by_loops)(*arguments)
     else:
         product(*arguments, count=1, work=0)
-    np.testing.assert_allclose(c, wanted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(c, expected, rtol=tolerance, atol=tolerance)
 
 
 def test_beta_zero_ignores_what_was_there():

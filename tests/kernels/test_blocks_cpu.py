@@ -25,11 +25,11 @@ CASES = [
 
 @pytest.fixture(params=[1, 2])
 def thread_count(request, monkeypatch):
-    held = threads.get_num_threads()
+    kept = threads.get_num_threads()
     monkeypatch.setattr(threads, "GRAIN", 1 << 10)
     threads.set_num_threads(request.param)
     yield request.param
-    threads.set_num_threads(held)
+    threads.set_num_threads(kept)
 
 
 def draw(shape, dtype=np.float32, seed=0):
@@ -80,8 +80,8 @@ def test_extremes_with_nan_infinities_and_zeros(dim, dtype, thread_count):
     x[13], x[:, 21] = -0.0, 0.0
     x[15] = -abs(x[15])
     for largest in (True, False):
-        one, arg = (extremes_cpu.amax, extremes_cpu.argmax) if largest else (extremes_cpu.amin, extremes_cpu.argmin)
-        np.testing.assert_array_equal(one(x, dim, False), (x.max if largest else x.min)(dim))
+        element, arg = (extremes_cpu.amax, extremes_cpu.argmax) if largest else (extremes_cpu.amin, extremes_cpu.argmin)
+        np.testing.assert_array_equal(element(x, dim, False), (x.max if largest else x.min)(dim))
         np.testing.assert_array_equal(arg(x, dim, False), (x.argmax if largest else x.argmin)(dim))
 
 
@@ -94,29 +94,29 @@ def test_logsumexp_and_its_gradient(dim, thread_count):
         top = wide.max(dim, keepdims=True)
         level = top + np.log(np.exp(wide - np.where(np.isfinite(top), top, 0)).sum(dim, keepdims=True))
         level = np.where(np.isinf(top), top, level)
-        found = softmaxes_cpu.logsumexp_forward(x, dim, True)
-        np.testing.assert_allclose(found, level, rtol=1e-6, atol=1e-6)
+        result = softmaxes_cpu.logsumexp_forward(x, dim, True)
+        np.testing.assert_allclose(result, level, rtol=1e-6, atol=1e-6)
         assert softmaxes_cpu.logsumexp_forward(x, dim, False).shape == x.sum(dim).shape
-        g = draw(found.shape, seed=1)
-        wanted = g * np.where(level == -np.inf, 0, np.exp(wide - level))
+        g = draw(result.shape, seed=1)
+        expected = g * np.where(level == -np.inf, 0, np.exp(wide - level))
         np.testing.assert_allclose(
-            softmaxes_cpu.logsumexp_backward(g, x, found, dim, True), wanted, rtol=1e-5, atol=1e-6
+            softmaxes_cpu.logsumexp_backward(g, x, result, dim, True), expected, rtol=1e-5, atol=1e-6
         )
 
 
 def test_sums_of_many_numbers_are_exact_to_a_millionth_and_equal_on_any_number_of_threads():
     x = np.random.default_rng(0).random((1 << 23, 2), np.float32)
     exact = x.astype(np.float64).sum(0)
-    held = threads.get_num_threads()
-    found = []
+    kept = threads.get_num_threads()
+    result = []
     for count in (1, 2):
         threads.set_num_threads(count)
-        found.append((reductions_cpu.sum(x, 0, False), reductions_cpu.sum(x, None, False)))
-    threads.set_num_threads(held)
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert found[0][1] == found[1][1]
-    np.testing.assert_allclose(found[0][0], exact, rtol=1e-6)
-    np.testing.assert_allclose(found[0][1], exact.sum(), rtol=1e-6)
+        result.append((reductions_cpu.sum(x, 0, False), reductions_cpu.sum(x, None, False)))
+    threads.set_num_threads(kept)
+    np.testing.assert_array_equal(result[0][0], result[1][0])
+    assert result[0][1] == result[1][1]
+    np.testing.assert_allclose(result[0][0], exact, rtol=1e-6)
+    np.testing.assert_allclose(result[0][1], exact.sum(), rtol=1e-6)
 
 
 def test_integers_and_truth_sum_in_int64(thread_count):

@@ -27,48 +27,48 @@ EDGES = [
 ]
 
 
-def same(found, wanted):
+def same(result, wanted):
     """Equal bits, but for those of NaN."""
-    assert found.dtype == wanted.dtype
-    bits = f"u{found.itemsize}"
+    assert result.dtype == wanted.dtype
+    bits = f"u{result.itemsize}"
     with np.errstate(all="ignore"):
         unordered = np.isnan(wanted)
-        np.testing.assert_array_equal(np.isnan(found), unordered)
-    np.testing.assert_array_equal(found.view(bits)[~unordered], wanted.view(bits)[~unordered])
+        np.testing.assert_array_equal(np.isnan(result), unordered)
+    np.testing.assert_array_equal(result.view(bits)[~unordered], wanted.view(bits)[~unordered])
 
 
 @pytest.fixture(params=[1, 2])
 def on_threads(request, monkeypatch):
     monkeypatch.setattr(threads, "GRAIN", 1 << 9)
-    held = threads.get_num_threads()
+    kept = threads.get_num_threads()
     threads.set_num_threads(request.param)
     yield
-    threads.set_num_threads(held)
+    threads.set_num_threads(kept)
 
 
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
 def test_half_types(kind, on_threads):
     every = np.arange(1 << 16, dtype=np.uint16).view(kind)
     with np.errstate(all="ignore"):
-        wanted = every.astype(np.float32)
-    same(casts_cpu.to_float(every, np.dtype(np.float32)), wanted)
+        expected = every.astype(np.float32)
+    same(casts_cpu.to_float(every, np.dtype(np.float32)), expected)
     x = random.integers(0, 1 << 32, 70007, np.uint64).astype(np.uint32).view(np.float32)
     x[: len(EDGES)] = EDGES
     x[100:40000] = random.standard_normal(39900)
     with np.errstate(all="ignore"):
-        wanted = x.astype(kind)
-    same(casts_cpu.to_float(x, np.dtype(kind)), wanted)
+        expected = x.astype(kind)
+    same(casts_cpu.to_float(x, np.dtype(kind)), expected)
 
 
 @pytest.mark.parametrize("target", [np.float32, np.float64])
 @pytest.mark.parametrize("source", [np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
 def test_numbers(source, target, on_threads):
     x = (random.standard_normal(70007) * 1e9).astype(np.int64).astype(source)
-    found = casts_cpu.to_float(x, np.dtype(target))
+    result = casts_cpu.to_float(x, np.dtype(target))
     if threads.get_num_threads() == 1 or source == target:
-        assert found is None  # NumPy does it as quickly
+        assert result is None  # NumPy does it as quickly
     else:
-        same(found, x.astype(target))
+        same(result, x.astype(target))
 
 
 def test_as_tensors():

@@ -103,10 +103,10 @@ def test_results_do_not_depend_on_what_ran_before():
 
 def test_in_shape_keeps_the_owner():
     for count in (12, 1 << 20):
-        made = buffers.empty((count,), np.float32)
-        made[:] = np.arange(count)
-        found = in_shape(made, (4, count // 4))
-        assert found.shape == (4, count // 4) and arrays.owns_memory(found)
-        assert found[1, 0] == count // 4
+        created = buffers.empty((count,), np.float32)
+        created[:] = np.arange(count)
+        result = in_shape(created, (4, count // 4))
+        assert result.shape == (4, count // 4) and arrays.owns_memory(result)
+        assert result[1, 0] == count // 4
     view = np.zeros((2, 6))[:, :3]
     assert in_shape(view, (3, 2)).shape == (3, 2)

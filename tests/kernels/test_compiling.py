@@ -60,9 +60,9 @@ def test_parts_follow_the_work(monkeypatch, work, count, wanted):
 
 
 def test_numba_has_the_internals_we_use():
-    made = compiled(lambda x: x + 1)
-    assert isinstance(made._compiler, dispatcher._FunctionCompiler)
-    assert {"load_overload", "save_overload", "enable", "disable", "flush", "cache_path"} <= set(dir(made._cache))
+    created = compiled(lambda x: x + 1)
+    assert isinstance(created._compiler, dispatcher._FunctionCompiler)
+    assert {"load_overload", "save_overload", "enable", "disable", "flush", "cache_path"} <= set(dir(created._cache))
     careful = compiled(lambda x: x + 1, noalias=True)
     assert isinstance(careful._compiler, compiling_numba._NoAliasCompiler)
 
@@ -75,9 +75,9 @@ def test_noalias_reaches_the_machine_code():
     arrays = [np.ones(4, np.float32) for _ in range(3)]
     texts = []
     for noalias in (False, True):
-        made = compiled(added, noalias=noalias, key=f"test {noalias} {os.getpid()}")
-        made(*arrays)
-        (text,) = made.inspect_llvm().values()
+        created = compiled(added, noalias=noalias, key=f"test {noalias} {os.getpid()}")
+        created(*arrays)
+        (text,) = created.inspect_llvm().values()
         head = next(line for line in text.splitlines() if line.startswith("define") and "cpython" not in line)
         texts.append(head.count("noalias"))
     assert texts[1] > texts[0]
@@ -92,8 +92,8 @@ def test_without_the_internals_kernels_still_run(monkeypatch):
     monkeypatch.setattr(compiling_numba, "_NoAliasCompiler", None)
     monkeypatch.setattr(compiling_numba, "PIPELINE", {})
     monkeypatch.setattr(compiling_numba, "_CHUNKED_PIPELINE", {})
-    made = compiled(lambda x: x + 1, noalias=True)
-    assert made(1) == 2
+    created = compiled(lambda x: x + 1, noalias=True)
+    assert created(1) == 2
     plain = chunked(scaled_rows.serial.py_func)
     x, y = np.random.rand(8, 5).astype(np.float32), np.empty((8, 5), np.float32)
     plain(x, np.float32(2), y, count=8, work=0, parts=2)  # in one part

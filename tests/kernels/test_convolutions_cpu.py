@@ -130,19 +130,19 @@ def test_convolution_and_gradients(case, dtype, layout):
     x, weight = LAYOUTS[layout](x), LAYOUTS[layout](weight)
     out = convolutions_cpu.conv_forward(x, weight, None, *options)
     g = LAYOUTS[layout](random.normal(size=out.shape).astype(dtype))
-    wanted = reference(x.astype(float), weight.astype(float), *options, g.astype(float))
-    found = (
+    expected = reference(x.astype(float), weight.astype(float), *options, g.astype(float))
+    results = (
         out,
         convolutions_cpu.conv_input_gradient(g, weight, None, x.shape, *options),
         convolutions_cpu.conv_weight_gradient(x, g, weight.shape, *options),
     )
     tolerance = {np.float64: 1e-11, np.float32: 1e-4, np.float16: 2e-2}[dtype]
-    for result, exact in zip(found, wanted, strict=True):
+    for result, exact in zip(results, expected, strict=True):
         assert result.dtype == dtype and result.shape == exact.shape
         np.testing.assert_allclose(result, exact, rtol=tolerance, atol=tolerance * 3)
     biased = convolutions_cpu.conv_forward(x, weight, np.arange(weight_shape[0], dtype=dtype), *options)
     shift = np.arange(weight_shape[0]).reshape(-1, *(1,) * (out.ndim - 2))
-    np.testing.assert_allclose(biased, wanted[0] + shift, rtol=tolerance, atol=tolerance * 3)
+    np.testing.assert_allclose(biased, expected[0] + shift, rtol=tolerance, atol=tolerance * 3)
 
 
 def all_three(case, dtype=np.float32, layout=np.array):
@@ -173,15 +173,15 @@ PARALLEL = {
 @pytest.mark.parametrize("case", PARALLEL)
 def test_threads_do_not_change_bits(case, layout, dtype):
     before = threads.get_num_threads()
-    found = []
+    results = []
     try:
         for count in (1, 2, 5):
             threads.set_num_threads(count)
-            found.append(all_three(PARALLEL[case], dtype, layout))
+            results.append(all_three(PARALLEL[case], dtype, layout))
     finally:
         threads.set_num_threads(before)
-    for other in found[1:]:
-        assert all((one == two).all() for one, two in zip(found[0], other, strict=True))
+    for other in results[1:]:
+        assert all((element == two).all() for element, two in zip(results[0], other, strict=True))
 
 
 @pytest.mark.parametrize("layout", [np.array, last])
@@ -218,11 +218,11 @@ def test_what_is_not_finite_stays_where_it_belongs(shape, place, value):
     x[at] = value
     g = np.zeros((shape[0], 3, *shape[2:]), np.float32)
     g[(0, 0, *at[2:])] = 1  # only this output counts
-    found = convolutions_cpu.conv_forward(x, weight, None, *options)
+    result = convolutions_cpu.conv_forward(x, weight, None, *options)
     with np.errstate(invalid="ignore"):
         out, _, _ = reference(x, weight, *options)
         gw = convolutions_cpu.conv_weight_gradient(x, g, weight.shape, *options)
-    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(out))
+    np.testing.assert_array_equal(np.isfinite(result), np.isfinite(out))
     assert np.isfinite(gw[:, 0]).all()
 
 
@@ -234,10 +234,10 @@ def test_what_is_not_finite_stays_where_it_belongs_in_channels_last(value):
     x[0, 1, 4, 5] = value
     x, g = last(x), np.zeros((2, 16, 9, 10), np.float32)
     g[:, :, 0, 0] = g[0, :, 4, 5] = 1
-    found = convolutions_cpu.conv_forward(x, weight, None, *options)
-    near = np.zeros(found.shape, bool)
+    result = convolutions_cpu.conv_forward(x, weight, None, *options)
+    near = np.zeros(result.shape, bool)
     near[0, :, 3:6, 4:7] = True
-    np.testing.assert_array_equal(np.isfinite(found), ~near)
+    np.testing.assert_array_equal(np.isfinite(result), ~near)
     gw = convolutions_cpu.conv_weight_gradient(x, last(g), weight.shape, *options)
     assert not np.isfinite(gw[:, 1, 1, 1]).any() and np.isfinite(gw[:, ::2]).all()
 
@@ -252,9 +252,9 @@ def test_input_gradient_of_every_output_padding(output_padding):
         for size, k, s, p, d, extra in zip((5, 3), (3, 2), stride, padding, dilation, output_padding, strict=True)
     ]
     shape = (2, 4, *sizes)
-    found = convolutions_cpu.conv_input_gradient(g, weight, None, shape, stride, padding, dilation, 2)
-    wanted = reference(np.zeros(shape), weight, stride, padding, dilation, 2, g)[1]
-    np.testing.assert_allclose(found, wanted, atol=1e-12)
+    result = convolutions_cpu.conv_input_gradient(g, weight, None, shape, stride, padding, dilation, 2)
+    expected = reference(np.zeros(shape), weight, stride, padding, dilation, 2, g)[1]
+    np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
 def test_strided_inputs_and_nan():

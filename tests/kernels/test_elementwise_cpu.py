@@ -73,9 +73,9 @@ def test_select_is_numpy_where(kind, shapes):
     for forms in ((condition, x, y), (condition.T, x.T, y.T)):
         if forms[0] is not condition and len({len(shape) for shape in shapes}) > 1:
             continue
-        found = ufuncs.select(*forms)
-        assert found.dtype == expected.dtype
-        numpy.testing.assert_array_equal(found, expected if forms[0] is condition else expected.T)
+        result = ufuncs.select(*forms)
+        assert result.dtype == expected.dtype
+        numpy.testing.assert_array_equal(result, expected if forms[0] is condition else expected.T)
 
 
 def test_gate_is_the_same_below_and_above_the_size_where_it_is_compiled():

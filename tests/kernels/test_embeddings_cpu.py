@@ -21,13 +21,13 @@ def test_embedding(shape, width, dtype):
     np.testing.assert_array_equal(embeddings_cpu.embedding_forward(weight, indices), weight[indices])
     g = draw((*shape, width), dtype, 2)
     for padding in (None, 4):
-        wanted = np.zeros((11, width))
+        expected = np.zeros((11, width))
         for place in np.ndindex(shape):
             if indices[place] != padding:
-                wanted[indices[place]] += g[place]
-        found = embeddings_cpu.embedding_backward(g, indices, 11, padding)
-        assert found.dtype == dtype
-        np.testing.assert_array_equal(found, wanted)
+                expected[indices[place]] += g[place]
+        result = embeddings_cpu.embedding_backward(g, indices, 11, padding)
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_half_types_add_up_in_float32():
@@ -45,12 +45,12 @@ def test_index_add(count, dim, dtype):
     shape = list(x.shape)
     shape[dim] = count
     source = draw(shape, dtype, 2)
-    wanted = np.moveaxis(x.astype(float), dim, 0)
+    expected = np.moveaxis(x.astype(float), dim, 0)
     for i, place in enumerate(index):
-        wanted[place] += np.moveaxis(source, dim, 0)[i]
-    found = indexing_cpu.index_put_forward(x, source, [index], (*(slice(None),) * (dim % 3), 0), True)
-    assert found.dtype == dtype and found.flags.c_contiguous
-    np.testing.assert_array_equal(found, np.moveaxis(wanted, 0, dim))
+        expected[place] += np.moveaxis(source, dim, 0)[i]
+    result = indexing_cpu.index_put_forward(x, source, [index], (*(slice(None),) * (dim % 3), 0), True)
+    assert result.dtype == dtype and result.flags.c_contiguous
+    np.testing.assert_array_equal(result, np.moveaxis(expected, 0, dim))
     np.testing.assert_array_equal(x, kept)
 
 
@@ -61,12 +61,12 @@ def test_scatter_add(shape, dim, dtype):
     x = draw((6, 7, 8), dtype)[:, ::-1]
     index = np.random.default_rng(1).integers(6, size=shape)
     source = draw(shape, dtype, 2)
-    wanted = x.astype(float)
+    expected = x.astype(float)
     for place in np.ndindex(shape):
         target = list(place)
         target[dim] = index[place]
-        wanted[tuple(target)] += source[place]
-    np.testing.assert_array_equal(scatters_cpu.scatter_add(x, dim % 3, index, source), wanted)
+        expected[tuple(target)] += source[place]
+    np.testing.assert_array_equal(scatters_cpu.scatter_add(x, dim % 3, index, source), expected)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, np.int32])
@@ -77,7 +77,7 @@ def test_add_slices(shape, dim, count, dtype):
     out = draw(shape, dtype)
     index = np.random.default_rng(1).integers(-shape[dim], shape[dim], size=count)
     src = draw((*shape[:dim], count, *shape[dim + 1 :]), dtype, 2) // 2
-    wanted = out.astype(float)
-    np.add.at(wanted, (*(slice(None),) * dim, index), src)
+    expected = out.astype(float)
+    np.add.at(expected, (*(slice(None),) * dim, index), src)
     scatters_cpu.add_slices(out, dim, index, src)
-    np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(out, expected)

@@ -23,16 +23,16 @@ def often(monkeypatch):
 
 def numbers(shape, kind, *, gaps=False):
     scales = 10.0 ** (numpy.arange(shape[-1]) % 5) if shape else 1.0
-    made = numpy.asarray(numpy.random.default_rng(len(shape)).standard_normal(shape) * scales).astype(kind)
-    if gaps and kind is not numpy.int64 and made.size:
-        made.flat[made.size // 2] = numpy.nan
-    return made
+    created = numpy.asarray(numpy.random.default_rng(len(shape)).standard_normal(shape) * scales).astype(kind)
+    if gaps and kind is not numpy.int64 and created.size:
+        created.flat[created.size // 2] = numpy.nan
+    return created
 
 
-def same_bits(found, expected):
+def same_bits(result, expected):
     expected = numpy.asarray(expected)
-    assert type(found) is numpy.ndarray and found.shape == expected.shape and found.dtype == expected.dtype
-    assert found.tobytes() == expected.tobytes()
+    assert type(result) is numpy.ndarray and result.shape == expected.shape and result.dtype == expected.dtype
+    assert result.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,13 +62,13 @@ def test_extremes_and_their_places(kind, shape):
     x = numbers(shape, kind, gaps=True)
     for largest, ufunc, place in ((True, numpy.maximum, numpy.argmax), (False, numpy.minimum, numpy.argmin)):
         for dim, keepdim in itertools.product((None, *range(len(shape))), (False, True)):
-            found = few_cpu.extremes(x, dim, keepdim, largest, True)
-            if found is None:
+            result = few_cpu.extremes(x, dim, keepdim, largest, True)
+            if result is None:
                 assert len(shape) == 3 and dim == 1
                 continue
-            numpy.testing.assert_array_equal(found[0], ufunc.reduce(x, dim, None, None, keepdim))
-            numpy.testing.assert_array_equal(found[1], place(x, dim, keepdims=keepdim))
-            assert found[0].dtype == x.dtype and found[0].shape == found[1].shape
+            numpy.testing.assert_array_equal(result[0], ufunc.reduce(x, dim, None, None, keepdim))
+            numpy.testing.assert_array_equal(result[1], place(x, dim, keepdims=keepdim))
+            assert result[0].dtype == x.dtype and result[0].shape == result[1].shape
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,15 +102,15 @@ def test_equal_is_that_of_numbers():
 
 def test_what_is_not_row_major_large_or_half_is_left_to_numpy():
     x = numbers((4, 6), numpy.float32)
-    for one in (x.T, x[:, ::2], x.astype(numpy.float16), numpy.zeros((100, 100), numpy.float32)):
-        assert few_cpu.sum(one, None, False) is None and few_cpu.extremes(one, 0, False, True, True) is None
+    for element in (x.T, x[:, ::2], x.astype(numpy.float16), numpy.zeros((100, 100), numpy.float32)):
+        assert few_cpu.sum(element, None, False) is None and few_cpu.extremes(element, 0, False, True, True) is None
     assert few_cpu.sum(x, (0, 1), False) is None and few_cpu.sum(numbers((2, 3, 4), numpy.float32), 1, False) is None
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (4, 6), (2, 3, 4)])
 def test_reductions_of_tensors(shape):
     x = numbers(shape, numpy.float32)
-    for one in (dg.from_numpy(x), dg.from_numpy(x.T.copy()).T if x.ndim == 2 else dg.from_numpy(x)):
+    for element in (dg.from_numpy(x), dg.from_numpy(x.T.copy()).T if x.ndim == 2 else dg.from_numpy(x)):
         for dim in (None, *range(-len(shape), len(shape))):
             for keepdim in (False, True):
                 for name, reference in (
@@ -119,11 +119,11 @@ def test_reductions_of_tensors(shape):
                     ("amin", numpy.min),
                     ("mean", numpy.mean),
                 ):
-                    given = () if dim is None and name.startswith("am") else dim
-                    found = getattr(one, name)(given, keepdim)
+                    argument = () if dim is None and name.startswith("am") else dim
+                    result = getattr(element, name)(argument, keepdim)
                     expected = reference(x, dim, keepdims=keepdim)
-                    assert found.shape == numpy.shape(expected) and type(found) is dg.Tensor
-                    numpy.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+                    assert result.shape == numpy.shape(expected) and type(result) is dg.Tensor
+                    numpy.testing.assert_allclose(result.numpy(), expected, rtol=1e-5)
     flags = dg.from_numpy(numpy.asarray(x > 0))
     assert bool(flags.any()) == bool((x > 0).any()) and bool(flags.all()) == bool((x > 0).all())
 
@@ -183,8 +183,8 @@ def test_products_and_differences_of_pairs(monkeypatch, kind):
     assert few_cpu.differences(x.reshape(1, -1), y.reshape(1, -1)) is None
     monkeypatch.setattr(few_cpu, "_calls", few_cpu.SMALL_CALLS)
     if kind is not numpy.int64:
-        one, two = x[:60].reshape(4, 15), numbers((3, 15), kind, gaps=True)
-        same_bits(few_cpu.differences(one, two), one[:, None] - two[None])
+        element, two = x[:60].reshape(4, 15), numbers((3, 15), kind, gaps=True)
+        same_bits(few_cpu.differences(element, two), element[:, None] - two[None])
 
 
 @pytest.mark.parametrize("kind", KINDS)

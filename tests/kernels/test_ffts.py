@@ -28,9 +28,9 @@ def drawn(shape, kind):
     return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(kind)
 
 
-def close(found, wanted, kind):
-    assert found.shape == wanted.shape
-    assert numpy.abs(found - wanted).max() <= TOLERANCE[kind] * numpy.abs(wanted).max()
+def close(result, wanted, kind):
+    assert result.shape == wanted.shape
+    assert numpy.abs(result - wanted).max() <= TOLERANCE[kind] * numpy.abs(wanted).max()
 
 
 @pytest.mark.slow
@@ -42,9 +42,9 @@ def test_like_numpy(name, kind):
     wide = x.astype("D")
     for inverse, norm in ((False, "backward"), (True, "ortho"), (True, "backward"), (False, "forward")):
         reference = numpy.fft.ifftn if inverse else numpy.fft.fftn
-        found = ffts_cpu.complex_transform(x, dims, norm, inverse)
-        assert found.dtype == x.dtype
-        close(found, reference(wide, axes=dims, norm=norm), kind)
+        result = ffts_cpu.complex_transform(x, dims, norm, inverse)
+        assert result.dtype == x.dtype
+        close(result, reference(wide, axes=dims, norm=norm), kind)
     whole = ffts_cpu.complex_transform(x.real, dims, "ortho", False)
     assert whole.dtype == x.dtype
     close(whole, numpy.fft.fftn(wide.real, axes=dims, norm="ortho"), kind)
@@ -58,8 +58,8 @@ def test_like_numpy(name, kind):
 @pytest.mark.slow
 def test_numbers_that_are_their_own_conjugates_are_taken_as_real():
     x = drawn((64, 513), "F")
-    found = ffts_cpu.from_half(x, 1024, (1,), "backward")
-    close(found, numpy.fft.irfft(x.astype("D"), 1024), "F")
+    result = ffts_cpu.from_half(x, 1024, (1,), "backward")
+    close(result, numpy.fft.irfft(x.astype("D"), 1024), "F")
 
 
 @pytest.mark.slow
@@ -79,8 +79,8 @@ def test_parts_give_the_same_bits(name):
         together = both()
     finally:
         threads.set_num_threads(before)
-    for one, two in zip(alone, together, strict=True):
-        numpy.testing.assert_array_equal(one, two)
+    for element, two in zip(alone, together, strict=True):
+        numpy.testing.assert_array_equal(element, two)
 
 
 def test_what_goes_where():

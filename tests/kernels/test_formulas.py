@@ -99,7 +99,7 @@ def test_simplify(text, expected):
 
 def test_shared_names_what_occurs_twice_and_what_is_inside_choices():
     assignments, (tree,) = formulas.shared([parse("x > 0 ? exp(y) * 2 : exp(y)")])
-    assert [(target, to_text(one)) for target, one in assignments] == [("t0", "exp(y)"), ("t1", "(t0 * 2)")]
+    assert [(target, to_text(element)) for target, element in assignments] == [("t0", "exp(y)"), ("t1", "(t0 * 2)")]
     assert to_text(tree) == "((x > 0) ? t1 : t0)"
 
 
@@ -131,8 +131,8 @@ def test_to_numba_is_python_that_computes_the_formula(text, reference, dtype):
     written = to_numba(parse(text), dtype)
     kind = getattr(numpy, dtype)
     for x, y in [(1.5, 2.0), (-1.0, 0.25), (1.0, -3.0), (0.0, 4.0), (8.0, 1.0)]:
-        found = eval(written, {"np": numpy, "sqrt": numpy.sqrt}, {"x": kind(x), "y": kind(y)})
-        numpy.testing.assert_allclose(float(found), float(reference(x, y)), rtol=1e-6)
+        result = eval(written, {"np": numpy, "sqrt": numpy.sqrt}, {"x": kind(x), "y": kind(y)})
+        numpy.testing.assert_allclose(float(result), float(reference(x, y)), rtol=1e-6)
 
 
 def test_constants_have_the_type_of_the_values():

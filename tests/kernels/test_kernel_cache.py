@@ -185,14 +185,14 @@ PROGRAM = """
 
 
 def run_program(tmp_path, **environment):
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PROGRAM)],
         env={**os.environ, "DYNOGRAD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
         check=True,
     )
-    return eval(found.stdout.splitlines()[-1])
+    return eval(result.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ SIZE = 40_007
 
 
 def values(kind: str, nan: bool = False) -> numpy.ndarray:
-    made = numpy.random.default_rng(0).integers(-9, 9, SIZE).astype(kind)
+    created = numpy.random.default_rng(0).integers(-9, 9, SIZE).astype(kind)
     if nan:
-        made[[5, 700, 701, SIZE - 1]] = numpy.nan
-    return made
+        created[[5, 700, 701, SIZE - 1]] = numpy.nan
+    return created
 
 
 @pytest.mark.parametrize(("kind", "nan"), [("f", False), ("f", True), ("q", False)])
@@ -22,19 +22,19 @@ def values(kind: str, nan: bool = False) -> numpy.ndarray:
 def test_runs_of_equal_elements(kind, nan, inverse, counts):
     x = values(kind, nan)
     fresh = numpy.r_[True, x[1:] != x[:-1]]
-    wanted = [x[fresh]]
-    wanted += [fresh.cumsum() - 1] if inverse else []
-    wanted += [numpy.diff(numpy.flatnonzero(fresh), append=SIZE)] if counts else []
-    found = dg.unique_consecutive(dg.from_numpy(x), return_inverse=inverse, return_counts=counts)
-    for one, other in zip(found if len(wanted) > 1 else [found], wanted, strict=True):
-        numpy.testing.assert_array_equal(one.numpy(), other)
+    expected = [x[fresh]]
+    expected += [fresh.cumsum() - 1] if inverse else []
+    expected += [numpy.diff(numpy.flatnonzero(fresh), append=SIZE)] if counts else []
+    result = dg.unique_consecutive(dg.from_numpy(x), return_inverse=inverse, return_counts=counts)
+    for element, other in zip(result if len(expected) > 1 else [result], expected, strict=True):
+        numpy.testing.assert_array_equal(element.numpy(), other)
 
 
 @pytest.mark.parametrize("kind", ["f", "q"])
 def test_modes_of_long_rows(kind):
     rows = values(kind)[:40_000].reshape(8, 5000)
-    found, places = dg.mode(dg.from_numpy(rows), 1)
-    for row, value, place in zip(rows, found.tolist(), places.tolist(), strict=True):
+    result, places = dg.mode(dg.from_numpy(rows), 1)
+    for row, value, place in zip(rows, result.tolist(), places.tolist(), strict=True):
         kinds, counts = numpy.unique(row, return_counts=True)
         assert value == kinds[counts.argmax()] and place == numpy.flatnonzero(row == value)[-1]
 
@@ -42,24 +42,24 @@ def test_modes_of_long_rows(kind):
 @pytest.mark.parametrize("invert", [False, True])
 def test_membership_of_floats(invert):
     x, tested = values("f", True), numpy.array([3.0, numpy.nan, -2.0, 3.0], "f")
-    found = dg.isin(dg.from_numpy(x), dg.from_numpy(tested), invert=invert)
-    numpy.testing.assert_array_equal(found.numpy(), numpy.isin(x, tested, invert=invert))
+    result = dg.isin(dg.from_numpy(x), dg.from_numpy(tested), invert=invert)
+    numpy.testing.assert_array_equal(result.numpy(), numpy.isin(x, tested, invert=invert))
 
 
 def test_weighted_counts():
     x, weights = values("q") + 9, numpy.random.default_rng(1).normal(size=SIZE)
-    found = dg.bincount(dg.from_numpy(x), dg.from_numpy(weights), minlength=30)
-    numpy.testing.assert_allclose(found.numpy(), numpy.bincount(x, weights, 30), rtol=1e-12)
+    result = dg.bincount(dg.from_numpy(x), dg.from_numpy(weights), minlength=30)
+    numpy.testing.assert_allclose(result.numpy(), numpy.bincount(x, weights, 30), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "nan"), [("f", False), ("f", True), ("q", False)])
 @pytest.mark.parametrize("name", ["cummax", "cummin"])
 def test_running_extremes_of_one_long_row(name, kind, nan):
     x = values(kind, nan)
-    found, places = getattr(dg, name)(dg.from_numpy(x), 0)
-    wanted = (numpy.maximum if name == "cummax" else numpy.minimum).accumulate(x)
-    numpy.testing.assert_array_equal(found.numpy(), wanted)
-    hits = numpy.where((x == wanted) | numpy.isnan(x), numpy.arange(SIZE), 0)
+    result, places = getattr(dg, name)(dg.from_numpy(x), 0)
+    expected = (numpy.maximum if name == "cummax" else numpy.minimum).accumulate(x)
+    numpy.testing.assert_array_equal(result.numpy(), expected)
+    hits = numpy.where((x == expected) | numpy.isnan(x), numpy.arange(SIZE), 0)
     numpy.testing.assert_array_equal(places.numpy(), numpy.maximum.accumulate(hits))
 
 
@@ -77,27 +77,27 @@ def test_whole_numbers_add_up_alike_for_any_number_of_threads():
 def test_writes_where_a_mask_says_so(kind):
     x, mask, source = values(kind), values("q") > 0, values(kind)[::-1].copy()
     count = int(mask.sum())
-    wanted = x.copy()
-    wanted[mask] = source[:count]
-    given, where = dg.from_numpy(x.copy()), dg.from_numpy(mask)
-    numpy.testing.assert_array_equal(given.masked_scatter(where, dg.from_numpy(source)).numpy(), wanted)
-    numpy.testing.assert_array_equal(given.masked_scatter_(where, dg.from_numpy(source[:count])).numpy(), wanted)
-    wanted[mask] = 2
-    numpy.testing.assert_array_equal(given.masked_fill_(where, 2).numpy(), wanted)
-    given[where] = dg.from_numpy(source[:count])
-    wanted[mask] = source[:count]
-    numpy.testing.assert_array_equal(given.numpy(), wanted)
+    expected = x.copy()
+    expected[mask] = source[:count]
+    argument, where = dg.from_numpy(x.copy()), dg.from_numpy(mask)
+    numpy.testing.assert_array_equal(argument.masked_scatter(where, dg.from_numpy(source)).numpy(), expected)
+    numpy.testing.assert_array_equal(argument.masked_scatter_(where, dg.from_numpy(source[:count])).numpy(), expected)
+    expected[mask] = 2
+    numpy.testing.assert_array_equal(argument.masked_fill_(where, 2).numpy(), expected)
+    argument[where] = dg.from_numpy(source[:count])
+    expected[mask] = source[:count]
+    numpy.testing.assert_array_equal(argument.numpy(), expected)
 
 
 def test_a_copy_that_a_reshape_takes_is_of_a_transpose():
     x = numpy.random.default_rng(0).normal(size=(300, 200)).astype("f")
-    given = dg.from_numpy(x)
-    numpy.testing.assert_array_equal(given.T.reshape(-1, 100).numpy(), x.T.reshape(-1, 100))
-    part = given[:, :100].reshape(300, 10, 10)  # still a view
+    argument = dg.from_numpy(x)
+    numpy.testing.assert_array_equal(argument.T.reshape(-1, 100).numpy(), x.T.reshape(-1, 100))
+    part = argument[:, :100].reshape(300, 10, 10)  # still a view
     part.zero_()
-    assert not given[:, :100].any() and given[:, 100:].all()
+    assert not argument[:, :100].any() and argument[:, 100:].all()
     with pytest.raises(RuntimeError, match="invalid for input of size"):
-        given.T.reshape(7, -1)
+        argument.T.reshape(7, -1)
 
 
 @pytest.mark.parametrize("kind", ["f", "q", "?"])
@@ -105,17 +105,17 @@ def test_writes_at_many_places(kind):
     generator = numpy.random.default_rng(2)
     x, source = values("f")[:40_000].reshape(200, 200).astype(kind), values("f")[:40_000].astype(kind)[::-1].copy()
     rows, columns = generator.integers(-200, 200, (2, 40_000))
-    wanted, flat = x.copy(), x.reshape(-1).copy()
-    wanted[rows, columns] = source
-    at, beside, given = (dg.from_numpy(one) for one in (rows.copy(), columns, source))
-    numpy.testing.assert_array_equal(dg.from_numpy(x).index_put((at, beside), given).numpy(), wanted)
-    made = dg.from_numpy(x.copy())
-    made[at, beside] = given
-    numpy.testing.assert_array_equal(made.numpy(), wanted)
+    expected, flat = x.copy(), x.reshape(-1).copy()
+    expected[rows, columns] = source
+    at, beside, argument = (dg.from_numpy(element) for element in (rows.copy(), columns, source))
+    numpy.testing.assert_array_equal(dg.from_numpy(x).index_put((at, beside), argument).numpy(), expected)
+    created = dg.from_numpy(x.copy())
+    created[at, beside] = argument
+    numpy.testing.assert_array_equal(created.numpy(), expected)
     flat[rows] = source
-    made = dg.from_numpy(x.copy()).reshape(-1)
-    made[at] = given
-    numpy.testing.assert_array_equal(made.numpy(), flat)
+    created = dg.from_numpy(x.copy()).reshape(-1)
+    created[at] = argument
+    numpy.testing.assert_array_equal(created.numpy(), flat)
     with pytest.raises(IndexError, match="out of bounds"):
-        made.view(200, 200)[at, beside + 300] = given
-    numpy.testing.assert_array_equal(made.numpy(), flat)
+        created.view(200, 200)[at, beside + 300] = argument
+    numpy.testing.assert_array_equal(created.numpy(), flat)

@@ -62,8 +62,8 @@ def test_distinct_numbers(size):
         expected = np.unique(x, return_inverse=True, return_counts=True)
         values, inverse, counts = lookups_cpu.unique(x, None)
         assert values.dtype == x.dtype
-        for one, other in zip((values, inverse, counts), expected, strict=True):
-            assert np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+        for element, other in zip((values, inverse, counts), expected, strict=True):
+            assert np.array_equal(element, other, equal_nan=element.dtype.kind == "f")
         fewer = lookups_cpu.unique(x, None, wants_inverse=False)
         assert np.array_equal(fewer[0], expected[0], equal_nan=x.dtype.kind == "f")
         assert np.array_equal(fewer[2], counts)
@@ -97,9 +97,9 @@ def test_copies_with_negative_and_zero_steps(shape, kind):
     ]
     repeated = np.broadcast_to(x[..., :1], x.shape), np.broadcast_to(x.reshape(-1)[:5000, None], (5000, 19))
     for view in (*turned, *repeated):
-        made = copies_cpu.copied(view)
-        assert made.flags.c_contiguous
-        assert np.array_equal(made, view)
+        created = copies_cpu.copied(view)
+        assert created.flags.c_contiguous
+        assert np.array_equal(created, view)
     for dim in range(x.ndim):
         assert np.array_equal(rearrangements_cpu.flip(x, (dim,)), np.flip(x, dim))
         assert np.array_equal(rearrangements_cpu.roll(x, (11,), (dim,)), np.roll(x, 11, dim))

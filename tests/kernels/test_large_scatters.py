@@ -20,7 +20,7 @@ CASES = [
     ((130, 513), 0),
     ((1, 130, 513), 1),
 ]
-JOINS = {"write": lambda held, new: new, "sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+JOINS = {"write": lambda kept, new: new, "sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
 @pytest.fixture(params=[1, 2])
@@ -33,12 +33,12 @@ def num_threads(request):
 
 def put_along(x, dim, index, src, join):
     """One slice of the index after the other, so that the last of several writes stays."""
-    made = np.moveaxis(x, dim, 0).copy()
+    created = np.moveaxis(x, dim, 0).copy()
     index, src = np.moveaxis(index, dim, 0), np.moveaxis(src, dim, 0)
     grid = np.ogrid[tuple([slice(size) for size in index.shape[1:]])] if index.ndim > 1 else ()
     for places, values in zip(index, src, strict=True):
-        made[(places, *grid)] = JOINS[join](made[(places, *grid)], values)
-    return np.moveaxis(made, 0, dim)
+        created[(places, *grid)] = JOINS[join](created[(places, *grid)], values)
+    return np.moveaxis(created, 0, dim)
 
 
 def whole_numbers(rng, shape, kind):
@@ -56,11 +56,11 @@ def test_along_a_dim(shape, dim, kind, num_threads):
     assert np.array_equal(scatters_cpu.scatter(x, dim, index, src), put_along(x, dim, index, src, "write"))
     assert np.array_equal(scatters_cpu.scatter_add(x, dim, index, src), put_along(x, dim, index, src, "sum"))
     for name in ("amax", "amin"):
-        made = scatters_cpu.scatter_reduce(x, dim, index, src, name, True)
-        assert np.array_equal(made, put_along(x, dim, index, src, name))
+        created = scatters_cpu.scatter_reduce(x, dim, index, src, name, True)
+        assert np.array_equal(created, put_along(x, dim, index, src, name))
     signs = np.sign(src) + (src == 0)
-    made = scatters_cpu.scatter_reduce(x, dim, index, signs, "prod", True)
-    assert np.array_equal(made, put_along(x, dim, index, signs, "prod"))
+    created = scatters_cpu.scatter_reduce(x, dim, index, signs, "prod", True)
+    assert np.array_equal(created, put_along(x, dim, index, signs, "prod"))
     turned = x[::-1, ..., ::-1] if x.ndim > 1 else x[::-1]
     assert np.array_equal(scatters_cpu.gather(turned, dim, index), np.take_along_axis(turned, index, dim))
     assert np.array_equal(scatters_cpu.scatter(turned, dim, index, src), put_along(turned, dim, index, src, "write"))
@@ -92,10 +92,10 @@ def test_whole_slices(shape, dim, kind, num_threads):
     key = (*(slice(None),) * dim, index) if dim else index
     x = whole_numbers(rng, shape, kind)
     for src in (whole_numbers(rng, x[key].shape, kind), np.asarray(3, kind)):
-        made, expected = x.copy(), x.copy()
-        indexing_cpu.write_at(made, key, src)
+        created, expected = x.copy(), x.copy()
+        indexing_cpu.write_at(created, key, src)
         expected[key] = src
-        assert np.array_equal(made, expected)
+        assert np.array_equal(created, expected)
     index[-1] = shape[dim]
     with pytest.raises(IndexError, match="out of bounds"):
         indexing_cpu.write_at(x, key, np.asarray(3, kind))
@@ -107,20 +107,20 @@ def test_slices_are_added(shape, dim, num_threads):
     for size in (shape[dim], max(shape[dim] // 50, 1)):  # far apart, and all in one corner
         index = rng.integers(-size, size, shape[dim] + 5)
         key = (*(slice(None),) * dim, index)
-        made = whole_numbers(rng, shape, "f4")
-        expected, src = made.copy(), whole_numbers(rng, made[key].shape, "f4")
-        scatters_cpu.add_slices(made, dim, index, src)
+        created = whole_numbers(rng, shape, "f4")
+        expected, src = created.copy(), whole_numbers(rng, created[key].shape, "f4")
+        scatters_cpu.add_slices(created, dim, index, src)
         np.add.at(expected, key, src)
-        assert np.array_equal(made, expected)
+        assert np.array_equal(created, expected)
         for wrong in (-shape[dim] - 1, shape[dim]):
             index[-1] = wrong
             with pytest.raises(IndexError):
-                scatters_cpu.add_slices(made, dim, index, src)
+                scatters_cpu.add_slices(created, dim, index, src)
 
 
 def test_sums_have_the_same_bits_with_any_number_of_threads():
     rng = np.random.default_rng(0)
-    before, made = threads.get_num_threads(), []
+    before, created = threads.get_num_threads(), []
     x, src = rng.standard_normal((2, 500, 777)).astype("f4")
     index = rng.integers(0, 500, (500, 777))
     far = rng.integers(0, 1 << 19, 1 << 19)
@@ -129,9 +129,9 @@ def test_sums_have_the_same_bits_with_any_number_of_threads():
         threads.set_num_threads(count)
         out = long.copy()
         scatters_cpu.add_slices(out, 0, far, values)
-        made.append((scatters_cpu.scatter_add(x, 0, index, src).tobytes(), out.tobytes()))
+        created.append((scatters_cpu.scatter_add(x, 0, index, src).tobytes(), out.tobytes()))
     threads.set_num_threads(before)
-    assert made[0] == made[1] == made[2]
+    assert created[0] == created[1] == created[2]
 
 
 def test_a_source_that_is_written_over():
@@ -152,7 +152,7 @@ def test_positions(shape, num_threads):
     rng = np.random.default_rng(0)
     for dense in (0.0, 0.01, 0.6, 1.0):
         mask = rng.random(shape) < dense
-        for one in (mask, mask[::-1], mask.T, mask.astype("f4")):
-            found = lookups_cpu.nonzero(one)
-            assert found.dtype == np.int64
-            assert np.array_equal(found, np.argwhere(one))
+        for element in (mask, mask[::-1], mask.T, mask.astype("f4")):
+            result = lookups_cpu.nonzero(element)
+            assert result.dtype == np.int64
+            assert np.array_equal(result, np.argwhere(element))

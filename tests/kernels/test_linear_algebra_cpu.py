@@ -16,8 +16,8 @@ def way(request, monkeypatch):
 
 def matrices(kind, *shape):
     rng = numpy.random.default_rng(0)
-    made = rng.normal(size=shape) + (1j * rng.normal(size=shape) if kind(0).dtype.kind == "c" else 0)
-    return made.astype(kind)
+    created = rng.normal(size=shape) + (1j * rng.normal(size=shape) if kind(0).dtype.kind == "c" else 0)
+    return created.astype(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -29,9 +29,9 @@ def test_lu(way, kind, shape):
     count = min(rows, columns)
     lower = numpy.tril(packed[..., :count], -1) + numpy.eye(rows, count)
     upper = numpy.triu(packed[..., :count, :])
-    found = kernels.permutation(pivots, rows, kind) @ lower @ upper
+    result = kernels.permutation(pivots, rows, kind) @ lower @ upper
     assert packed.dtype == kind and pivots.dtype == numpy.int32 and not info.any()
-    numpy.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-5)
+    numpy.testing.assert_allclose(result, x, rtol=1e-4, atol=1e-5)
     assert (abs(lower) <= 1.5).all()
 
 
@@ -49,10 +49,10 @@ def test_solve_triangular(way, kind, upper, unit):
     whole = numpy.triu(a) if upper else numpy.tril(a)
     if unit:
         whole = whole * (1 - numpy.eye(4)) + numpy.eye(4)
-    found = kernels.solve_triangular(numpy.asfortranarray(a), numpy.broadcast_to(b, (2, 4, 3)), upper, unit)
-    assert found.dtype == kind
+    result = kernels.solve_triangular(numpy.asfortranarray(a), numpy.broadcast_to(b, (2, 4, 3)), upper, unit)
+    assert result.dtype == kind
     numpy.testing.assert_allclose(
-        found, numpy.linalg.solve(whole, numpy.broadcast_to(b, (2, 4, 3))), rtol=2e-3, atol=1e-4
+        result, numpy.linalg.solve(whole, numpy.broadcast_to(b, (2, 4, 3))), rtol=2e-3, atol=1e-4
     )
 
 

@@ -50,10 +50,10 @@ SHAPES = [
 def test_broadcast(shapes, dtype):
     orders = list(itertools.permutations(arrays_of(shapes, dtype)))
     for operands in orders if dtype == "float32" else orders[:1]:
-        (found,) = BLEND(operands, (0.5,))
+        (result,) = BLEND(operands, (0.5,))
         expected = blend(*operands, 0.5)
-        assert found.dtype == numpy.dtype(dtype) and found.shape == expected.shape
-        numpy.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert result.dtype == numpy.dtype(dtype) and result.shape == expected.shape
+        numpy.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 LAYOUTS = {
@@ -82,24 +82,24 @@ def _field(a):
 def test_layouts(first, second):
     x, y, z = arrays_of([(70, 90)] * 3)
     operands = LAYOUTS[first](x), LAYOUTS[second](y), z
-    (found,) = BLEND(operands, (0.5,))
-    numpy.testing.assert_allclose(found, blend(*operands, 0.5), rtol=1e-5, atol=1e-6)
+    (result,) = BLEND(operands, (0.5,))
+    numpy.testing.assert_allclose(result, blend(*operands, 0.5), rtol=1e-5, atol=1e-6)
 
 
 def test_results_lie_as_the_operands_do():
     x, y = (a.T for a in arrays_of([(300, 400)] * 2))
-    (found,) = BLEND((x, y, x), (1.0,))
-    assert found.strides == x.strides
+    (result,) = BLEND((x, y, x), (1.0,))
+    assert result.strides == x.strides
     assert buffers.is_leased(BLEND(arrays_of([(300, 400)] * 3), (1.0,))[0])
 
 
 def test_layouts_of_other_dtypes_are_not_mixed_up():
     x = numpy.arange(8000, dtype="float32")[::2]
-    (found,) = EXPONENTIAL((x,))
+    (result,) = EXPONENTIAL((x,))
     y = numpy.linspace(0, 2, 4000)
     assert y.strides == x.strides
     numpy.testing.assert_allclose(EXPONENTIAL((y,))[0], y * numpy.exp(-y * y), rtol=1e-12)
-    assert found.dtype == numpy.float32
+    assert result.dtype == numpy.float32
 
 
 @pytest.mark.parametrize("shapes", [[(400_001,)] * 3, [(3000, 130), (130,), (3000, 1)], [(300, 1300), (1300,), ()]])
@@ -120,8 +120,8 @@ def test_serial_and_parallel_give_the_same_bits(shapes):
 def test_an_element_does_not_depend_on_its_place():
     curve = Loop("curve2", ("x",), (), (parse("x / (1 + exp(-x)) + log1p(exp(x)) * tanh(x) / 3 + normal_cdf(x)"),))
     x = numpy.float32(0.7312)
-    found = [curve((numpy.full(count, x),))[0] for count in (1, 5, 16, 33, 4099, 70_001)]
-    assert len({bits for one in found for bits in one.view("u4").tolist()}) == 1
+    results = [curve((numpy.full(count, x),))[0] for count in (1, 5, 16, 33, 4099, 70_001)]
+    assert len({bits for result in results for bits in result.view("u4").tolist()}) == 1
 
 
 def test_an_expanded_vector_is_not_written_out():
@@ -140,10 +140,10 @@ def test_an_expanded_vector_is_not_written_out():
 def test_several_results_in_one_pass():
     both = Loop("both", ("g", "x", "y"), (), (parse("g * y"), parse("g * x"), parse("x > y")))
     g, x, y = arrays_of([(50, 70)] * 3)
-    found = both((g, x, y))
-    numpy.testing.assert_array_equal(found[0], g * y)
-    numpy.testing.assert_array_equal(found[1], g * x)
-    assert found[2].dtype == bool and (found[2] == (x > y)).all()
+    result = both((g, x, y))
+    numpy.testing.assert_array_equal(result[0], g * y)
+    numpy.testing.assert_array_equal(result[1], g * x)
+    assert result[2].dtype == bool and (result[2] == (x > y)).all()
 
 
 def test_a_condition_among_the_operands():
@@ -161,8 +161,8 @@ class TestInPlace:
         operands = [LAYOUTS[layout](a) for a in arrays_of([(70, 90)] * 3)]
         expected = blend(*operands, 0.5)
         out = operands[which]
-        (found,) = BLEND(operands, (0.5,), out)
-        assert found is out
+        (result,) = BLEND(operands, (0.5,), out)
+        assert result is out
         numpy.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
 
     def test_of_the_same_array_thrice(self):
@@ -221,11 +221,11 @@ def test_no_bound_is_no_bound():
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_integers(dtype):
     whole = Loop("whole", ("x", "y"), (), (parse("x * y + 3"), parse("x < y"), parse("max(x, y)")))
-    x, y = (numpy.random.default_rng(one).integers(0, 200, 5000).astype(dtype) for one in (0, 1))
-    found = whole((x, y))
-    numpy.testing.assert_array_equal(found[0], x * y + x.dtype.type(3))
-    numpy.testing.assert_array_equal(found[1], x < y)
-    numpy.testing.assert_array_equal(found[2], numpy.maximum(x, y))
+    x, y = (numpy.random.default_rng(number).integers(0, 200, 5000).astype(dtype) for number in (0, 1))
+    result = whole((x, y))
+    numpy.testing.assert_array_equal(result[0], x * y + x.dtype.type(3))
+    numpy.testing.assert_array_equal(result[1], x < y)
+    numpy.testing.assert_array_equal(result[2], numpy.maximum(x, y))
 
 
 def test_one_kernel_serves_all_sizes():
@@ -239,18 +239,18 @@ def test_one_kernel_serves_all_sizes():
 
 class TestUfunc:
     def test_layouts(self):
-        made = loops_cpu.ufunc("soft_step", parse("x > 0 ? x * y : exp(x)"), ("x", "y"), "ff", "f")
+        created = loops_cpu.ufunc("soft_step", parse("x > 0 ? x * y : exp(x)"), ("x", "y"), "ff", "f")
         x, y = arrays_of([(70, 90)] * 2)
         for a, b in ((x, y), (x.T, y.T), (x[:, ::2], y[:, ::2]), (x, y[0]), (x, y[:, :1]), (x[0, 0], y[0, 0])):
-            numpy.testing.assert_allclose(made(a, b), numpy.where(a > 0, a * b, numpy.exp(a)), rtol=1e-6)
+            numpy.testing.assert_allclose(created(a, b), numpy.where(a > 0, a * b, numpy.exp(a)), rtol=1e-6)
 
     def test_without_the_parts_of_numba_that_it_takes(self, monkeypatch):
         from dynograd.kernels.formula import generator_numba
 
         monkeypatch.setattr(generator_numba, "_compiled_loop", lambda source, name: None)
-        made = loops_cpu.ufunc("choice", parse("c ? x : y"), ("c", "x", "y"), "?ff", "f")
+        created = loops_cpu.ufunc("choice", parse("c ? x : y"), ("c", "x", "y"), "?ff", "f")
         x, y = arrays_of([(70,)] * 2)
-        numpy.testing.assert_array_equal(made(x > 0, x, y), numpy.where(x > 0, x, y))
+        numpy.testing.assert_array_equal(created(x > 0, x, y), numpy.where(x > 0, x, y))
 
     def test_is_cached_as_kernels_are(self):
         loops_cpu.ufunc("cached_once", parse("x * 3 + 1"), ("x",), "f", "f")

@@ -51,19 +51,19 @@ def test_cross_entropy(shape, weighted, smoothing, reduction):
         target.reshape(-1)[1] = -5
     weight = random.uniform(0.5, 2, classes) if weighted else None
     options = weight, -5, smoothing, reduction
-    wanted = reference(logits, target, *options)
-    g = random.normal(size=np.shape(wanted))
+    expected = reference(logits, target, *options)
+    g = random.normal(size=np.shape(expected))
     exact = differences(lambda: (g * reference(logits, target, *options)).sum(), logits)
     for dtype, tolerance in [(np.float64, 1e-7), (np.float32, 1e-5), (np.float16, 1e-2)]:
         narrow = logits.astype(dtype), target, None if weight is None else weight.astype(dtype)
         loss, statistics, total, _ = losses_cpu.cross_entropy_forward(*narrow, *options[1:])
-        assert loss.dtype == dtype and loss.shape == np.shape(wanted)
-        np.testing.assert_allclose(loss, wanted, rtol=tolerance, atol=tolerance)
-        found = losses_cpu.cross_entropy_backward(
+        assert loss.dtype == dtype and loss.shape == np.shape(expected)
+        np.testing.assert_allclose(loss, expected, rtol=tolerance, atol=tolerance)
+        result = losses_cpu.cross_entropy_backward(
             g.astype(dtype) if np.ndim(g) else dtype(g), *narrow[:2], statistics, total, narrow[2], *options[1:]
         )
-        assert found.dtype == dtype and found.shape == logits.shape
-        np.testing.assert_allclose(found, exact, rtol=tolerance, atol=tolerance)
+        assert result.dtype == dtype and result.shape == logits.shape
+        np.testing.assert_allclose(result, exact, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
@@ -79,9 +79,9 @@ def test_nll_loss_is_cross_entropy_of_log_probabilities(shape, reduction):
         target.reshape(-1)[2] = -100
     weight = random.uniform(0.5, 2, classes)
     loss, total = losses_cpu.nll_loss_forward(log_probabilities, target, weight, -100, reduction)
-    wanted = reference(log_probabilities, target, weight, -100, 0.0, reduction)
-    np.testing.assert_allclose(loss, wanted, rtol=1e-12)
-    g = random.normal(size=np.shape(wanted))
+    expected = reference(log_probabilities, target, weight, -100, 0.0, reduction)
+    np.testing.assert_allclose(loss, expected, rtol=1e-12)
+    g = random.normal(size=np.shape(expected))
     gradient = losses_cpu.nll_loss_backward(g, log_probabilities, target, total, weight, -100, reduction)
     assert gradient.shape == shape
     changed = log_probabilities + 1e-3 * random.normal(size=shape)
@@ -135,9 +135,11 @@ def test_gradient_of_the_forward_pass_is_that_of_the_backward(shape, reduction):
     np.testing.assert_array_equal(loss, plain)
     assert nothing is None
     g = random.normal(size=np.shape(loss)).astype(np.float32)
-    given = logits, target, statistics, total, *options
-    wanted = losses_cpu.cross_entropy_backward(g, *given)
-    np.testing.assert_allclose(losses_cpu.cross_entropy_backward(g, *given, gradient), wanted, rtol=1e-4, atol=1e-6)
+    argument = logits, target, statistics, total, *options
+    expected = losses_cpu.cross_entropy_backward(g, *argument)
+    np.testing.assert_allclose(
+        losses_cpu.cross_entropy_backward(g, *argument, gradient), expected, rtol=1e-4, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("shape", [(3000, 40), (4, 30, 70, 50)])
@@ -145,19 +147,19 @@ def test_parts_change_no_bits(shape):
     random = np.random.default_rng(7)
     logits = random.normal(size=shape).astype(np.float32)
     target = random.integers(shape[1], size=(shape[0], *shape[2:]))
-    before, found = threads.get_num_threads(), []
+    before, results = threads.get_num_threads(), []
     for count in (1, 2):
         threads.set_num_threads(count)
         loss, statistics, total, gradient = losses_cpu.cross_entropy_forward(
             logits, target, None, -100, 0.1, "mean", True
         )
-        given = logits, target, statistics, total, None, -100, 0.1, "mean"
-        found.append((loss, statistics, gradient, losses_cpu.cross_entropy_backward(np.float32(2), *given)))
-        found[-1] += losses_cpu.nll_loss_forward(logits, target, None, -100, "sum")
-        found[-1] += (losses_cpu.nll_loss_backward(np.float32(1), logits, target, 1.0, None, -100, "sum"),)
+        argument = logits, target, statistics, total, None, -100, 0.1, "mean"
+        results.append((loss, statistics, gradient, losses_cpu.cross_entropy_backward(np.float32(2), *argument)))
+        results[-1] += losses_cpu.nll_loss_forward(logits, target, None, -100, "sum")
+        results[-1] += (losses_cpu.nll_loss_backward(np.float32(1), logits, target, 1.0, None, -100, "sum"),)
     threads.set_num_threads(before)
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for element, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(element, other)
 
 
 def test_nan_and_infinite_scores_stay_in_their_row():

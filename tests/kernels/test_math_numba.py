@@ -44,14 +44,14 @@ def computed(text, x):
 def test_error_and_ends(name, reference, units):
     with numpy.errstate(all="ignore"):
         x = POINTS[{"normal_cdf": -3, "sigmoid": -87, "log1pexp": -87}.get(name, -numpy.inf) < POINTS]
-        found, wide = computed(f"{name}(x)", x), reference(x.astype(numpy.float64))
+        result, wide = computed(f"{name}(x)", x), reference(x.astype(numpy.float64))
         expected = wide.astype(numpy.float32)
-        inside = numpy.isfinite(expected) & (found != expected)
-        error = numpy.abs(found[inside] - wide[inside]) / numpy.spacing(numpy.abs(expected[inside]))
+        inside = numpy.isfinite(expected) & (result != expected)
+        error = numpy.abs(result[inside] - wide[inside]) / numpy.spacing(numpy.abs(expected[inside]))
         assert error.max(initial=0) <= units
-        numpy.testing.assert_array_equal(numpy.isnan(found), numpy.isnan(expected))
-        numpy.testing.assert_array_equal(found == numpy.inf, expected == numpy.inf)
-        numpy.testing.assert_array_equal(found == -numpy.inf, expected == -numpy.inf)
+        numpy.testing.assert_array_equal(numpy.isnan(result), numpy.isnan(expected))
+        numpy.testing.assert_array_equal(result == numpy.inf, expected == numpy.inf)
+        numpy.testing.assert_array_equal(result == -numpy.inf, expected == -numpy.inf)
         expected = reference(ENDS.astype(numpy.float64)).astype(numpy.float32)
         numpy.testing.assert_allclose(computed(f"{name}(x)", ENDS), expected, rtol=1e-6)
         assert name != "sigmoid" or (computed("sigmoid(x)", -POINTS[POINTS > 88]) == 0).all()
@@ -101,9 +101,9 @@ def density(x):
 def test_gates_of_every_exponent(name, reference, limits):
     x = every_exponent()
     with numpy.errstate(all="ignore"):
-        found, wide = computed(f"{name}(x)", x).astype(numpy.float64), reference(x.astype(numpy.float64))
-    assert numpy.isfinite(found).all()
-    error = numpy.abs(found - wide)
+        result, wide = computed(f"{name}(x)", x).astype(numpy.float64), reference(x.astype(numpy.float64))
+    assert numpy.isfinite(result).all()
+    error = numpy.abs(result - wide)
     for least, most, units, relative, absolute in limits:
         inside = (x >= least) & (x < most) & (numpy.abs(wide) > 1.2e-38)
         assert inside.any()
@@ -113,16 +113,16 @@ def test_gates_of_every_exponent(name, reference, limits):
             assert (error[inside] / numpy.abs(wide[inside])).max() <= relative, least
         if absolute is not None:
             assert error[inside].max() <= absolute, least
-    assert (found[x < -9] == 0).all() and (found[x > 9] == wide.astype("f4")[x > 9]).all()
+    assert (result[x < -9] == 0).all() and (result[x > 9] == wide.astype("f4")[x > 9]).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_ends_of_gates(dtype):
     x = numpy.array([0.0, -0.0, numpy.inf, -numpy.inf, numpy.nan, 1e38, -1e38, 1e-45], dtype)
     with numpy.errstate(all="ignore"):
-        found, slope = computed("normal_gate(x)", x), computed("normal_gate_slope(x)", x)
-    numpy.testing.assert_array_equal(found[:-1], numpy.array([0, 0, numpy.inf, numpy.nan, numpy.nan, 1e38, 0], dtype))
-    assert numpy.signbit(found[:2]).tolist() == [False, True]
+        result, slope = computed("normal_gate(x)", x), computed("normal_gate_slope(x)", x)
+    numpy.testing.assert_array_equal(result[:-1], numpy.array([0, 0, numpy.inf, numpy.nan, numpy.nan, 1e38, 0], dtype))
+    assert numpy.signbit(result[:2]).tolist() == [False, True]
     numpy.testing.assert_array_equal(slope, [0.5, 0.5, numpy.nan, numpy.nan, numpy.nan, 1, 0, 0.5])
 
 
@@ -176,7 +176,7 @@ def test_pairs_with_nan_and_infinities(text, reference, dtype):
     some = numpy.array([0.0, -0.0, 1.5, -2.5, 6.0, 10.0, 3e38, numpy.inf, -numpy.inf, numpy.nan], dtype)
     x, y = (a.ravel() for a in numpy.meshgrid(some, some))
     with numpy.errstate(all="ignore"):
-        (found,) = Loop("pair", ("x", "y"), (), (parse(text),))((x.copy(), y.copy()))
+        (result,) = Loop("pair", ("x", "y"), (), (parse(text),))((x.copy(), y.copy()))
         expected = reference(x, y)
-    assert found.dtype == (bool if expected.dtype == bool else dtype)
-    numpy.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert result.dtype == (bool if expected.dtype == bool else dtype)
+    numpy.testing.assert_allclose(result, expected, rtol=1e-6)

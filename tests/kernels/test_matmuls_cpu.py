@@ -16,12 +16,12 @@ def drawn(*shape, kind="float32", seed=0):
     return numpy.random.default_rng(seed).standard_normal(shape).astype(kind)
 
 
-def close(found, one, two):
-    wanted = numpy.matmul(one.astype("float64"), two.astype("float64"))
-    assert found.shape == wanted.shape
-    assert found.dtype == one.dtype
+def close(result, one, two):
+    expected = numpy.matmul(one.astype("float64"), two.astype("float64"))
+    assert result.shape == expected.shape
+    assert result.dtype == one.dtype
     rounding = 1e-6 if one.dtype == numpy.float32 else 1e-14
-    assert numpy.allclose(found, wanted, atol=4 * rounding * (one.shape[-1] + 1), rtol=0)
+    assert numpy.allclose(result, expected, atol=4 * rounding * (one.shape[-1] + 1), rtol=0)
 
 
 def laid_out(how, rows, columns, kind):
@@ -57,8 +57,8 @@ def test_products_of_matrices_in_any_layout(size, kind):
     m, k, n = size
     for left in LAYOUTS:
         for right in LAYOUTS:
-            one, two = laid_out(left, m, k, kind), laid_out(right, k, n, kind)
-            close(matmuls_cpu._product(one, two, None), one, two)
+            element, two = laid_out(left, m, k, kind), laid_out(right, k, n, kind)
+            close(matmuls_cpu._product(element, two, None), element, two)
 
 
 BATCHES = {
@@ -80,23 +80,23 @@ BATCHES = {
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_batches(name):
-    one, two = BATCHES[name]()
-    close(matmuls_cpu.matmul_forward(one, two), one, two)
+    element, two = BATCHES[name]()
+    close(matmuls_cpu.matmul_forward(element, two), element, two)
 
 
 @pytest.mark.parametrize("shape", [(150,), (1,), (1, 150), (300, 1), (300, 150)], ids=str)
 def test_a_product_begins_with_what_it_is_added_to(shape):
-    one, two, begin = drawn(300, 200), drawn(200, 150), drawn(*shape, seed=2)
-    found = matmuls_cpu._product(one, two, begin)
-    assert numpy.allclose(found, one.astype("float64") @ two + begin, atol=1e-4)
+    element, two, begin = drawn(300, 200), drawn(200, 150), drawn(*shape, seed=2)
+    result = matmuls_cpu._product(element, two, begin)
+    assert numpy.allclose(result, element.astype("float64") @ two + begin, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(3, 100, 200), (300, 200), (200,), (1, 200), (0, 200)], ids=str)
 def test_linear_adds_the_bias(shape):
     x, weight, bias = drawn(*shape), drawn(150, 200), drawn(150)
-    found = matmuls_cpu.linear_forward(x, weight, bias)
-    assert found.shape == (*shape[:-1], 150)
-    assert numpy.allclose(found, x.astype("float64") @ weight.T + bias, atol=1e-4)
+    result = matmuls_cpu.linear_forward(x, weight, bias)
+    assert result.shape == (*shape[:-1], 150)
+    assert numpy.allclose(result, x.astype("float64") @ weight.T + bias, atol=1e-4)
 
 
 @pytest.mark.parametrize("features", [1, 255, 300, 2100])
@@ -106,24 +106,24 @@ def test_linear_adds_the_bias(shape):
 @pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
 def test_a_row_begins_with_the_bias(features, bias, columns):
     x, weight, bias = drawn(1, 203), drawn(features, 203), drawn(features)[bias]
-    found = matmuls_cpu.linear_forward(x, numpy.asfortranarray(weight) if columns else weight, bias)
-    assert numpy.allclose(found, x.astype("float64") @ weight.T + bias, atol=1e-4)
+    result = matmuls_cpu.linear_forward(x, numpy.asfortranarray(weight) if columns else weight, bias)
+    assert numpy.allclose(result, x.astype("float64") @ weight.T + bias, atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [(300, 200, 150), (30, 900, 500), (1, 900, 700), (700, 900, 1)], ids=str)
 def test_any_number_of_threads_gives_the_same_bits(size):
     m, k, n = size
-    one, two = drawn(m, k), drawn(k, n)
+    element, two = drawn(m, k), drawn(k, n)
     before = threads.get_num_threads()
     try:
-        found = []
+        result = []
         for count in (1, 2, 3):
             threads.set_num_threads(count)
-            found.append(matmuls_cpu.matmul_forward(one, two))
+            result.append(matmuls_cpu.matmul_forward(element, two))
     finally:
         threads.set_num_threads(before)
-    assert (found[0] == found[1]).all()
-    assert (found[0] == found[2]).all()
+    assert (result[0] == result[1]).all()
+    assert (result[0] == result[2]).all()
 
 
 @pytest.mark.parametrize("kind", FLOATS)
@@ -138,12 +138,12 @@ def test_rows_do_not_depend_on_their_batch(kind, inner):
 
 
 def test_infinities_and_nan_come_through():
-    one, two = drawn(100, 100), drawn(100, 100)
-    one[3, 4], one[5, 6] = numpy.nan, numpy.inf
-    found = matmuls_cpu._product(one, two, None)
-    assert numpy.isnan(found[3]).all()
-    assert numpy.isinf(found[5]).all()
-    assert numpy.isfinite(numpy.delete(found, [3, 5], 0)).all()
+    element, two = drawn(100, 100), drawn(100, 100)
+    element[3, 4], element[5, 6] = numpy.nan, numpy.inf
+    result = matmuls_cpu._product(element, two, None)
+    assert numpy.isnan(result[3]).all()
+    assert numpy.isinf(result[5]).all()
+    assert numpy.isfinite(numpy.delete(result, [3, 5], 0)).all()
 
 
 def test_the_users_number_of_blas_threads_stays():
@@ -156,10 +156,10 @@ def test_the_users_number_of_blas_threads_stays():
 
 
 def test_a_handle_leads_to_the_data():
-    given = numpy.arange(6.0)[::2]
+    argument = numpy.arange(6.0)[::2]
 
     @compiled(key="test_a_handle_leads_to_the_data 1")
     def look(one):
         return address(one)
 
-    assert look(handle(given)) == given.ctypes.data
+    assert look(handle(argument)) == argument.ctypes.data

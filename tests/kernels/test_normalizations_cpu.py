@@ -36,8 +36,8 @@ def batch_norm(x, weight, bias, mean, variance):
     return normal * (1 if weight is None else weight.reshape(shape)) + (0 if bias is None else bias.reshape(shape))
 
 
-def compare(found, wanted, dtype):
-    for result, exact in zip(found, wanted, strict=True):
+def compare(results, wanted, dtype):
+    for result, exact in zip(results, wanted, strict=True):
         assert result.shape == exact.shape and result.dtype == dtype
         np.testing.assert_allclose(result, exact, rtol=TOLERANCES[dtype], atol=3 * TOLERANCES[dtype])
 
@@ -61,8 +61,8 @@ def test_layer_norm(shape, ndim, affine, dtype):
     def loss():
         return (g * layer_norm(x, ndim, scale, shift)).sum()
 
-    found = normalizations_cpu.layer_norm_backward(narrow[3], narrow[0], mean, rstd, narrow[1], ndim)
-    compare(found, [differences(loss, array) for array in (x, scale, shift)], dtype)
+    result = normalizations_cpu.layer_norm_backward(narrow[3], narrow[0], mean, rstd, narrow[1], ndim)
+    compare(result, [differences(loss, array) for array in (x, scale, shift)], dtype)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
@@ -80,21 +80,21 @@ def test_batch_norm(shape, training, affine, dtype):
     compare([y], [batch_norm(x, weight, bias, mean, variance)], dtype)
     axes = (0, *range(2, x.ndim))
     biased = x.var(axes) if training else variance
-    wanted = [
+    expected = [
         x.mean(axes) if training else mean,
         1 / np.sqrt(biased + EPS),
         x.var(axes, ddof=1) if training else biased,
     ]
-    for found, exact in zip(statistics, wanted, strict=True):
-        np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-5)
+    for result, exact in zip(statistics, expected, strict=True):
+        np.testing.assert_allclose(result, exact, rtol=1e-4, atol=1e-5)
 
     scale, shift = (np.ones(shape[1]), np.zeros(shape[1])) if weight is None else (weight, bias)
 
     def loss():
         return (g * batch_norm(x, scale, shift, mean, variance)).sum()
 
-    found = normalizations_cpu.batch_norm_backward(narrow[3], narrow[0], narrow[1], *statistics[:2], training)
-    compare(found, [differences(loss, array) for array in (x, scale, shift)], dtype)
+    result = normalizations_cpu.batch_norm_backward(narrow[3], narrow[0], narrow[1], *statistics[:2], training)
+    compare(result, [differences(loss, array) for array in (x, scale, shift)], dtype)
 
 
 def test_far_from_zero():
@@ -153,9 +153,9 @@ def test_group_norm(shape, groups, affine, dtype):
 
     y, mean, rstd = normalizations_cpu.group_norm_forward(narrow[0], groups, narrow[1], narrow[2], EPS)
     compare([y], [exact()], dtype)
-    found = normalizations_cpu.group_norm_backward(narrow[3], narrow[0], mean, rstd, narrow[1], groups)
+    result = normalizations_cpu.group_norm_backward(narrow[3], narrow[0], mean, rstd, narrow[1], groups)
     if x.size < 200:
-        compare(found, [differences(lambda: (g * exact()).sum(), array) for array in (x, scale, shift)], dtype)
+        compare(result, [differences(lambda: (g * exact()).sum(), array) for array in (x, scale, shift)], dtype)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -172,8 +172,8 @@ def test_channels_last_memory(shape, training):
         gradients = normalizations_cpu.batch_norm_backward(g, array, weight, *statistics[:2], training)
         assert y.strides == array.strides == gradients[0].strides
         results.append((y, *statistics, *gradients))
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    for element, other in zip(*results, strict=True):
+        np.testing.assert_allclose(element, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -183,16 +183,16 @@ def test_parts_change_no_bits(shape, last):
     x, g = random.normal(size=(2, *shape)).astype(np.float32)
     if last:
         x, g = (np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1) for array in (x, g))
-    before, found = threads.get_num_threads(), []
+    before, outcomes = threads.get_num_threads(), []
     for count in (1, 2):
         threads.set_num_threads(count)
         results = normalizations_cpu.batch_norm_forward(x, None, None, None, None, True, 0.1, EPS)
         results += normalizations_cpu.batch_norm_backward(g, x, None, *results[1:3], True)
         y, mean, rstd = normalizations_cpu.group_norm_forward(x, 4, None, None, EPS)
-        found.append((*results, y, *normalizations_cpu.group_norm_backward(g, x, mean, rstd, None, 4)))
+        outcomes.append((*results, y, *normalizations_cpu.group_norm_backward(g, x, mean, rstd, None, 4)))
     threads.set_num_threads(before)
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for element, other in zip(*outcomes, strict=True):
+        np.testing.assert_array_equal(element, other)
 
 
 def test_evaluation_and_groups_do_not_feel_batch_neighbours():
@@ -203,5 +203,7 @@ def test_evaluation_and_groups_do_not_feel_batch_neighbours():
         whole = normalizations_cpu.batch_norm_forward(x, None, None, mean, variance, False, 0.1, EPS)[0]
         alone = normalizations_cpu.batch_norm_forward(x[7:8], None, None, mean, variance, False, 0.1, EPS)[0]
         np.testing.assert_array_equal(whole[7:8], alone)
-        whole, alone = (normalizations_cpu.group_norm_forward(one, 2, None, None, EPS)[0] for one in (x, x[7:8]))
+        whole, alone = (
+            normalizations_cpu.group_norm_forward(element, 2, None, None, EPS)[0] for element in (x, x[7:8])
+        )
         np.testing.assert_array_equal(whole[7:8], alone)

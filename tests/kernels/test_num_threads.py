@@ -62,7 +62,7 @@ MODELS = [mlp, convolutions, recurrent, attention]
 
 def jobs():
     """Eight models made one after another, each with data, a generator and an optimizer of its own."""
-    made = []
+    created = []
     for number in range(8):
         dynograd.manual_seed(number)
         generator = dynograd.Generator().manual_seed(100 + number)
@@ -70,13 +70,13 @@ def jobs():
         y = dynograd.randint(0, 10, (x.shape[0],), generator=generator)
         kind = [optim.AdamW, optim.Adam, optim.SGD][number % 3]
         options = dict(lr=0.01, momentum=0.9) if kind is optim.SGD else dict(lr=0.01, amsgrad=number > 4)
-        made.append((model, x, y, generator, kind(model.parameters(), **options)))
-    return made
+        created.append((model, x, y, generator, kind(model.parameters(), **options)))
+    return created
 
 
 def train(model, x, y, generator, optimizer):
     """The losses and all that was learned, as bytes."""
-    found = []
+    result = []
     for _ in range(STEPS):
         noise = dynograd.randn(*x.shape, generator=generator)
         optimizer.zero_grad()
@@ -84,32 +84,32 @@ def train(model, x, y, generator, optimizer):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        found.append(loss.detach().numpy().tobytes())
-    return found + [value.numpy().tobytes() for value in model.state_dict().values()]
+        result.append(loss.detach().numpy().tobytes())
+    return result + [value.numpy().tobytes() for value in model.state_dict().values()]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 def test_eight_threads_train_as_each_alone(count, monkeypatch):
     monkeypatch.setattr(kernel_threads, "_threads", count)
-    wanted = [train(*job) for job in jobs()]
-    found, errors = [None] * 8, []
+    expected = [train(*job) for job in jobs()]
+    results, errors = [None] * 8, []
     start = threading.Barrier(8)
 
     def work(number, job):
         try:
             start.wait()
-            found[number] = train(*job)
+            results[number] = train(*job)
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=one) for one in enumerate(jobs())]
+    threads = [threading.Thread(target=work, args=job) for job in enumerate(jobs())]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert not errors, errors
-    for number, (mine, reference) in enumerate(zip(found, wanted, strict=True)):
+    for number, (mine, reference) in enumerate(zip(results, expected, strict=True)):
         assert mine == reference, f"{MODELS[number % len(MODELS)].__name__} (thread {number}) differs"
 
 

@@ -15,19 +15,19 @@ def matrices(kind, shape):
     return (x + 1j * generator.standard_normal(shape) if kind in "FD" else x).astype(kind)
 
 
-def same_bits(found, expected, kind=None):
+def same_bits(result, expected, kind=None):
     expected = numpy.asarray(expected, kind)
-    assert found.dtype == expected.dtype and found.shape == expected.shape
-    assert numpy.ascontiguousarray(found).tobytes() == numpy.ascontiguousarray(expected).tobytes()
+    assert result.dtype == expected.dtype and result.shape == expected.shape
+    assert numpy.ascontiguousarray(result).tobytes() == numpy.ascontiguousarray(expected).tobytes()
 
 
-def same_numbers(found, expected):
+def same_numbers(result, expected):
     """Bits in double precision; in single precision NumPy may compute in double, and round."""
     if expected.dtype.char in "dD":
-        same_bits(found, expected)
+        same_bits(result, expected)
     else:
-        assert found.dtype == expected.dtype and found.shape == expected.shape
-        numpy.testing.assert_allclose(found, expected, rtol=0, atol=2e-7 * numpy.abs(expected).max() + 1e-12)
+        assert result.dtype == expected.dtype and result.shape == expected.shape
+        numpy.testing.assert_allclose(result, expected, rtol=0, atol=2e-7 * numpy.abs(expected).max() + 1e-12)
 
 
 @pytest.fixture(params=["at once", "another NumPy"], autouse=True)
@@ -36,7 +36,9 @@ def numpys(request, monkeypatch):
     if request.param == "another NumPy":
         for name, value in vars(linear_algebra_cpu).items():
             if name.endswith("_at_once") or name in ("_reflections", "_first_columns"):
-                refused = {one: lambda *x: None for one in value} if isinstance(value, dict) else lambda *x: None
+                refused = (
+                    {element: lambda *x: None for element in value} if isinstance(value, dict) else lambda *x: None
+                )
                 monkeypatch.setattr(linear_algebra_cpu, name, refused) if name != "_at_once" else None
         monkeypatch.setattr(ffts_cpu, "_at_once", None)
 
@@ -53,13 +55,13 @@ def test_square_matrices(kind, shape, layout):
     same_bits(linear_algebra_cpu.solve(x, b)[0], numpy.linalg.solve(x, b))
     same_bits(linear_algebra_cpu.cholesky(definite)[0], numpy.linalg.cholesky(definite))
     same_bits(linear_algebra_cpu.determinant(x), numpy.linalg.det(x), kind)
-    for found, expected in zip(linear_algebra_cpu.sign_and_logarithm(x), numpy.linalg.slogdet(x), strict=True):
-        same_bits(found, expected, found.dtype)
+    for result, expected in zip(linear_algebra_cpu.sign_and_logarithm(x), numpy.linalg.slogdet(x), strict=True):
+        same_bits(result, expected, result.dtype)
     for upper in (False, True):
-        for found, expected in zip(
+        for result, expected in zip(
             linear_algebra_cpu.eigh(definite, upper), numpy.linalg.eigh(definite, "U" if upper else "L"), strict=True
         ):
-            same_bits(found, expected)
+            same_bits(result, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -70,25 +72,25 @@ def test_matrices(kind, shape, layout):
     x = x.swapaxes(-1, -2) if layout == "turned" else x
     before = x.copy()
     for full in (False, True):
-        for found, expected in zip(
+        for result, expected in zip(
             linear_algebra_cpu.qr(x, full), numpy.linalg.qr(x, "complete" if full else "reduced"), strict=True
         ):
-            same_bits(found, expected)
-            assert found.flags.c_contiguous
-        for found, expected in zip(linear_algebra_cpu.svd(x, full), numpy.linalg.svd(x, full), strict=True):
-            same_bits(found, expected)
+            same_bits(result, expected)
+            assert result.flags.c_contiguous
+        for result, expected in zip(linear_algebra_cpu.svd(x, full), numpy.linalg.svd(x, full), strict=True):
+            same_bits(result, expected)
     same_bits(linear_algebra_cpu.singular_values(x), numpy.linalg.svd(x, compute_uv=False))
     assert (x == before).all()
 
 
 def test_failures_among_several():
     x = numpy.stack([numpy.eye(2), numpy.ones((2, 2)), numpy.eye(2) * 2])
-    found, info = linear_algebra_cpu.inverse(x)
-    assert info.tolist() == [0, 2, 0] and found[2].tolist() == [[0.5, 0.0], [0.0, 0.5]]
-    found, info = linear_algebra_cpu.solve(x, x)
-    assert info.tolist() == [0, 2, 0] and found[0].tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    found, info = linear_algebra_cpu.cholesky(x - numpy.eye(2) * 0.5)
-    assert info.tolist() == [0, 2, 0] and found[0, 0, 0] == numpy.sqrt(0.5)
+    result, info = linear_algebra_cpu.inverse(x)
+    assert info.tolist() == [0, 2, 0] and result[2].tolist() == [[0.5, 0.0], [0.0, 0.5]]
+    result, info = linear_algebra_cpu.solve(x, x)
+    assert info.tolist() == [0, 2, 0] and result[0].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    result, info = linear_algebra_cpu.cholesky(x - numpy.eye(2) * 0.5)
+    assert info.tolist() == [0, 2, 0] and result[0, 0, 0] == numpy.sqrt(0.5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,7 +23,9 @@ def many_calls(monkeypatch):
 
 
 def run(name, *arguments):
-    return entries[name](*[id(one) if isinstance(one, (np.ndarray, list, tuple)) else one for one in arguments])
+    return entries[name](
+        *[id(argument) if isinstance(argument, (np.ndarray, list, tuple)) else argument for argument in arguments]
+    )
 
 
 def of(letter, *shape):
@@ -43,14 +45,14 @@ def test_zeros_and_triangles_of_every_dtype(letter):
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_joins_of_every_dtype(letter, dim):
     for shape in ((2, 3, 4), (1, 1, 1), (2, 0, 4), (2, 3, 1)):
-        one, two = of(letter, *shape), np.zeros(shape, letter)
+        element, two = of(letter, *shape), np.zeros(shape, letter)
         longer = of(letter, *[size + (place == dim) for place, size in enumerate(shape)])
-        for listed in ([one, two], [one, longer, one], [longer, one]):
+        for listed in ([element, two], [element, longer, element], [longer, element]):
             expected = np.concatenate(listed, dim)
-            made = joins_cpu.joined_few(listed, 0, dim, listed[0])
-            if expected.size or made is not None:  # what has no elements may be left to NumPy
-                assert made.shape == expected.shape and (made == expected).all()
-        assert (joins_cpu.stacked_few([one, two], 0, dim, one) == np.stack([one, two], dim)).all()
+            created = joins_cpu.joined_few(listed, 0, dim, listed[0])
+            if expected.size or created is not None:  # what has no elements may be left to NumPy
+                assert created.shape == expected.shape and (created == expected).all()
+        assert (joins_cpu.stacked_few([element, two], 0, dim, element) == np.stack([element, two], dim)).all()
 
 
 def test_joins_of_what_does_not_fit_together():
@@ -187,12 +189,12 @@ def test_places_of_what_is_not_zero(letter, shape):
     if letter in "fd" and x.size > 2:
         x.flat[0], x.flat[1] = -0.0, np.nan
     expected = np.argwhere(x)
-    found = lookups_cpu.nonzero_few(x, False)
-    assert (found is None) == (letter in "ieF" or not shape)
-    if found is not None:
-        assert found.dtype == np.int64 and found.shape == expected.shape and (found == expected).all()
+    result = lookups_cpu.nonzero_few(x, False)
+    assert (result is None) == (letter in "ieF" or not shape)
+    if result is not None:
+        assert result.dtype == np.int64 and result.shape == expected.shape and (result == expected).all()
         columns = lookups_cpu.nonzero_few(x, True)
-        assert [one.tolist() for one in columns] == [one.tolist() for one in x.nonzero()]
+        assert [column.tolist() for column in columns] == [element.tolist() for element in x.nonzero()]
     for other in (
         dynograd.nonzero(dynograd.from_numpy(np.atleast_1d(x))),
         dynograd.from_numpy(np.atleast_1d(x)).argwhere(),
@@ -209,11 +211,11 @@ def test_places_of_what_is_not_zero(letter, shape):
 def test_flips_and_rolls(letter, shape):
     x = of(letter, *shape)
     for dim in range(len(shape)):
-        found = rearrangements_cpu.flip_few(x, dim)
-        assert found is None if not x.shape[dim] else found.tobytes() == np.flip(x, dim).tobytes()
+        result = rearrangements_cpu.flip_few(x, dim)
+        assert result is None if not x.shape[dim] else result.tobytes() == np.flip(x, dim).tobytes()
         for shift in (0, 1, -1, 7, -8):
-            found = rearrangements_cpu.roll_few(x, shift, dim)
-            assert found is None if not x.shape[dim] else found.tobytes() == np.roll(x, shift, dim).tobytes()
+            result = rearrangements_cpu.roll_few(x, shift, dim)
+            assert result is None if not x.shape[dim] else result.tobytes() == np.roll(x, shift, dim).tobytes()
     if len(shape) == 2 and x.size:
         assert rearrangements_cpu.roll_few(x.T, 1, 0) is None
         assert not run("moves.turn", x, x.copy(), 2, 0, 1) and not run("moves.turn", x, x.copy(), 0, shape[0], 1)
@@ -222,8 +224,8 @@ def test_flips_and_rolls(letter, shape):
 def test_classes_as_bits():
     x = np.array([[0, 3], [2, 0]])
     for classes in (-1, 4, 6):
-        found = lookups_cpu.one_hot_few(x, classes)
-        assert found.tolist() == np.eye(4 if classes == -1 else classes, dtype=int)[x].tolist()
+        result = lookups_cpu.one_hot_few(x, classes)
+        assert result.tolist() == np.eye(4 if classes == -1 else classes, dtype=int)[x].tolist()
     for wrong, classes in ((x, 3), (x, 0), (x, -2), (x - 1, -1), (x[:0], -1), (x.astype("i"), 4), (x.T, 4), (x, True)):
         assert lookups_cpu.one_hot_few(wrong, classes) is None
     assert not run("moves.one_hot", x, np.empty((2, 2, 3), np.int64))

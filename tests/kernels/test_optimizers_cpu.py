@@ -15,9 +15,9 @@ def gradients(shape, dtype, count=4):
     return np.random.default_rng(5).normal(size=(count, *shape)).astype(dtype)
 
 
-def check(found, wanted, dtype):
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, wanted, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+def check(result, wanted, dtype):
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result, wanted, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

@@ -26,15 +26,15 @@ def slow(*dtypes):
 def on_threads(monkeypatch, function):
     """The results of `function` on one thread, equal to those on two."""
     monkeypatch.setattr(threads, "GRAIN", 1 << 9)
-    held, found = threads.get_num_threads(), []
+    kept, results = threads.get_num_threads(), []
     for count in (1, 2):
         threads.set_num_threads(count)
-        made = function()
-        found.append(made if isinstance(made, tuple) else (made,))
-    threads.set_num_threads(held)
-    for one, two in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, two)
-    return found[0] if len(found[0]) > 1 else found[0][0]
+        created = function()
+        results.append(created if isinstance(created, tuple) else (created,))
+    threads.set_num_threads(kept)
+    for element, two in zip(*results, strict=True):
+        np.testing.assert_array_equal(element, two)
+    return results[0] if len(results[0]) > 1 else results[0][0]
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, *slow(np.float16, np.complex128)])
@@ -62,8 +62,8 @@ def test_copies_of_any_strides(view, dtype, monkeypatch):
 def test_copies_to_every_place_of_a_page(rows, shift, monkeypatch):
     """Right behind its source in a page, memory is copied by loops of our own."""
     x = draw(rows, 100_000 // rows)
-    found = on_threads(monkeypatch, lambda: rearrangements_cpu.roll(x, (shift,), (1,)))
-    np.testing.assert_array_equal(found, np.roll(x, shift, 1))
+    result = on_threads(monkeypatch, lambda: rearrangements_cpu.roll(x, (shift,), (1,)))
+    np.testing.assert_array_equal(result, np.roll(x, shift, 1))
     room = np.zeros(2 * x.size + 4096, np.float32)
     begin = (x.ctypes.data - room.ctypes.data) // 4 % 1024 + 1024 + shift
     target = room[begin : begin + x.size].reshape(x.shape)
@@ -85,18 +85,18 @@ def test_picked_and_added_slices(dim, dtype, monkeypatch):
     np.testing.assert_array_equal(on_threads(monkeypatch, lambda: scatters_cpu.take(x, index, dim)), x.take(index, dim))
     template = (*(slice(None),) * dim, 0)
     g = random.integers(-9, 9, x.take(index, dim).shape).astype(dtype)
-    wanted = np.zeros(x.shape)
-    np.add.at(wanted, (*template[:-1], index), g)
-    found = on_threads(monkeypatch, lambda: indexing_cpu.index_backward(g, [index], template, x.shape))
-    np.testing.assert_array_equal(found, wanted)
+    expected = np.zeros(x.shape)
+    np.add.at(expected, (*template[:-1], index), g)
+    result = on_threads(monkeypatch, lambda: indexing_cpu.index_backward(g, [index], template, x.shape))
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("size", [100, 40000])
 def test_elements_named_along_every_dim(size, monkeypatch):
     x = draw(50, 40, 70)
     indices = [random.integers(-side, side, (2, size // 2)) for side in x.shape]
-    found = on_threads(monkeypatch, lambda: indexing_cpu.index_forward(x, indices, (0, 1, 2)))
-    np.testing.assert_array_equal(found, x[tuple(indices)])
+    result = on_threads(monkeypatch, lambda: indexing_cpu.index_forward(x, indices, (0, 1, 2)))
+    np.testing.assert_array_equal(result, x[tuple(indices)])
     for wrong in (40, -41):
         indices[1][1, 7] = wrong
         with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 1 with size 40"):
@@ -106,15 +106,15 @@ def test_elements_named_along_every_dim(size, monkeypatch):
 def test_added_rows_of_few_columns_sum_in_blocks(monkeypatch):
     for columns in (1, 3):
         index, src = random.integers(0, 500, 40000), draw(40000, columns)
-        wanted = np.zeros((500, columns))
-        np.add.at(wanted, index, src)
+        expected = np.zeros((500, columns))
+        np.add.at(expected, index, src)
 
         def added(columns=columns, index=index, src=src):
             out = np.zeros((500, columns), np.float32)
             scatters_cpu.add_slices(out, 0, index, src)
             return out
 
-        np.testing.assert_allclose(on_threads(monkeypatch, added), wanted, atol=1e-4)
+        np.testing.assert_allclose(on_threads(monkeypatch, added), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -124,15 +124,15 @@ def test_added_rows_that_are_mostly_in_front(columns, rare, monkeypatch):
     index, src = random.integers(0, 500, 40000), random.integers(0, 9, (40000, columns)).astype(np.float32)
     if rare is not None:
         index[30001] = rare
-    wanted = np.ones((30000, columns), np.float32)
-    np.add.at(wanted, index, src)
+    expected = np.ones((30000, columns), np.float32)
+    np.add.at(expected, index, src)
 
     def added():
         out = np.ones((30000, columns), np.float32)
         scatters_cpu.add_slices(out, 0, index, src)
         return out
 
-    np.testing.assert_array_equal(on_threads(monkeypatch, added), wanted)
+    np.testing.assert_array_equal(on_threads(monkeypatch, added), expected)
     index[39999] = 30000
     with pytest.raises(IndexError):
         added()
@@ -146,19 +146,19 @@ def test_many_elements_of_a_vector(low, dtype, monkeypatch):
     src = random.integers(0, 99, index.size).astype(dtype)
 
     def changed(write, *args):
-        made = x.copy()
-        write(made, *args)
-        return made
+        created = x.copy()
+        write(created, *args)
+        return created
 
-    wanted = [x.copy() for _ in range(3)]
-    wanted[0][index], wanted[1][index] = src, 7
-    np.add.at(wanted[2], index, src)
+    expected = [x.copy() for _ in range(3)]
+    expected[0][index], expected[1][index] = src, 7
+    np.add.at(expected[2], index, src)
     calls = [
         (scatters_cpu.write_places, index, src, low),
         (scatters_cpu.write_places, index, 7, low),
         (scatters_cpu.add_slices, 0, index, src, low),
     ]
-    for call, right in zip(calls, wanted, strict=True):
+    for call, right in zip(calls, expected, strict=True):
         np.testing.assert_array_equal(on_threads(monkeypatch, lambda call=call: changed(*call)), right)
     for wrong in (50000, low - 1):
         index[77777] = wrong
@@ -188,18 +188,18 @@ def test_gather_and_scatter(dim, expanded, monkeypatch):
     index = random.integers(0, x.shape[dim], x.shape)
     if expanded:
         index = np.broadcast_to(index[tuple(slice(None) if d == dim else slice(1) for d in range(3))], x.shape)
-    found = on_threads(monkeypatch, lambda: scatters_cpu.gather(x, dim, index))
-    np.testing.assert_array_equal(found, np.take_along_axis(x, index, dim))
+    result = on_threads(monkeypatch, lambda: scatters_cpu.gather(x, dim, index))
+    np.testing.assert_array_equal(result, np.take_along_axis(x, index, dim))
     written = x.copy()
     np.put_along_axis(written, index, src, dim)
-    found = on_threads(monkeypatch, lambda: scatters_cpu.scatter(x, dim, index, src))
-    np.testing.assert_array_equal(found, written)
-    wanted = x.astype(np.float64)
+    result = on_threads(monkeypatch, lambda: scatters_cpu.scatter(x, dim, index, src))
+    np.testing.assert_array_equal(result, written)
+    expected = x.astype(np.float64)
     grid = list(np.ogrid[:30, :40, :50])
     grid[dim] = index
-    np.add.at(wanted, tuple(grid), src)
-    found = on_threads(monkeypatch, lambda: scatters_cpu.scatter_add(x, dim, index, src))
-    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    np.add.at(expected, tuple(grid), src)
+    result = on_threads(monkeypatch, lambda: scatters_cpu.scatter_add(x, dim, index, src))
+    np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
 def test_masks(monkeypatch):
@@ -208,8 +208,8 @@ def test_masks(monkeypatch):
     np.testing.assert_array_equal(on_threads(monkeypatch, lambda: indexing_cpu.index_forward(x, [mask], (0,))), x[mask])
     np.testing.assert_array_equal(on_threads(monkeypatch, lambda: lookups_cpu.nonzero(mask)), np.argwhere(mask))
     g = x[mask]
-    found = on_threads(monkeypatch, lambda: indexing_cpu.index_backward(g, [mask], (0,), x.shape))
-    np.testing.assert_array_equal(found, np.where(mask, x, 0))
+    result = on_threads(monkeypatch, lambda: indexing_cpu.index_backward(g, [mask], (0,), x.shape))
+    np.testing.assert_array_equal(result, np.where(mask, x, 0))
     rows = mask[:, 0]
     np.testing.assert_array_equal(indexing_cpu.index_forward(x, [rows], (0,)), x[rows])
 
@@ -228,9 +228,9 @@ def test_out_of_range_rows_raise_before_anything_is_read():
 def test_running_sums_and_extremes(shape, dim, reverse, monkeypatch):
     x = draw(*shape)
     turned = np.flip(x, dim) if reverse else x
-    wanted = np.cumsum(turned.astype(np.float64), dim)
-    wanted = np.flip(wanted, dim) if reverse else wanted
-    np.testing.assert_allclose(on_threads(monkeypatch, lambda: scans_cpu.cumsum(x, dim, reverse)), wanted, atol=1e-4)
+    expected = np.cumsum(turned.astype(np.float64), dim)
+    expected = np.flip(expected, dim) if reverse else expected
+    np.testing.assert_allclose(on_threads(monkeypatch, lambda: scans_cpu.cumsum(x, dim, reverse)), expected, atol=1e-4)
     factors = np.where(abs(x) > 3, 0.5, np.sign(x)).astype(np.float32)
     np.testing.assert_array_equal(
         on_threads(monkeypatch, lambda: scans_cpu.cumprod_forward(factors, dim)),
@@ -248,8 +248,8 @@ def test_running_sums_go_on_behind_infinities(reverse, monkeypatch):
     x = random.integers(-99, 99, (3, 9000)).astype(np.float32)
     x[0, 5000], x[1, 4321], x[1, 700], x[2, 8990] = np.inf, -np.inf, np.inf, np.nan
     with np.errstate(invalid="ignore"):
-        wanted = np.cumsum(x[:, ::-1], 1)[:, ::-1] if reverse else np.cumsum(x, 1)
-    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: scans_cpu.cumsum(x, 1, reverse)), wanted)
+        expected = np.cumsum(x[:, ::-1], 1)[:, ::-1] if reverse else np.cumsum(x, 1)
+    np.testing.assert_array_equal(on_threads(monkeypatch, lambda: scans_cpu.cumsum(x, 1, reverse)), expected)
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -288,18 +288,18 @@ def test_rows_and_planes_too_long_for_int32_places(monkeypatch):
     windows = ((3, 3), (2, 2), (1, 1), (1, 1), False)
     pairs = ((2, 2), (2, 2), (0, 0), (1, 1), False)
     last = x.transpose(0, 3, 1, 2)
-    wanted = [poolings_cpu.max_pool_places(*one) for one in ((x, *windows), (x, *pairs), (last, *windows))]
+    expected = [poolings_cpu.max_pool_places(*each) for each in ((x, *windows), (x, *pairs), (last, *windows))]
     ordered = sorting_cpu.sort(x, 3, False)
     poolings_cpu._max_windows.cache_clear()
     monkeypatch.setattr(poolings_cpu, "_MOST_PLACES", 1)
     monkeypatch.setattr(sorting_cpu, "_MOST_PLACES", 1)
-    found = [poolings_cpu.max_pool_places(*one) for one in ((x, *windows), (x, *pairs), (last, *windows))]
+    results = [poolings_cpu.max_pool_places(*each) for each in ((x, *windows), (x, *pairs), (last, *windows))]
     poolings_cpu._max_windows.cache_clear()
-    for one, other in zip([*found, sorting_cpu.sort(x, 3, False)], [*wanted, ordered], strict=True):
-        np.testing.assert_array_equal(one[0], other[0])
-        np.testing.assert_array_equal(one[1], other[1])
-        assert one[1].dtype == np.int64
-    assert wanted[0][1].dtype == np.int32
+    for element, other in zip([*results, sorting_cpu.sort(x, 3, False)], [*expected, ordered], strict=True):
+        np.testing.assert_array_equal(element[0], other[0])
+        np.testing.assert_array_equal(element[1], other[1])
+        assert element[1].dtype == np.int64
+    assert expected[0][1].dtype == np.int32
 
 
 @pytest.mark.parametrize(("kernel", "padding", "dilation"), [(2, 0, 1), (3, 1, 1), (4, 2, 3), (5, 1, 2)])
@@ -324,9 +324,9 @@ def test_distinct_numbers(dtype):
     for spread in (9, 10**9):
         x = (draw(2000) * spread).round().astype(dtype)
         values, inverse, counts = lookups_cpu.unique(x, None)
-        wanted = np.unique(x, return_inverse=True, return_counts=True)
-        for found, one in zip((values, inverse, counts), wanted, strict=True):
-            np.testing.assert_array_equal(found, one)
+        expected = np.unique(x, return_inverse=True, return_counts=True)
+        for result, element in zip((values, inverse, counts), expected, strict=True):
+            np.testing.assert_array_equal(result, element)
 
 
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (2, 3, 0)])
@@ -336,17 +336,17 @@ def test_pooling_of_channels_last_images_is_that_of_row_major_ones(kernel, strid
     last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     options = ((kernel,) * 2, (stride,) * 2, (padding,) * 2, (1, 1), False)
     values, places = on_threads(monkeypatch, lambda: poolings_cpu.max_pool_places(x, *options))
-    found = on_threads(monkeypatch, lambda: poolings_cpu.max_pool_places(last, *options))
-    np.testing.assert_array_equal(values, found[0])
-    np.testing.assert_array_equal(places, found[1])
-    assert found[0].transpose(0, 2, 3, 1).flags.c_contiguous
+    result = on_threads(monkeypatch, lambda: poolings_cpu.max_pool_places(last, *options))
+    np.testing.assert_array_equal(values, result[0])
+    np.testing.assert_array_equal(places, result[1])
+    assert result[0].transpose(0, 2, 3, 1).flags.c_contiguous
     g = draw(*values.shape)
-    one = on_threads(monkeypatch, lambda: poolings_cpu.max_pool_backward(g, places, x.shape, 2))
+    element = on_threads(monkeypatch, lambda: poolings_cpu.max_pool_backward(g, places, x.shape, 2))
     two = on_threads(
         monkeypatch,
         lambda: poolings_cpu.max_pool_backward(g, poolings_cpu.max_pool_places(last, *options)[1], x.shape, 2),
     )
-    np.testing.assert_allclose(one, two, atol=1e-6)
+    np.testing.assert_allclose(element, two, atol=1e-6)
     averages = [
         on_threads(monkeypatch, lambda y=y: poolings_cpu.avg_pool_forward(y, *options[:3], False, True, None))
         for y in (x, last)
@@ -383,8 +383,8 @@ def test_joins_rearrangements_triangles_and_resampling(monkeypatch):
             on_threads(monkeypatch, lambda d=diagonal: triangles_cpu.triu(x, d)), np.triu(x, diagonal)
         )
     for mode, name in (("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")):
-        found = on_threads(monkeypatch, lambda m=mode: paddings_cpu.pad_mirrored(x, ((3, 4), (2, 5)), m))
-        np.testing.assert_array_equal(found, np.pad(x, [(3, 4), (2, 5)], mode=name))
+        result = on_threads(monkeypatch, lambda m=mode: paddings_cpu.pad_mirrored(x, ((3, 4), (2, 5)), m))
+        np.testing.assert_array_equal(result, np.pad(x, [(3, 4), (2, 5)], mode=name))
     for dim in (0, 1):
         g = draw(*[2 * n if d == dim else n for d, n in enumerate(x.shape)])
         up = on_threads(
@@ -427,9 +427,9 @@ def test_sorted_numbers_and_what_is_distinct_of_them(kind, size):
         x[:2] = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
     np.testing.assert_array_equal(sorting_cpu.sorted_numbers(x), np.sort(x))
     values, _, counts = lookups_cpu.unique(x, None, False)
-    wanted = np.unique(x, return_counts=True, equal_nan=False)
-    np.testing.assert_array_equal(values, wanted[0])
-    np.testing.assert_array_equal(counts, wanted[1])
+    expected = np.unique(x, return_counts=True, equal_nan=False)
+    np.testing.assert_array_equal(values, expected[0])
+    np.testing.assert_array_equal(counts, expected[1])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 4097])
@@ -445,9 +445,9 @@ def test_many_searches_at_once(kind, size, side):
     np.testing.assert_array_equal(
         lookups_cpu.searchsorted(table, values, side, None, np.dtype(np.int64)), np.searchsorted(table, values, side)
     )
-    two, wanted = np.stack([table, table]), np.stack([values, values[::-1]])
-    found = lookups_cpu.searchsorted(two, wanted, side, None, np.dtype(np.int32))
-    np.testing.assert_array_equal(found, [np.searchsorted(table, row, side) for row in wanted])
+    two, expected = np.stack([table, table]), np.stack([values, values[::-1]])
+    result = lookups_cpu.searchsorted(two, expected, side, None, np.dtype(np.int32))
+    np.testing.assert_array_equal(result, [np.searchsorted(table, row, side) for row in expected])
 
 
 @pytest.mark.parametrize("reduce", ["amax", "amin", "prod"])
@@ -460,10 +460,10 @@ def test_reductions_of_groups(reduce, kind, size):
     if kind in "fd":
         values[7] = np.nan
     for include_self in (True, False):
-        wanted = x.copy()
+        expected = x.copy()
         if not include_self:
-            wanted[index] = 1 if reduce == "prod" else values
+            expected[index] = 1 if reduce == "prod" else values
         with np.errstate(invalid="ignore"):
-            {"amax": np.maximum, "amin": np.minimum, "prod": np.multiply}[reduce].at(wanted, index, values)
-            found = scatters_cpu.scatter_reduce(x, 0, index, values, reduce, include_self)
-        np.testing.assert_array_equal(found, wanted)
+            {"amax": np.maximum, "amin": np.minimum, "prod": np.multiply}[reduce].at(expected, index, values)
+            result = scatters_cpu.scatter_reduce(x, 0, index, values, reduce, include_self)
+        np.testing.assert_array_equal(result, expected)

@@ -330,13 +330,13 @@ def test_slices_of_a_vector(size, kind):
     for a in range(-7, 8):
         for b in range(-7, 8):
             x, seen = np.arange(size).astype(kind), np.zeros(5)
-            wanted = x.copy()
+            expected = x.copy()
             kernel(x, a, b, seen)
-            part = wanted[a:b]
-            assert seen.tolist() == [part.size, wanted[a:].size, wanted[:b].size, size, part.sum()], (a, b)
-            wanted[a:b] = 7
-            wanted[a:][:b] = True
-            np.testing.assert_array_equal(x, wanted, err_msg=f"{a}:{b}")
+            part = expected[a:b]
+            assert seen.tolist() == [part.size, expected[a:].size, expected[:b].size, size, part.sum()], (a, b)
+            expected[a:b] = 7
+            expected[a:][:b] = True
+            np.testing.assert_array_equal(x, expected, err_msg=f"{a}:{b}")
 
 
 def test_slices_with_steps_of_rows_and_of_other_values_are_numbas():

@@ -54,8 +54,8 @@ def test_max_pool(spatial, kernel, stride, padding, dilation, ceil_mode):
 
 def test_output_size_is_that_of_pytorch():
     cases = {(7, 2, 2, 0, 1, False): 3, (7, 2, 2, 0, 1, True): 4, (5, 2, 3, 1, 1, True): 2, (6, 3, 3, 1, 1, True): 3}
-    for case, wanted in cases.items():
-        assert poolings_cpu.pooled_size(*case) == wanted
+    for case, expected in cases.items():
+        assert poolings_cpu.pooled_size(*case) == expected
 
 
 @pytest.mark.parametrize("kernel", [2, 3])
@@ -92,8 +92,8 @@ def test_avg_pool(spatial, kernel, stride, padding, ceil_mode, include, divisor)
     x = random.normal(size=SHAPES[spatial - 1])
     sizes = x.shape[-spatial:]
     options = [(value,) * spatial for value in (kernel, stride, padding)]
-    found = poolings_cpu.avg_pool_forward(x, *options, ceil_mode, include, divisor)
-    g = random.normal(size=found.shape)
+    result = poolings_cpu.avg_pool_forward(x, *options, ceil_mode, include, divisor)
+    g = random.normal(size=result.shape)
     gx = np.zeros(x.shape)
     for place, window in windows(sizes, *options, (1,) * spatial, ceil_mode):
         real = [source for source in window if inside(source, sizes)]
@@ -102,7 +102,7 @@ def test_avg_pool(spatial, kernel, stride, padding, ceil_mode, include, divisor)
         ]
         count = divisor or len(padded if include else real)
         total = sum(x[(..., *source)] for source in real)
-        np.testing.assert_allclose(found[(..., *place)], total / count, rtol=1e-12)
+        np.testing.assert_allclose(result[(..., *place)], total / count, rtol=1e-12)
         for source in real:
             gx[(..., *source)] += g[(..., *place)] / count
     backward = poolings_cpu.avg_pool_backward(g, x.shape, *options, ceil_mode, include, divisor)

@@ -148,8 +148,8 @@ def test_other_seeds_and_offsets_give_other_numbers(name):
 @pytest.mark.parametrize("name", DRAWS)
 def test_results_own_their_memory_and_are_contiguous(name):
     for count in (7, 8):
-        made = DRAWS[name](0, 0, count)
-        assert made.base is None and made.flags.c_contiguous and made.flags.writeable
+        created = DRAWS[name](0, 0, count)
+        assert created.base is None and created.flags.c_contiguous and created.flags.writeable
 
 
 @pytest.mark.parametrize("name", [name for name in DRAWS if not name.startswith("multinomial")])
@@ -160,7 +160,7 @@ def test_empty_draws(name):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_shapes(dtype):
     for shape in [(), (0, 3), (2, 3), (1, 1, 5)]:
-        for made in (
+        for created in (
             random_cpu.uniform(0, 0, shape, dtype, -1, 1),
             random_cpu.normal(0, 0, shape, dtype, 1, 2),
             random_cpu.exponential(0, 0, shape, dtype),
@@ -169,7 +169,7 @@ def test_shapes(dtype):
             random_cpu.bernoulli(0, 0, numpy.full(shape, 0.5) if shape else 0.5, shape, dtype),
             random_cpu.integers(0, 0, shape, 0, 5, dtype),
         ):
-            assert isinstance(made, numpy.ndarray) and made.shape == shape and made.dtype == dtype
+            assert isinstance(created, numpy.ndarray) and created.shape == shape and created.dtype == dtype
 
 
 def test_dynograd_dtypes_are_understood():
@@ -286,9 +286,9 @@ def test_normal_is_box_and_muller_of_the_words(dtype, tolerance):
         wide = words.view(numpy.uint64)
         unit, turn = ((wide[0::2] >> 11) + 0.5) / 2.0**53, wide[1::2] / 2.0**64
     radius = numpy.sqrt(-2 * numpy.log(unit))
-    made = random_cpu.normal(1, 2, (words.nbytes // dtype.itemsize,), dtype)
-    numpy.testing.assert_allclose(made[0::2], radius * numpy.cos(2 * numpy.pi * turn), atol=tolerance)
-    numpy.testing.assert_allclose(made[1::2], radius * numpy.sin(2 * numpy.pi * turn), atol=tolerance)
+    created = random_cpu.normal(1, 2, (words.nbytes // dtype.itemsize,), dtype)
+    numpy.testing.assert_allclose(created[0::2], radius * numpy.cos(2 * numpy.pi * turn), atol=tolerance)
+    numpy.testing.assert_allclose(created[1::2], radius * numpy.sin(2 * numpy.pi * turn), atol=tolerance)
 
 
 @pytest.mark.parametrize("word", [0, 1, 0x1FFFFFFF, 0x20000000, 0x7FFFFFFF, 0x80000000, 0xE0000000, 0xFFFFFFFF])
@@ -352,8 +352,8 @@ def test_integers_in_every_dtype(dtype):
 def test_high_product_is_exact():
     words = random_cpu.random_bits(0, 0, 400).view(numpy.uint64)
     for width in (1, 3, 2**32 - 1, 2**32, 2**32 + 1, 2**63 + 12345, 2**64 - 1):
-        made = high_product(words, numpy.uint64(width)).tolist()
-        assert made == [word * width >> 64 for word in words.tolist()]
+        created = high_product(words, numpy.uint64(width)).tolist()
+        assert created == [word * width >> 64 for word in words.tolist()]
 
 
 # ---- bernoulli, dropout
@@ -367,15 +367,15 @@ def test_bernoulli_of_0_and_1_is_certain():
 
 def test_bernoulli_of_a_number_and_of_an_array_agree():
     for p in (0.1, 0.5, 1 / 3, 1e-9, 1 - 1e-12):
-        one = random_cpu.bernoulli(1, 0, p, (COUNT,), numpy.dtype("u1"))
+        element = random_cpu.bernoulli(1, 0, p, (COUNT,), numpy.dtype("u1"))
         many = random_cpu.bernoulli(1, 0, numpy.array([p]), (COUNT,), numpy.dtype("u1"))
-        assert (one == many).all()
-        assert abs(one.mean() - p) < 5 * math.sqrt(p * (1 - p) / COUNT) + 1e-9
+        assert (element == many).all()
+        assert abs(element.mean() - p) < 5 * math.sqrt(p * (1 - p) / COUNT) + 1e-9
 
 
 def test_bernoulli_probabilities_broadcast():
-    made = random_cpu.bernoulli(1, 0, numpy.array([0.0, 1.0, 0.5]), (1000, 3), F32)
-    assert made[:, 0].sum() == 0 and made[:, 1].sum() == 1000 and 400 < made[:, 2].sum() < 600
+    created = random_cpu.bernoulli(1, 0, numpy.array([0.0, 1.0, 0.5]), (1000, 3), F32)
+    assert created[:, 0].sum() == 0 and created[:, 1].sum() == 1000 and 400 < created[:, 2].sum() < 600
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -398,8 +398,8 @@ def test_dropout_of_everything_and_nothing():
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 64, 65, 5000])
 def test_permutation_holds_each_number_once(count):
-    made = random_cpu.permutation(9, 0, count)
-    assert made.dtype == numpy.int64 and sorted(made.tolist()) == list(range(count))
+    created = random_cpu.permutation(9, 0, count)
+    assert created.dtype == numpy.int64 and sorted(created.tolist()) == list(range(count))
 
 
 def test_permutations_are_equally_likely():
@@ -424,8 +424,8 @@ def test_multinomial_with_replacement_follows_the_weights():
 def test_multinomial_with_replacement_is_a_cumulative_search():
     weights = random_cpu.uniform(2, 0, (3, 1000), F64)
     cumulative = numpy.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
-    wanted = random_cpu.uniform(7, 9, (3, 50), F64)
-    expected = [numpy.searchsorted(row, unit, side="right") for row, unit in zip(cumulative, wanted, strict=True)]
+    reference = random_cpu.uniform(7, 9, (3, 50), F64)
+    expected = [numpy.searchsorted(row, unit, side="right") for row, unit in zip(cumulative, reference, strict=True)]
     assert (random_cpu.multinomial(7, 9, weights, 50, True) == expected).all()
 
 
@@ -459,8 +459,8 @@ def test_few_numbers_are_the_first_of_many_for_any_seed_and_offset(name, state):
 
     def drawn(count):
         default_generator.set_plain_state(state)
-        made = getattr(dynograd, name)(count) if name[-1] != "_" else getattr(dynograd.empty(count), name)()
-        return made.numpy(), default_generator.state()
+        created = getattr(dynograd, name)(count) if name[-1] != "_" else getattr(dynograd.empty(count), name)()
+        return created.numpy(), default_generator.state()
 
     for seed in (1, (1 << 64) - 5):  # compiled for either kind of number
         default_generator.set_plain_state((seed, 0))

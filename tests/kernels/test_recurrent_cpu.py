@@ -90,9 +90,9 @@ def test_forward_and_gradients(kind, reverse, lengths):
     lengths = None if lengths is None else np.array(lengths)
     y, h_n, c_n, reserve = forward(kind, x, h0, c0, weights, lengths, reverse)
     expected = reference(kind, x, h0, c0, weights, lengths, reverse)
-    for found, wanted in zip((y, h_n, c_n), expected, strict=True):
-        if kind == "lstm" or wanted is not expected[2]:
-            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    for actual, target in zip((y, h_n, c_n), expected, strict=True):
+        if kind == "lstm" or target is not expected[2]:
+            np.testing.assert_allclose(actual, target, rtol=1e-12, atol=1e-12)
     random = np.random.default_rng(9)
     gy, gh, gc = (random.normal(size=array.shape) for array in expected)
     if kind != "lstm":
@@ -103,8 +103,8 @@ def test_forward_and_gradients(kind, reverse, lengths):
         return sum((g * result).sum() for g, result in zip((gy, gh, gc), results, strict=True))
 
     gradients = backward(kind, gy, gh, gc, x, h0, c0, weights, reserve)
-    for found, argument in zip(gradients, (x, h0, c0, *weights), strict=True):
-        np.testing.assert_allclose(found, differences(loss, argument), rtol=1e-5, atol=1e-7)
+    for actual, argument in zip(gradients, (x, h0, c0, *weights), strict=True):
+        np.testing.assert_allclose(actual, differences(loss, argument), rtol=1e-5, atol=1e-7)
     again = backward(kind, gy, gh, gc, x, h0, c0, weights, reserve)
     for first, second in zip(gradients, again, strict=True):
         np.testing.assert_array_equal(first, second)
@@ -117,8 +117,8 @@ def test_without_bias_and_missing_gradients(kind):
     np.testing.assert_allclose(y, reference(kind, x, h0, c0, weights, None, False)[0], rtol=1e-12, atol=1e-12)
     zeros = backward(kind, np.zeros_like(y), np.ones_like(h_n), np.zeros_like(c0), x, h0, c0, weights, reserve)
     missing = backward(kind, None, np.ones_like(h_n), None, x, h0, c0, weights, reserve)
-    for found, wanted in zip(missing, zeros, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for result, expected in zip(missing, zeros, strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float16, 2e-2)])
@@ -131,14 +131,14 @@ def test_narrow_types_follow_float64(kind, dtype, tolerance):
     y, h_n, c_n, reserve = forward(kind, x, h0, c0, weights, lengths, False)
     wide_y, wide_h, wide_c, wide_reserve = forward(kind, *wide, lengths, False)
     assert y.dtype == h_n.dtype == dtype
-    for found, wanted in zip((y, h_n, c_n), (wide_y, wide_h, wide_c), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+    for result, expected in zip((y, h_n, c_n), (wide_y, wide_h, wide_c), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
     ones = np.ones_like(y), np.ones_like(h_n), np.zeros_like(c_n)
     gradients = backward(kind, *ones, x, h0, c0, weights, reserve)
-    wanted = backward(kind, *(one.astype(float) for one in ones), *wide, wide_reserve)
-    for found, exact in zip(gradients, wanted, strict=True):
-        assert found.dtype == dtype
-        np.testing.assert_allclose(found, exact, rtol=tolerance, atol=tolerance * (1 + np.abs(exact).max()))
+    expected = backward(kind, *(element.astype(float) for element in ones), *wide, wide_reserve)
+    for result, exact in zip(gradients, expected, strict=True):
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result, exact, rtol=tolerance, atol=tolerance * (1 + np.abs(exact).max()))
 
 
 def test_strided_input_and_empty_batch():
@@ -175,7 +175,7 @@ def everything(kind, x, h0, c0, weights, lengths, reverse):
     """Results, then gradients for fixed incoming ones."""
     y, h_n, c_n, reserve = forward(kind, x, h0, c0, weights, lengths, reverse)
     random = np.random.default_rng(5)
-    incoming = [random.normal(size=one.shape).astype(x.dtype) for one in (y, h_n, c_n)]
+    incoming = [random.normal(size=element.shape).astype(x.dtype) for element in (y, h_n, c_n)]
     return [y, h_n, c_n], backward(kind, *incoming, x, h0, c0, weights, reserve)
 
 
@@ -195,14 +195,14 @@ def test_packed_tokens_are_the_real_ones_of_padded(kind, reverse):
     real = np.arange(5)[:, None] < lengths
     y, h_n, c_n, reserve = forward(kind, x, h0, c0, weights, lengths, reverse)
     packed = forward(kind, x[real], h0, c0, weights, lengths, reverse)
-    for found, wanted in zip(packed[:3], (y[real], h_n, c_n), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for results, expected in zip(packed[:3], (y[real], h_n, c_n), strict=True):
+        np.testing.assert_array_equal(results, expected)
     gy = np.random.default_rng(3).normal(size=y.shape)
-    wanted = backward(kind, gy, h_n, c_n, x, h0, c0, weights, reserve)
-    found = backward(kind, gy[real], h_n, c_n, x[real], h0, c0, weights, packed[3])
-    np.testing.assert_array_equal(found[0], wanted[0][real])
-    for one, other in zip(found[1:], wanted[1:], strict=True):
-        np.testing.assert_array_equal(one, other)
+    expected = backward(kind, gy, h_n, c_n, x, h0, c0, weights, reserve)
+    results = backward(kind, gy[real], h_n, c_n, x[real], h0, c0, weights, packed[3])
+    np.testing.assert_array_equal(results[0], expected[0][real])
+    for element, other in zip(results[1:], expected[1:], strict=True):
+        np.testing.assert_array_equal(element, other)
 
 
 @pytest.mark.parametrize("kind", GATES)
@@ -210,12 +210,14 @@ def test_batch_first_memory_is_used_as_it_lies(kind):
     x, h0, c0, weights = make(kind)
     rows = np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2)
     results, gradients = everything(kind, x, h0, c0, weights, None, False)
-    found, found_gradients = everything(kind, rows, h0, c0, weights, None, False)
-    for one, other in zip([*found, *found_gradients[:3]], [*results, *gradients[:3]], strict=True):
-        np.testing.assert_array_equal(one, other)
-    for one, other in zip(found_gradients[3:], gradients[3:], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)  # the same sums over tokens in another order
-    assert found[0].transpose(1, 0, 2).flags.c_contiguous and found_gradients[0].transpose(1, 0, 2).flags.c_contiguous
+    outcomes, found_gradients = everything(kind, rows, h0, c0, weights, None, False)
+    for element, other in zip([*outcomes, *found_gradients[:3]], [*results, *gradients[:3]], strict=True):
+        np.testing.assert_array_equal(element, other)
+    for element, other in zip(found_gradients[3:], gradients[3:], strict=True):
+        np.testing.assert_allclose(element, other, rtol=1e-12)  # the same sums over tokens in another order
+    assert (
+        outcomes[0].transpose(1, 0, 2).flags.c_contiguous and found_gradients[0].transpose(1, 0, 2).flags.c_contiguous
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -231,8 +233,8 @@ def test_threads_do_not_change_bits(kind, lengths, dtype, two_threads):
     threads.set_num_threads(1)
     assert layout.groups(GATES[kind], h0.shape[1]) == 1
     serial, serial_gradients = everything(kind, x, h0, c0, weights, lengths, True)
-    for one, other in zip([*parallel, *parallel_gradients], [*serial, *serial_gradients], strict=True):
-        np.testing.assert_array_equal(one, other)
+    for element, other in zip([*parallel, *parallel_gradients], [*serial, *serial_gradients], strict=True):
+        np.testing.assert_array_equal(element, other)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -256,7 +258,7 @@ def test_no_steps_leave_the_states(kind):
     (y, h_n, _), gradients = everything(kind, x, h0, c0, weights, None, False)
     assert y.shape == (0, 4, 2)
     np.testing.assert_array_equal(h_n, h0)
-    assert gradients[0].shape == x.shape and not any(one.any() for one in gradients[3:])
+    assert gradients[0].shape == x.shape and not any(gradient.any() for gradient in gradients[3:])
 
 
 @pytest.mark.parametrize("kind", GATES)

@@ -28,9 +28,9 @@ def test_product_follows_float64(size, transposed, dtype):
     a, matrix = random.normal(size=(rows, depth)).astype(dtype), random.normal(size=(depth, columns)).astype(dtype)
     panels = panels_of(np.ascontiguousarray(matrix.T) if transposed else matrix, transposed)
     tolerance = 1e-5 if dtype == np.float32 else 1e-13
-    found = rows_product(a, panels, columns)
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, a.astype(float) @ matrix.astype(float), rtol=tolerance, atol=20 * tolerance)
+    result = rows_product(a, panels, columns)
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result, a.astype(float) @ matrix.astype(float), rtol=tolerance, atol=20 * tolerance)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -56,8 +56,8 @@ def test_threads_do_not_change_bits(transposed):
             results.append((panels, rows_product(a, panels, 600)))
     finally:
         threads.set_num_threads(before)
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for element, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(element, other)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

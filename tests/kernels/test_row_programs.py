@@ -21,14 +21,14 @@ def two_threads():
 
 
 def test_kinds_and_passes():
-    made = RowProgram("softmax", PROGRAMS["softmax"])
-    kinds = {name: step.kind for name, step in made.steps.items()}
+    created = RowProgram("softmax", PROGRAMS["softmax"])
+    kinds = {name: step.kind for name, step in created.steps.items()}
     assert (kinds["top"], kinds["e"], kinds["scale"], kinds["y"]) == ("each", "row", "each", "row")
-    assert made.passes == 3
-    assert made.kept == {"e": 1}, "exponentials are stored, not computed twice"
-    made = RowProgram("layer_norm_backward", PROGRAMS["layer_norm_backward"])
-    assert made.kept == {}, "what is cheap is computed again"
-    assert [made.kind_of(name) for name in made.outputs] == ["row", "column_sum", "column_sum"]
+    assert created.passes == 3
+    assert created.kept == {"e": 1}, "exponentials are stored, not computed twice"
+    created = RowProgram("layer_norm_backward", PROGRAMS["layer_norm_backward"])
+    assert created.kept == {}, "what is cheap is computed again"
+    assert [created.kind_of(name) for name in created.outputs] == ["row", "column_sum", "column_sum"]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_a_program_of_everything(dtype):
     y, top, total = run(text, x, g, a, w, 0.5)
     shifted = (x - x.mean(1, keepdims=True)) * a[:, None] + 0.25
     wanted_top = (shifted * w).max(1)
-    wanted = np.where(wanted_top[:, None] > 0, np.exp(shifted - wanted_top[:, None]), -g)
-    sums = np.maximum(wanted**2, 0.1).sum(1)
+    expected = np.where(wanted_top[:, None] > 0, np.exp(shifted - wanted_top[:, None]), -g)
+    sums = np.maximum(expected**2, 0.1).sum(1)
     tolerance = 2e-5 if dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(y, wanted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(y, expected, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(top, wanted_top, rtol=tolerance)
-    np.testing.assert_allclose(total, (wanted**2 / sums[:, None]).sum(0), rtol=tolerance)
+    np.testing.assert_allclose(total, (expected**2 / sums[:, None]).sum(0), rtol=tolerance)
     assert y.dtype == top.dtype == total.dtype == dtype
 
 
@@ -113,18 +113,18 @@ def test_labels(inner):
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(6, 5, *inner)).astype(np.float32), rng.normal(size=5).astype(np.float32)
     labels = np.resize([0, 4, -100, 5, 2, 3], (6, *inner))
-    made = RowProgram("p", text)
-    runner = row_programs_numba.runner_inner_of(made) if inner else row_programs_numba.runner_of(made)
+    created = RowProgram("p", text)
+    runner = row_programs_numba.runner_inner_of(created) if inner else row_programs_numba.runner_of(created)
     share, y = runner(x, w, labels, 2)
-    wanted, wanted_share = 2 * x, np.zeros_like(share)
+    expected, wanted_share = 2 * x, np.zeros_like(share)
     for place in np.ndindex(labels.shape):
         column = labels[place]
         if 0 <= column < 5 and column != 2:
             at = (place[0], column, *place[1:])
             wanted_share[place] = x[at] * w[column]
-            wanted[at] -= wanted_share[place]
+            expected[at] -= wanted_share[place]
     np.testing.assert_allclose(share, wanted_share, rtol=1e-6)
-    np.testing.assert_allclose(y, wanted, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_kept_value_without_room_in_an_output():
@@ -145,8 +145,8 @@ def test_a_kept_value_without_room_in_an_output():
 
 def test_long_rows_keep_their_digits():
     x = np.full((1, 3_000_001), 0.1, np.float32)
-    found = run("row x\ns = sum(x)\nwrite s", x)
-    np.testing.assert_allclose(found, [3_000_001 * float(np.float32(0.1))], rtol=2e-6)
+    result = run("row x\ns = sum(x)\nwrite s", x)
+    np.testing.assert_allclose(result, [3_000_001 * float(np.float32(0.1))], rtol=2e-6)
     tall = np.full((200_000, 3), 0.1, np.float32)
     total = run("row x\ns = column_sum(x)\nwrite s", tall)
     np.testing.assert_allclose(total, [200_000 * float(np.float32(0.1))] * 3, rtol=2e-5)
@@ -198,8 +198,8 @@ def test_rows_along_a_middle_dim(shape, two_threads):
         back = np.moveaxis(flat.reshape(shape[0], shape[2], shape[1]), -1, 1)
         np.testing.assert_allclose(y, back, rtol=1e-5, atol=1e-6)
         gx = KERNELS[f"{name}_backward_inner"](g, y)
-        wanted = KERNELS[f"{name}_backward"](outer, flat).reshape(shape[0], shape[2], shape[1])
-        np.testing.assert_allclose(gx, np.moveaxis(wanted, -1, 1), rtol=1e-4, atol=1e-5)
+        expected = KERNELS[f"{name}_backward"](outer, flat).reshape(shape[0], shape[2], shape[1])
+        np.testing.assert_allclose(gx, np.moveaxis(expected, -1, 1), rtol=1e-4, atol=1e-5)
 
 
 def test_rows_do_not_feel_their_neighbours():
@@ -212,7 +212,7 @@ def test_rows_do_not_feel_their_neighbours():
         ("rms_norm", (ones, 1e-5)),
     ):
         whole, single = KERNELS[name](x, *more), KERNELS[name](x[77:78], *more)
-        whole, single = (found[0] if isinstance(found, tuple) else found for found in (whole, single))
+        whole, single = (result[0] if isinstance(result, tuple) else result for result in (whole, single))
         np.testing.assert_array_equal(whole[77:78], single)
 
 

@@ -10,9 +10,9 @@ SHAPES = [((3, 4), 1), ((40, 17), -1), ((17, 40), 0), ((5, 12, 9), 1), ((2000,),
 TOLERANCES = {np.float64: 1e-12, np.float32: 1e-5, np.float16: 2e-3}
 
 
-def close(found, wanted, dtype):
-    assert found.dtype == dtype and found.shape == wanted.shape
-    np.testing.assert_allclose(found, wanted, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+def close(result, wanted, dtype):
+    assert result.dtype == dtype and result.shape == wanted.shape
+    np.testing.assert_allclose(result, wanted, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
@@ -27,8 +27,8 @@ def test_against_formulas(shape, dim, dtype):
     y = softmaxes_cpu.log_softmax_forward(x, dim)
     close(y, scipy.special.log_softmax(x.astype(float), axis=dim), dtype)
     exact = np.exp(y.astype(float)) * wide_g.sum(dim, keepdims=True)
-    found = softmaxes_cpu.log_softmax_backward(g, y, dim)
-    np.testing.assert_allclose(found, wide_g - exact, rtol=TOLERANCES[dtype], atol=50 * TOLERANCES[dtype])
+    result = softmaxes_cpu.log_softmax_backward(g, y, dim)
+    np.testing.assert_allclose(result, wide_g - exact, rtol=TOLERANCES[dtype], atol=50 * TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("columns", [3, 300])

@@ -41,8 +41,8 @@ def way(request, monkeypatch):
 @pytest.mark.parametrize("name", LISTS)
 def test_sum_of_squares(name, way):
     listed = LISTS[name]()
-    wanted = sum(float((np.abs(x.astype(np.complex128)) ** 2).sum()) for x in listed)
-    np.testing.assert_allclose(tables_cpu.sum_of_squares(listed), wanted, rtol=1e-6)
+    expected = sum(float((np.abs(x.astype(np.complex128)) ** 2).sum()) for x in listed)
+    np.testing.assert_allclose(tables_cpu.sum_of_squares(listed), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -53,10 +53,10 @@ def test_scale_bound_and_fill(name, way):
         (tables_cpu.fill, np.zeros_like, (0.0,)),
     ]:
         listed = LISTS[name]()
-        wanted = [formula(x) for x in listed]
+        reference = [formula(x) for x in listed]
         function(listed, *arguments)
-        for found, expected in zip(listed, wanted, strict=True):
-            np.testing.assert_array_equal(found, expected)
+        for result, expected in zip(listed, reference, strict=True):
+            np.testing.assert_array_equal(result, expected)
 
 
 def test_nan_is_not_bounded_and_infinity_is(way):
@@ -121,35 +121,35 @@ def test_a_table_step_equals_steps_one_by_one(kind, count, monkeypatch):
     tolerance = dict(rtol=1e-5, atol=1e-6) if kind is np.float32 else dict(rtol=1e-13)
     for adam in (True, False):
         table, parameters, states, steps = table_of(kind, with_steps=adam)
-        one = [(p.copy(), *(state[i].copy() for state in states)) for i, p in enumerate(parameters)]
+        element = [(p.copy(), *(state[i].copy() for state in states)) for i, p in enumerate(parameters)]
         for number in (1, 2, 3):
             gradients = [None if i == number else g for i, g in enumerate(arrays_of(kind)[::-1][::-1])]
             if adam:
                 assert optimizers_cpu.adam_table_step(table, gradients, 0.1, 0.9, 0.99, 1e-8, 0.1, True, True) == -1
             else:
                 assert optimizers_cpu.sgd_table_step(table, gradients, 0.1, 0.9, 0.3, 0.1, False, False) == -1
-            for (p, *held), g, step in zip(one, gradients, steps, strict=True):
+            for (p, *kept), g, step in zip(element, gradients, steps, strict=True):
                 if g is None:
                     continue
                 if adam:
-                    optimizers_cpu.adam_step(p, g, *held, None, step.item(), 0.1, 0.9, 0.99, 1e-8, 0.1, True, True)
+                    optimizers_cpu.adam_step(p, g, *kept, None, step.item(), 0.1, 0.9, 0.99, 1e-8, 0.1, True, True)
                 else:
                     first = number == 1
-                    optimizers_cpu.sgd_step(p, g, *held, 0.1, 0.9, 0.3, 0.1, False, False, first)
-        for found, (wanted, *_) in zip(parameters, one, strict=True):
-            np.testing.assert_allclose(found, wanted, **tolerance)
+                    optimizers_cpu.sgd_step(p, g, *kept, 0.1, 0.9, 0.3, 0.1, False, False, first)
+        for result, (expected, *_) in zip(parameters, element, strict=True):
+            np.testing.assert_allclose(result, expected, **tolerance)
         assert not adam or [step.item() for step in steps[:4]] == [3, 2, 2, 2]
 
 
 def test_table_steps_have_the_same_bits_for_any_number_of_threads(monkeypatch):
-    found = []
+    result = []
     for count in (1, 2, 3):
         monkeypatch.setattr(threads, "_threads", count)
         table, parameters, _, _ = table_of(np.float32)
         for _ in range(3):
             optimizers_cpu.adam_table_step(table, arrays_of(np.float32), 0.1, 0.9, 0.99, 1e-8, 0.1, True, False)
-        found.append([p.tobytes() for p in parameters])
-    assert found[0] == found[1] == found[2]
+        result.append([p.tobytes() for p in parameters])
+    assert result[0] == result[1] == result[2]
 
 
 @pytest.mark.parametrize(
@@ -190,5 +190,5 @@ def test_row_of(sizes):
     rows = np.zeros((len(sizes) + 1, tables_numba.COLUMNS), np.int64)
     rows[:-1, tables_numba.SIZE] = sizes
     rows[1:, tables_numba.FIRST] = np.cumsum([-(-size // 1024) for size in sizes])
-    wanted = [row for row, size in enumerate(sizes) for _ in range(-(-size // 1024))]
-    assert [tables_numba.row_of(rows, block) for block in range(rows[-1, tables_numba.FIRST])] == wanted
+    expected = [row for row, size in enumerate(sizes) for _ in range(-(-size // 1024))]
+    assert [tables_numba.row_of(rows, block) for block in range(rows[-1, tables_numba.FIRST])] == expected

@@ -38,11 +38,11 @@ def test_not_positive(wrong):
 
 @pytest.mark.parametrize("text, wanted", [("3", 3), ("5,2", 5), ("0", None), ("many", None)])
 def test_the_default_is_omp_num_threads_or_the_processors(text, wanted):
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", "import dynograd; print(dynograd.get_num_threads())"],
         env={**os.environ, "OMP_NUM_THREADS": text},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert int(found.stdout) == (wanted or len(os.sched_getaffinity(0)))
+    assert int(result.stdout) == (wanted or len(os.sched_getaffinity(0)))

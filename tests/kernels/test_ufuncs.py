@@ -14,9 +14,9 @@ SPECIAL = [numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0, 1e30, -1e30]
 
 
 def values(size: int, seed: int, kind: str = "float32") -> numpy.ndarray:
-    made = numpy.random.default_rng(seed).standard_normal(size).astype(kind)
-    made[: len(SPECIAL)] = SPECIAL[:size]
-    return made
+    created = numpy.random.default_rng(seed).standard_normal(size).astype(kind)
+    created[: len(SPECIAL)] = SPECIAL[:size]
+    return created
 
 
 def lerp(x, end, weight):
@@ -42,16 +42,16 @@ ROWS = [
 def test_functions_and_in_place_forms_agree(name, count, numbers, keyword, reference, size, kind):
     arrays = [values(size, seed, kind) for seed in range(count)]
     with numpy.errstate(all="ignore"):
-        wanted = reference(*[one.astype("float64") for one in arrays], *numbers).astype(kind)
+        expected = reference(*[array.astype("float64") for array in arrays], *numbers).astype(kind)
     args, kwargs = (numbers, {}) if not keyword else ((), dict(zip([keyword], numbers)))
-    first, *rest = [dynograd.tensor(one) for one in arrays]
-    found = getattr(dynograd, name)(first, *rest, *args, **kwargs)
-    numpy.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    first, *rest = [dynograd.tensor(array) for array in arrays]
+    result = getattr(dynograd, name)(first, *rest, *args, **kwargs)
+    numpy.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)
     written = first.clone()
     address = written.data_ptr()
     same = getattr(written, f"{name}_")(*rest, *args, **kwargs)
     assert same is written and written.data_ptr() == address
-    numpy.testing.assert_array_equal(written.numpy(), found.numpy())
+    numpy.testing.assert_array_equal(written.numpy(), result.numpy())
     assert written._version == 1
 
 
@@ -61,11 +61,11 @@ def test_functions_take_arrays_with_gaps_and_overlaps():
     weight = numpy.array(0.25, "float32")
     shifted = base.copy()
     with numpy.errstate(all="ignore"):
-        wanted = lerp(base[:-1].astype("float64"), base[1:].astype("float64"), 0.25)
+        expected = lerp(base[:-1].astype("float64"), base[1:].astype("float64"), 0.25)
         function(shifted[:-1], shifted[1:], weight, out=shifted[1:])
-        numpy.testing.assert_allclose(shifted[1:], wanted.astype("float32"), rtol=1e-5, atol=1e-6)
-        found = function(base[::2], base[1::2], weight)
-        numpy.testing.assert_array_equal(found, function(base[::2].copy(), base[1::2].copy(), weight))
+        numpy.testing.assert_allclose(shifted[1:], expected.astype("float32"), rtol=1e-5, atol=1e-6)
+        result = function(base[::2], base[1::2], weight)
+        numpy.testing.assert_array_equal(result, function(base[::2].copy(), base[1::2].copy(), weight))
 
 
 def test_in_place_forms_leave_other_shapes_and_types_to_the_general_way():
@@ -91,7 +91,7 @@ def test_minus_zero_is_a_number_of_its_own():
 def test_int64_tensors_beside_ints(size):
     array = numpy.arange(size, dtype="int64")
     x = dynograd.tensor(array)
-    for found, wanted in [
+    for result, expected in [
         (x + 1, array + 1),
         (1 - x, 1 - array),
         (x * 3, array * 3),
@@ -100,8 +100,8 @@ def test_int64_tensors_beside_ints(size):
         (x > 2, array > 2),
         (dynograd.maximum(x, x * 0 + 2), numpy.maximum(array, 2)),
     ]:
-        assert found.numpy().dtype == wanted.dtype
-        numpy.testing.assert_array_equal(found.numpy(), wanted)
+        assert result.numpy().dtype == expected.dtype
+        numpy.testing.assert_array_equal(result.numpy(), expected)
     assert (x + True).dtype is dynograd.int64 and (x + 0.5).dtype is dynograd.float32
     assert x.clone().add_(2).mul_(3).sub_(1).tolist() == ((array + 2) * 3 - 1).tolist()
     with pytest.raises(OverflowError):
@@ -120,10 +120,10 @@ def test_results_of_int64_and_an_int_are_tensors_without_dims_too():
 def test_select_moves_the_bits_of_every_dtype():
     mask = numpy.arange(1500) % 3 == 0
     for letter in "fdeqihbBD?":
-        one, two = numpy.ones(1500, letter), numpy.zeros(1500, letter)
-        found = elementwise_cpu.where(mask, one, two)
-        assert found.dtype == letter
-        numpy.testing.assert_array_equal(found, numpy.where(mask, one, two))
+        element, two = numpy.ones(1500, letter), numpy.zeros(1500, letter)
+        result = elementwise_cpu.where(mask, element, two)
+        assert result.dtype == letter
+        numpy.testing.assert_array_equal(result, numpy.where(mask, element, two))
 
 
 @pytest.mark.parametrize("size", [7, 600, LOOP_OF_ONE_PASS])
@@ -148,10 +148,10 @@ def test_remainders_are_exact(name, reference, size, kind):
     x[400:450] = y[400:450] * 5
     x[450:452] = 0.0, -0.0
     for other in (y, abs(y), -abs(y), numpy.full_like(y, 0.1), numpy.full_like(y, 3)):
-        wanted = reference(x, other)
-        found = getattr(dynograd, name)(dynograd.tensor(x), dynograd.tensor(other)).numpy()
-        numpy.testing.assert_array_equal(found, wanted)
-        numpy.testing.assert_array_equal(numpy.signbit(found), numpy.signbit(wanted))
+        expected = reference(x, other)
+        result = getattr(dynograd, name)(dynograd.tensor(x), dynograd.tensor(other)).numpy()
+        numpy.testing.assert_array_equal(result, expected)
+        numpy.testing.assert_array_equal(numpy.signbit(result), numpy.signbit(expected))
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
@@ -163,9 +163,9 @@ def test_remainders_of_large_quotients_and_infinities(name, reference, odd, kind
     x, y = numpy.full(20000, 7, kind), numpy.full(20000, -2, kind)
     x[77], y[77] = odd
     with numpy.errstate(all="ignore"):
-        wanted = reference(x, y)
-    found = getattr(dynograd, name)(dynograd.tensor(x), dynograd.tensor(y)).numpy()
-    numpy.testing.assert_allclose(found, wanted, rtol=1e-6)
+        expected = reference(x, y)
+    result = getattr(dynograd, name)(dynograd.tensor(x), dynograd.tensor(y)).numpy()
+    numpy.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_remainders_of_large_quotients_and_infinities(name, reference, odd, kind
 )
 def test_gradients_of_large_sums_are_arrays_of_their_own(kind):
     x = dynograd.ones(600, 1000, dtype=kind, requires_grad=True)
-    (found,) = dynograd.autograd.grad(x.sum(), x, grad_outputs=dynograd.tensor(2.5, dtype=kind))
-    assert found.dtype is kind and found.is_contiguous() and (found == 2.5).all()
-    found[0, 0] = 1
-    assert found[0, 1].item() == 2.5
+    (result,) = dynograd.autograd.grad(x.sum(), x, grad_outputs=dynograd.tensor(2.5, dtype=kind))
+    assert result.dtype is kind and result.is_contiguous() and (result == 2.5).all()
+    result[0, 0] = 1
+    assert result[0, 1].item() == 2.5
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "int64", "bool"])
@@ -185,19 +185,19 @@ def test_large_results_of_numpy_functions_lie_in_kept_memory(name, kind):
     array = (numpy.arange(300_000) % 7 - 3).astype(kind)
     if name == "bitwise_and" and kind[0] == "f":
         pytest.skip("integers only")
-    one = name in ("tan", "logical_not", "sinh")
+    element = name in ("tan", "logical_not", "sinh")
     for x in (array, array.reshape(600, 500).T, array[::2]):
         x = dynograd.tensor(x) if x.base is None else dynograd.from_numpy(x)
-        found = getattr(dynograd, name)(*([x] if one else [x, x]))
+        result = getattr(dynograd, name)(*([x] if element else [x, x]))
         base = (
-            x.numpy().astype(found.numpy().dtype) if kind == "bool" and name in ("tan", "atan2", "sinh") else x.numpy()
+            x.numpy().astype(result.numpy().dtype) if kind == "bool" and name in ("tan", "atan2", "sinh") else x.numpy()
         )
         function = {"tan": numpy.tan, "atan2": numpy.arctan2, "bitwise_and": numpy.bitwise_and, "eq": numpy.equal,
                     "logical_not": numpy.logical_not, "sinh": numpy.sinh, "add": numpy.add}[name]  # fmt: skip
-        numpy.testing.assert_allclose(found.numpy(), function(*([base] if one else [base, base])), rtol=1e-6)
+        numpy.testing.assert_allclose(result.numpy(), function(*([base] if element else [base, base])), rtol=1e-6)
     if kind == "float64" and name in ("sinh", "atan2", "add"):
         big = dynograd.tensor(array)
-        assert buffers.is_leased(getattr(dynograd, name)(*([big] if one else [big, big])).array)
+        assert buffers.is_leased(getattr(dynograd, name)(*([big] if element else [big, big])).array)
 
 
 @pytest.mark.parametrize("name", ["tan", "atan", "sinh", "sin", "floor", "remainder"])
@@ -205,6 +205,6 @@ def test_in_place_forms_of_large_arrays(name):
     array = values(70_000, 0)
     array[:10] = 1
     other = (dynograd.tensor(numpy.full(70_000, 0.75, "float32")),) if name == "remainder" else ()
-    wanted = getattr(dynograd, name)(dynograd.tensor(array), *other)
-    found = getattr(dynograd.tensor(array), f"{name}_")(*other)
-    numpy.testing.assert_array_equal(found.numpy(), wanted.numpy())
+    expected = getattr(dynograd, name)(dynograd.tensor(array), *other)
+    result = getattr(dynograd.tensor(array), f"{name}_")(*other)
+    numpy.testing.assert_array_equal(result.numpy(), expected.numpy())

@@ -32,17 +32,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rooms", default=" ".join(ROOMS))
     parser.add_argument("--tests", default=" ".join(TESTS), help="folders of tests/ that mutants are tried with")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    given = parser.parse_args(arguments)
+    argument = parser.parse_args(arguments)
     folder = folder_of_mutants()
     (folder / "covering").mkdir(0o700, parents=True, exist_ok=True)
     (folder / "cache").mkdir(0o700, exist_ok=True)
-    if given.step in (None, "cover"):
-        cover(folder, given.tests.split(), given.processes)
-    if given.step in (None, "try", "again"):
-        try_mutants(folder, given, given.step == "again")
-    if given.step in (None, "table"):
+    if argument.step in (None, "cover"):
+        cover(folder, argument.tests.split(), argument.processes)
+    if argument.step in (None, "try", "again"):
+        try_mutants(folder, argument, argument.step == "again")
+    if argument.step in (None, "table"):
         print(table(results(folder)))
-    if given.step == "survivors":
+    if argument.step == "survivors":
         for each in alive(results(folder)):
             print(f"{each['mutant']}  [{each['tests']} tests{'' if each['seen'] else ', not run by them'}]")
     return 0

@@ -32,8 +32,8 @@ def np_elu(x, alpha=1.0):
 
 
 def np_glu(x, dim):
-    one, two = numpy.split(x, 2, dim)
-    return one * np_sigmoid(two)
+    element, two = numpy.split(x, 2, dim)
+    return element * np_sigmoid(two)
 
 
 SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772
@@ -114,9 +114,9 @@ test_rows = generate(ROWS)
 def test_inplace_writes_into_its_input(name):
     args = {"Threshold": (0.1, -1.0)}.get(name, ())
     x = dg.linspace(-2, 2, 9)
-    wanted = getattr(nn, name)(*args)(x)
+    expected = getattr(nn, name)(*args)(x)
     assert getattr(nn, name)(*args, inplace=True)(x) is x
-    assert dg.allclose(x, wanted)
+    assert dg.allclose(x, expected)
 
 
 def test_rrelu_in_training_draws_slopes_between_its_bounds():

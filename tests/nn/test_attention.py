@@ -23,24 +23,24 @@ def softmax(x):
 
 def np_attention(layer, query, key, value, allowed=None, added=0.0):
     """(L, E), (heads, L, S): one sequence, head by head and query by query; queries that see nothing find 0."""
-    held = {name: one.detach().double().numpy() for name, one in layer.named_parameters()}
-    if "in_proj_weight" in held:
-        weights = numpy.split(held["in_proj_weight"], 3)
+    kept = {name: element.detach().double().numpy() for name, element in layer.named_parameters()}
+    if "in_proj_weight" in kept:
+        weights = numpy.split(kept["in_proj_weight"], 3)
     else:
-        weights = [held[f"{name}_proj_weight"] for name in "qkv"]
-    biases = numpy.split(held.get("in_proj_bias", numpy.zeros(3 * E)), 3)
+        weights = [kept[f"{name}_proj_weight"] for name in "qkv"]
+    biases = numpy.split(kept.get("in_proj_bias", numpy.zeros(3 * E)), 3)
     q, k, v = (x @ w.T + b for x, w, b in zip((query, key, value), weights, biases))
     allowed = numpy.ones((layer.num_heads, len(q), len(k)), bool) if allowed is None else allowed
     allowed, added = (
         numpy.broadcast_to(allowed, (layer.num_heads, len(q), len(k))),
         numpy.broadcast_to(added, (layer.num_heads, len(q), len(k))),
     )
-    extra = ([held["bias_k"][0]], [held["bias_v"][0]]) if "bias_k" in held else ([], [])
+    extra = ([kept["bias_k"][0]], [kept["bias_v"][0]]) if "bias_k" in kept else ([], [])
     if layer.add_zero_attn:
         extra = ([*extra[0], numpy.zeros((1, E))], [*extra[1], numpy.zeros((1, E))])
     k, v = numpy.concatenate([k, *extra[0]]), numpy.concatenate([v, *extra[1]])
     width = E // layer.num_heads
-    found, all_weights = numpy.zeros((len(q), E)), numpy.zeros((layer.num_heads, len(q), len(k)))
+    result, all_weights = numpy.zeros((len(q), E)), numpy.zeros((layer.num_heads, len(q), len(k)))
     for head in range(layer.num_heads):
         part = slice(head * width, (head + 1) * width)
         for row in range(len(q)):
@@ -49,8 +49,8 @@ def np_attention(layer, query, key, value, allowed=None, added=0.0):
             if see.any():
                 scores = k[see, part] @ q[row, part] / math.sqrt(width) + bonus[see]
                 all_weights[head, row, see] = softmax(scores)
-            found[row, part] = all_weights[head, row] @ v[:, part]
-    return found @ held["out_proj.weight"].T + held.get("out_proj.bias", 0.0), all_weights
+            result[row, part] = all_weights[head, row] @ v[:, part]
+    return result @ kept["out_proj.weight"].T + kept.get("out_proj.bias", 0.0), all_weights
 
 
 def make(**options):
@@ -89,29 +89,29 @@ def test_values(options, masks, weights):
         mask[0, 0] = True
     elif masks == "added":
         mask = rng.normal(size=(L, S))
-    tensors = [dg.from_numpy(one) for one in (query, key, value)]
-    given = tensors if layer.batch_first else [one.transpose(0, 1) for one in tensors]
-    output, found = layer(
-        *given,
+    tensors = [dg.from_numpy(element) for element in (query, key, value)]
+    argument = tensors if layer.batch_first else [tensor.transpose(0, 1) for tensor in tensors]
+    output, result = layer(
+        *argument,
         key_padding_mask=None if padding is None else dg.from_numpy(padding),
         attn_mask=None if mask is None else dg.from_numpy(mask),
         need_weights=weights,
         average_attn_weights=False,
     )
     output = output if layer.batch_first else output.transpose(0, 1)
-    assert (found is None) == (not weights)
+    assert (result is None) == (not weights)
     for row in range(B):
         allowed = numpy.ones((HEADS, L, S), bool)
         if padding is not None:
             allowed &= ~padding[row]
         if mask is not None and mask.dtype == bool:
             allowed &= ~(mask.reshape(B, HEADS, L, S)[row] if mask.ndim == 3 else mask)
-        wanted, wanted_weights = np_attention(
+        expected, wanted_weights = np_attention(
             layer, query[row], key[row], value[row], allowed, mask if mask is not None and mask.dtype != bool else 0.0
         )
-        numpy.testing.assert_allclose(output[row].detach().numpy(), wanted, atol=1e-10)
+        numpy.testing.assert_allclose(output[row].detach().numpy(), expected, atol=1e-10)
         if weights:
-            numpy.testing.assert_allclose(found[row].detach().numpy(), wanted_weights, atol=1e-10)
+            numpy.testing.assert_allclose(result[row].detach().numpy(), wanted_weights, atol=1e-10)
 
 
 def test_weights_are_averaged_over_heads_unless_told():
@@ -123,8 +123,8 @@ def test_weights_are_averaged_over_heads_unless_told():
 def test_a_single_sequence_needs_no_batch():
     layer, x = make(batch_first=True), dg.randn(L, E, dtype=dg.float64)
     output, weights = layer(x, x, x, key_padding_mask=dg.tensor([False, False, True, True]))
-    wanted = layer(x[None], x[None], x[None], key_padding_mask=dg.tensor([[False, False, True, True]]))
-    assert dg.allclose(output, wanted[0][0]) and dg.allclose(weights, wanted[1][0])
+    expected = layer(x[None], x[None], x[None], key_padding_mask=dg.tensor([[False, False, True, True]]))
+    assert dg.allclose(output, expected[0][0]) and dg.allclose(weights, expected[1][0])
 
 
 def test_a_query_that_sees_nothing_gets_the_bias_and_finite_gradients():
@@ -133,24 +133,26 @@ def test_a_query_that_sees_nothing_gets_the_bias_and_finite_gradients():
         output, _ = layer(x, x, x, attn_mask=dg.ones(L, L, dtype=dg.bool), need_weights=weights)
         assert dg.allclose(output, layer.out_proj.bias.expand(L, 1, E))
         output.sum().backward()
-    assert bool(x.grad.isfinite().all()) and all(bool(one.grad.isfinite().all()) for one in layer.parameters())
+    assert bool(x.grad.isfinite().all()) and all(
+        bool(parameter.grad.isfinite().all()) for parameter in layer.parameters()
+    )
 
 
 @pytest.mark.parametrize("weights", [True, False])
 def test_the_causal_hint_changes_nothing_but_speed(weights):
     layer, x = make(), dg.randn(L, B, E, dtype=dg.float64)
     mask = nn.Transformer.generate_square_subsequent_mask(L, dtype=dg.float64)
-    one = layer(x, x, x, attn_mask=mask, need_weights=weights, is_causal=True)[0]
-    assert dg.allclose(one, layer(x, x, x, attn_mask=mask, need_weights=weights)[0])
+    element = layer(x, x, x, attn_mask=mask, need_weights=weights, is_causal=True)[0]
+    assert dg.allclose(element, layer(x, x, x, attn_mask=mask, need_weights=weights)[0])
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda one: ",".join(one) or "plain")
 def test_gradients(options):
     layer = make(**options)
-    given = [dg.randn(3, 2, width, dtype=dg.float64, requires_grad=True) for width in (E, layer.kdim, layer.vdim)]
+    argument = [dg.randn(3, 2, width, dtype=dg.float64, requires_grad=True) for width in (E, layer.kdim, layer.vdim)]
     for weights in (True, False):
         run = lambda q, k, v, *_, weights=weights: layer(q, k, v, need_weights=weights)[0]  # noqa: E731
-        assert gradcheck(run, (*given, *layer.parameters()), atol=1e-6, fast_mode=True)
+        assert gradcheck(run, (*argument, *layer.parameters()), atol=1e-6, fast_mode=True)
 
 
 def test_dropout_of_weights_in_training_only():
@@ -191,13 +193,13 @@ def test_encoder_layer_step_by_step():
     x = dg.randn(1, L, E, dtype=dg.float64)
     attended = x + dg.from_numpy(np_attention(layer.self_attn, *[x[0].numpy()] * 3)[0])[None]
     middle = layer.norm1(attended)
-    wanted = layer.norm2(middle + layer.linear2(nn.functional.gelu(layer.linear1(middle))))
-    assert dg.allclose(layer(x), wanted, atol=1e-10)
+    expected = layer.norm2(middle + layer.linear2(nn.functional.gelu(layer.linear1(middle))))
+    assert dg.allclose(layer(x), expected, atol=1e-10)
     layer.norm_first = True
     normed = layer.norm1(x)
     attended = x + dg.from_numpy(np_attention(layer.self_attn, *[normed[0].detach().numpy()] * 3)[0])[None]
-    wanted = attended + layer.linear2(nn.functional.gelu(layer.linear1(layer.norm2(attended))))
-    assert dg.allclose(layer(x), wanted, atol=1e-10)
+    expected = attended + layer.linear2(nn.functional.gelu(layer.linear1(layer.norm2(attended))))
+    assert dg.allclose(layer(x), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -213,18 +215,18 @@ def test_decoding_does_not_look_ahead_nor_at_padding(batch_first, norm_first):
         options = {"src_key_padding_mask": padding, "memory_key_padding_mask": padding, "tgt_mask": mask.double()}
         return turn(model(turn(src), turn(tgt), **options))
 
-    wanted = run(src, tgt)
+    expected = run(src, tgt)
     other_src, other_tgt = src.clone(), tgt.clone()
     other_src[0, 3:] = 9.0
     other_tgt[:, 2:] = -9.0
-    found = run(other_src, other_tgt)
-    assert dg.allclose(found[:, :2], wanted[:, :2]) and not dg.allclose(found[:, 2:], wanted[:, 2:])
+    result = run(other_src, other_tgt)
+    assert dg.allclose(result[:, :2], expected[:, :2]) and not dg.allclose(result[:, 2:], expected[:, 2:])
 
 
 def test_gradients_reach_every_parameter_of_a_transformer():
     model = nn.Transformer(E, HEADS, 1, 1, 8, dropout=0.2)
     model(dg.randn(S, B, E), dg.randn(L, B, E)).square().sum().backward()
-    assert all(one.grad is not None and bool(one.grad.isfinite().all()) for one in model.parameters())
+    assert all(parameter.grad is not None and bool(parameter.grad.isfinite().all()) for parameter in model.parameters())
 
 
 def test_encoder_takes_any_layer_and_copies_it():
@@ -238,7 +240,7 @@ def test_encoder_takes_any_layer_and_copies_it():
 
     encoder = nn.TransformerEncoder(Plain(), 3, nn.LayerNorm(E))
     assert encoder(dg.zeros(L, B, E)).shape == (L, B, E)
-    assert len({id(one) for one in encoder.parameters()}) == 8
+    assert len({id(parameter) for parameter in encoder.parameters()}) == 8
 
 
 @pytest.mark.parametrize(
@@ -259,8 +261,8 @@ def test_varlen_attn_is_attention_within_sequences():
     cuts, others = dg.tensor([0, 2, 5], dtype=dg.int32), dg.tensor([0, 4, 7], dtype=dg.int32)
     y = varlen_attn(q, k, k, cuts, others, 3, 4, enable_gqa=True, window_size=(-1, 0))
     mask = dg.ones(2, 4, dtype=dg.bool).tril(2)  # the last query stands at the last key
-    given = [one.transpose(0, 1) for one in (q[:2], k[:4], k[:4])]
-    alone = nn.functional.scaled_dot_product_attention(*given, mask, enable_gqa=True)
+    argument = [element.transpose(0, 1) for element in (q[:2], k[:4], k[:4])]
+    alone = nn.functional.scaled_dot_product_attention(*argument, mask, enable_gqa=True)
     assert dg.allclose(y[:2], alone.transpose(0, 1), atol=1e-6)
     out = dg.empty(5, 4, 8)
     assert (

@@ -27,7 +27,7 @@ def made():
 
 
 def noted(kind):
-    return sorted(name for name, one in vars(kind).items() if type(one) is Registered)
+    return sorted(name for name, element in vars(kind).items() if type(element) is Registered)
 
 
 def put_in_dict(net, other):

@@ -14,12 +14,12 @@ SHAPES = [(3,), (), (0,), (4, 5), (40, 30)]
 def parameters_with_gradients(dtype=dynograd.float64, shapes=SHAPES, scale=1.0):
     random = np.random.default_rng(0)
     values = [random.normal(size=shape) * scale for shape in shapes]
-    made = []
+    created = []
     for value in values:
         p = nn.Parameter(dynograd.zeros(value.shape, dtype=dtype))
         p.grad = dynograd.tensor(value).to(dtype)
-        made.append(p)
-    return made, values
+        created.append(p)
+    return created, values
 
 
 def norm_of(values, p):
@@ -41,9 +41,9 @@ def test_clip_grad_norm(max_norm, norm_type, dtype, tolerance):
     parameters, values = parameters_with_gradients(dtype, shapes)
     unused = nn.Parameter(dynograd.zeros(2))
     norm = norm_of(values, float(norm_type))
-    found = nn.utils.clip_grad_norm_([*parameters, unused], max_norm, norm_type)
-    assert found.dtype == dtype and found.shape == () and not found.requires_grad
-    np.testing.assert_allclose(numpy_of(found), norm, rtol=tolerance)
+    result = nn.utils.clip_grad_norm_([*parameters, unused], max_norm, norm_type)
+    assert result.dtype == dtype and result.shape == () and not result.requires_grad
+    np.testing.assert_allclose(numpy_of(result), norm, rtol=tolerance)
     for p, value in zip(parameters, values):
         np.testing.assert_allclose(
             numpy_of(p.grad), value * min(1, max_norm / (norm + 1e-6)), rtol=tolerance, atol=tolerance

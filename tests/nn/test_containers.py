@@ -15,16 +15,16 @@ def layers(*sizes):
 
 
 def test_sequential_is_a_list_that_is_called():
-    one, two, three = layers(1, 1, 1)
-    model = nn.Sequential(one, two)
-    assert len(model) == 2 and model[0] is one and model[-1] is two and list(model) == [one, two]
+    element, two, three = layers(1, 1, 1)
+    model = nn.Sequential(element, two)
+    assert len(model) == 2 and model[0] is element and model[-1] is two and list(model) == [element, two]
     model.append(three).insert(0, nn.Identity())
     assert [type(module).__name__ for module in model] == ["Identity", "Linear", "Linear", "Linear"]
     assert model.pop(0).__class__ is nn.Identity and len(model[1:]) == 2
     model[0] = nn.Tanh()
     del model[1]
     assert list(model.state_dict()) == ["1.weight", "1.bias"]
-    assert len(model + nn.Sequential(one)) == 3
+    assert len(model + nn.Sequential(element)) == 3
     with pytest.raises(IndexError, match="index 5 is out of range"):
         model[5]
 
@@ -66,7 +66,7 @@ def test_parameter_list_and_dict():
     items = nn.ParameterList([dg.ones(1), nn.Parameter(dg.ones(2))])
     items += [dg.ones(3)]
     items[0] = dg.zeros(1)
-    assert len(items) == 3 and all(isinstance(one, nn.Parameter) for one in items)
+    assert len(items) == 3 and all(isinstance(item, nn.Parameter) for item in items)
     assert list(items.state_dict()) == ["0", "1", "2"] and len(items[1:]) == 2
     named = nn.ParameterDict({"a": dg.ones(1)})
     named["b"] = dg.ones(2)

@@ -32,18 +32,18 @@ OPTIONS = {
 
 def conv_row(rank, label, options, printed, out=8):
     kernel = (options["kernel_size"],) * rank
-    held = {"weight": (out, 4 // options.get("groups", 1), *kernel)} | (
+    kept = {"weight": (out, 4 // options.get("groups", 1), *kernel)} | (
         {} if options.get("bias") is False else {"bias": (out,)}
     )
     used = {name: value for name, value in options.items() if name in ("stride", "padding", "dilation", "groups")}
     return Row(
-        f"Conv{rank}d", (4, out), options, [IMAGES[rank]], parameters=held, id=label,
+        f"Conv{rank}d", (4, out), options, [IMAGES[rank]], parameters=kept, id=label,
         reference=lambda p, x: np_conv(x, p.weight, p.bias, **used),
         text=f"Conv2d(4, {out}, {printed})" if rank == 2 else None,
     )  # fmt: skip
 
 
-ROWS = [conv_row(rank, label, *given) for rank in (1, 2, 3) for label, given in OPTIONS.items()]
+ROWS = [conv_row(rank, label, *argument) for rank in (1, 2, 3) for label, argument in OPTIONS.items()]
 ROWS += [
     Row("Conv2d", (4, 2, 3), {"padding": "same", "dilation": (1, 2)}, [IMAGES[2]], out=(2, 2, 5, 6), id="same",
         parameters={"weight": (2, 4, 3, 3), "bias": (2,)}, reference=lambda p, x: np_conv(x, p.weight, p.bias, 1, (1, 2), (1, 2)),
@@ -96,18 +96,18 @@ TRANSPOSED = {
 
 def transposed_row(rank, label, options, printed):
     kernel = (options["kernel_size"],) * rank
-    held = {"weight": (4, 2 // options.get("groups", 1), *kernel)} | (
+    kept = {"weight": (4, 2 // options.get("groups", 1), *kernel)} | (
         {} if options.get("bias") is False else {"bias": (2,)}
     )
     used = {name: value for name, value in options.items() if name not in ("kernel_size", "bias")}
     return Row(
-        f"ConvTranspose{rank}d", (4, 2), options, [(2, 4, 3, 2, 2)[: rank + 2]], parameters=held, id=label,
+        f"ConvTranspose{rank}d", (4, 2), options, [(2, 4, 3, 2, 2)[: rank + 2]], parameters=kept, id=label,
         reference=lambda p, x: np_conv_transpose(x, p.weight, p.bias, **used),
         text=f"ConvTranspose2d(4, 2, {printed})" if rank == 2 else None,
     )  # fmt: skip
 
 
-ROWS += [transposed_row(rank, label, *given) for rank in (1, 2, 3) for label, given in TRANSPOSED.items()]
+ROWS += [transposed_row(rank, label, *argument) for rank in (1, 2, 3) for label, argument in TRANSPOSED.items()]
 ROWS.append(Row("ConvTranspose2d", (4, 2, 2), shapes=[(4, 3, 3)], out=(2, 4, 4), parameters={"weight": (4, 2, 2, 2), "bias": (2,)},
                 id="single", reference=lambda p, x: np_conv_transpose(x[None], p.weight, p.bias)[0],
                 errors=[error(lambda layer: layer(dg.zeros(1, 3, 5, 5)), RuntimeError, "conv_transpose2d", "3", "4")]))  # fmt: skip

@@ -21,15 +21,15 @@ OFFSETS = [0, 5, 5, 7]
 def np_likelihood(p, x, tags, lengths):
     """The sum over sequences, by the forward algorithm in plain NumPy."""
     total = 0.0
-    for emissions, wanted, length in zip(x, tags, lengths):
+    for emissions, expected, length in zip(x, tags, lengths):
         if not length:
             continue
         level = p.start_transitions + emissions[0]
-        score = level[wanted[0]]
+        score = level[expected[0]]
         for t in range(1, length):
             level = numpy.log(numpy.exp(level[:, None] + p.transitions).sum(0)) + emissions[t]
-            score += p.transitions[wanted[t - 1], wanted[t]] + emissions[t, wanted[t]]
-        total += score + p.end_transitions[wanted[length - 1]] - numpy.log(numpy.exp(level + p.end_transitions).sum())
+            score += p.transitions[expected[t - 1], expected[t]] + emissions[t, expected[t]]
+        total += score + p.end_transitions[expected[length - 1]] - numpy.log(numpy.exp(level + p.end_transitions).sum())
     return total
 
 
@@ -102,23 +102,23 @@ def forms(crf):
 
 def test_every_form_of_a_batch_gives_the_same(crf):
     likelihoods, paths, scores, partitions = [], [], [], []
-    for layer, emissions, tags, given in forms(crf).values():
-        likelihoods.append(layer(emissions, tags, reduction="none", **given).tolist())
-        paths.append(layer.decode(emissions, **given))
-        scores.append(layer.viterbi(emissions, **given).scores.tolist())
-        partitions.append(layer.log_partition(emissions, **given).tolist())
-        assert layer.viterbi(emissions, **given).tags.shape == tags.shape
-        marginals = layer.marginals(emissions, **given)
+    for layer, emissions, tags, argument in forms(crf).values():
+        likelihoods.append(layer(emissions, tags, reduction="none", **argument).tolist())
+        paths.append(layer.decode(emissions, **argument))
+        scores.append(layer.viterbi(emissions, **argument).scores.tolist())
+        partitions.append(layer.log_partition(emissions, **argument).tolist())
+        assert layer.viterbi(emissions, **argument).tags.shape == tags.shape
+        marginals = layer.marginals(emissions, **argument)
         assert marginals.shape == emissions.shape and marginals.sum().item() == pytest.approx(sum(LENGTHS))
-    for found in (likelihoods, scores, partitions):
-        numpy.testing.assert_allclose(found, [found[0]] * len(found), rtol=1e-12)
+    for result in (likelihoods, scores, partitions):
+        numpy.testing.assert_allclose(result, [result[0]] * len(result), rtol=1e-12)
     assert all(path == paths[0] for path in paths) and [len(path) for path in paths[0]] == LENGTHS
 
 
 def test_one_sequence_without_a_batch(crf):
     for layer in (crf, forms(crf)["time first"][0]):
-        found = layer(EMISSIONS[0], TAGS[0], reduction="none")
-        assert found.shape == () and found.item() == pytest.approx(crf(EMISSIONS[:1], TAGS[:1]).item())
+        result = layer(EMISSIONS[0], TAGS[0], reduction="none")
+        assert result.shape == () and result.item() == pytest.approx(crf(EMISSIONS[:1], TAGS[:1]).item())
         assert layer.decode(EMISSIONS[0]) == crf.decode(EMISSIONS[:1])
         tags, score = layer.viterbi(EMISSIONS[0], lengths=[3])
         assert tags[:3].tolist() == crf.decode(EMISSIONS[:1, :3])[0] and score.shape == ()
@@ -126,8 +126,8 @@ def test_one_sequence_without_a_batch(crf):
 
 def test_a_batch_of_one_with_time_first(crf):
     layer = forms(crf)["time first"][0]
-    found = layer(EMISSIONS[0, :, None], TAGS[0, :, None], lengths=[4])
-    assert found.item() == pytest.approx(crf(EMISSIONS[:1], TAGS[:1], lengths=[4]).item())
+    result = layer(EMISSIONS[0, :, None], TAGS[0, :, None], lengths=[4])
+    assert result.item() == pytest.approx(crf(EMISSIONS[:1], TAGS[:1], lengths=[4]).item())
 
 
 def test_reductions(crf):
@@ -140,9 +140,9 @@ def test_reductions(crf):
 
 def test_the_score_of_the_best_path_is_viterbis_and_differentiates(crf):
     tags, scores = crf.viterbi(EMISSIONS, MASK)
-    found = crf.score(EMISSIONS, tags, MASK)
-    numpy.testing.assert_allclose(found.detach().numpy(), scores.numpy(), rtol=1e-12)
-    found.sum().backward()
+    result = crf.score(EMISSIONS, tags, MASK)
+    numpy.testing.assert_allclose(result.detach().numpy(), scores.numpy(), rtol=1e-12)
+    result.sum().backward()
     assert crf.start_transitions.grad.sum().item() == pytest.approx(2)
     assert crf.transitions.grad.sum().item() == pytest.approx(5)
     assert not scores.requires_grad
@@ -167,12 +167,12 @@ def test_a_network_learns_that_a_tag_follows_another():
 def test_half_types_are_computed_in_float32():
     layer = nn.CRF(K, batch_first=True, dtype=dg.bfloat16)
     x = EMISSIONS.to(dg.bfloat16).requires_grad_()
-    found = layer(x, TAGS)
-    found.backward()
+    result = layer(x, TAGS)
+    result.backward()
     wide = nn.CRF(K, batch_first=True)
-    wide.load_state_dict({name: one.float() for name, one in layer.state_dict().items()})
-    assert found.dtype is dg.bfloat16 and x.grad.dtype is dg.bfloat16 and layer.transitions.grad.dtype is dg.bfloat16
-    assert found.item() == pytest.approx(wide(x.float(), TAGS).item(), rel=1e-2)
+    wide.load_state_dict({name: element.float() for name, element in layer.state_dict().items()})
+    assert result.dtype is dg.bfloat16 and x.grad.dtype is dg.bfloat16 and layer.transitions.grad.dtype is dg.bfloat16
+    assert result.item() == pytest.approx(wide(x.float(), TAGS).item(), rel=1e-2)
 
 
 def test_vmap_and_gradients_of_examples(crf):
@@ -182,15 +182,15 @@ def test_vmap_and_gradients_of_examples(crf):
     def loss(x, tags, lengths):
         return crf(x, tags, lengths=lengths)
 
-    found, slopes = vmap(loss)(many, tags, lengths), vmap(grad_of(loss))(many, tags, lengths)
+    result, slopes = vmap(loss)(many, tags, lengths), vmap(grad_of(loss))(many, tags, lengths)
     for n in range(2):
-        assert found[n].item() == pytest.approx(loss(many[n], tags[n], lengths[n]).item())
+        assert result[n].item() == pytest.approx(loss(many[n], tags[n], lengths[n]).item())
         assert (slopes[n] - grad_of(loss)(many[n], tags[n], lengths[n])).abs().max() < 1e-12
 
 
 def test_no_sequences_at_all(crf):
     empty = dg.zeros(0, 4, K, dtype=dg.float64, requires_grad=True)
-    found = crf(empty, dg.zeros(0, 4, dtype=dg.long))
-    found.backward()
-    assert found.item() == 0 and empty.grad.shape == (0, 4, K) and crf.decode(empty) == []
+    result = crf(empty, dg.zeros(0, 4, dtype=dg.long))
+    result.backward()
+    assert result.item() == 0 and empty.grad.shape == (0, 4, K) and crf.decode(empty) == []
     assert crf(dg.zeros(0, K), dg.zeros(0, dtype=dg.long), offsets=[0, 0], reduction="none").tolist() == [0]

@@ -19,9 +19,9 @@ def test_added_is_the_residual_plus_the_dropout(training):
     for dropout in (nn.Dropout(0.4), nn.Dropout(0.0), nn.Dropout(1.0), nn.Identity(), Doubling(0.5)):
         dropout.train(training)
         dynograd.manual_seed(2)
-        wanted = residual + dropout(x)
+        expected = residual + dropout(x)
         dynograd.manual_seed(2)
-        numpy.testing.assert_allclose(added(residual, dropout, x).numpy(), wanted.numpy(), rtol=1e-6, atol=1e-6)
+        numpy.testing.assert_allclose(added(residual, dropout, x).numpy(), expected.numpy(), rtol=1e-6, atol=1e-6)
 
 
 def test_added_calls_a_dropout_that_somebody_watches():

@@ -16,8 +16,8 @@ QUERIES, KEYS = [3, 0, 1, 4, 3], [2, 3, 0, 5, 2]
 
 
 def rows(lengths, size, heads=2):
-    made = [dg.randn(length, heads, size, dtype=dg.float64) for length in lengths]
-    return dg.ragged_tensor(made).transpose(1, 2).detach().requires_grad_()
+    created = [dg.randn(length, heads, size, dtype=dg.float64) for length in lengths]
+    return dg.ragged_tensor(created).transpose(1, 2).detach().requires_grad_()
 
 
 def loop(q, k, v, change, visible):
@@ -48,16 +48,16 @@ def test_rows_are_what_they_are_alone(lengths, heads):
     slopes = dg.randn(len(lengths[0]), 2, dtype=dg.float64).requires_grad_()
     mask = create_nested_block_mask(lambda b, h, i, j: (i + b >= j) & (j != h + 1), len(lengths[0]), 2, q, k)
     options = {"enable_gqa": True, "return_aux": AuxRequest(True, True)}
-    found, aux = flex_attention(q, k, v, lambda s, b, h, i, j: s + slopes[b, h] * (i - j), mask, **options)
+    result, aux = flex_attention(q, k, v, lambda s, b, h, i, j: s + slopes[b, h] * (i - j), mask, **options)
     slope = slopes.detach().numpy()
     for row in range(len(lengths[0])):
         expected = loop(
-            *[one.detach().unbind()[row].numpy() for one in (q, k, v)],
+            *[tensor.detach().unbind()[row].numpy() for tensor in (q, k, v)],
             lambda s, h, i, j, row=row: s + slope[row, h] * (i - j),
             lambda h, i, j, row=row: i + row >= j and j != h + 1,
         )
-        for one, wanted in zip((found, aux.lse, aux.max_scores), expected, strict=True):
-            numpy.testing.assert_allclose(one.detach().unbind()[row].numpy(), wanted, atol=1e-12)
+        for element, reference in zip((result, aux.lse, aux.max_scores), expected, strict=True):
+            numpy.testing.assert_allclose(element.detach().unbind()[row].numpy(), reference, atol=1e-12)
 
 
 def test_gradients():
@@ -66,10 +66,10 @@ def test_gradients():
     mask = create_nested_block_mask(lambda b, h, i, j: i >= j, None, None, q, k)
 
     def total(query, key, value, slopes):
-        query, key, value = (x.with_packed(one) for x, one in ((q, query), (k, key), (v, value)))
+        query, key, value = (x.with_packed(element) for x, element in ((q, query), (k, key), (v, value)))
         return flex_attention(query, key, value, lambda s, b, h, i, j: s * slopes[b, h], mask).values()
 
-    packed = [one.packed.detach().clone().requires_grad_() for one in (q, k, v)]
+    packed = [tensor.packed.detach().clone().requires_grad_() for tensor in (q, k, v)]
     assert dg.autograd.gradcheck(total, (*packed, slopes))
 
 
@@ -87,16 +87,16 @@ def test_a_mask_for_all_rows_is_asked_for_row_0():
 
 def test_dense_operands_have_an_entry_for_each_row():
     q, k = rows([2, 3, 1], 4), dg.randn(3, 2, 5, 4, dtype=dg.float64)
-    found = flex_attention(q, k, k)
+    result = flex_attention(q, k, k)
     other = flex_attention(k, q, q)
     for row in range(3):
-        wanted, _, _ = loop(
+        expected, _, _ = loop(
             q.detach().unbind()[row].numpy(), k[row].numpy(), k[row].numpy(), lambda s, *_: s, lambda *_: True
         )
-        numpy.testing.assert_allclose(found.detach().unbind()[row].numpy(), wanted, atol=1e-12)
-        one = q.detach().unbind()[row].numpy()
-        wanted, _, _ = loop(k[row].numpy(), one, one, lambda s, *_: s, lambda *_: True)
-        numpy.testing.assert_allclose(other[row].detach().numpy(), wanted, atol=1e-12)
+        numpy.testing.assert_allclose(result.detach().unbind()[row].numpy(), expected, atol=1e-12)
+        element = q.detach().unbind()[row].numpy()
+        expected, _, _ = loop(k[row].numpy(), element, element, lambda s, *_: s, lambda *_: True)
+        numpy.testing.assert_allclose(other[row].detach().numpy(), expected, atol=1e-12)
 
 
 def test_no_rows():

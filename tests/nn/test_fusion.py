@@ -31,8 +31,8 @@ def test_the_fused_layer_computes_both(number, bias):
     model = nn.Sequential(layer, bn)
     for _ in range(3):
         model(dg.randn(shape) * 2 + 1)
-    for one in bn.parameters():
-        nn.init.uniform_(one, 0.5, 1.5)
+    for parameter in bn.parameters():
+        nn.init.uniform_(parameter, 0.5, 1.5)
     model.eval()
     x, before = dg.randn(shape), layer.weight.detach().clone()
     fuse = fuse_linear_bn_eval if isinstance(layer, nn.Linear) else fuse_conv_bn_eval

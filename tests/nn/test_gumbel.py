@@ -14,8 +14,8 @@ def test_gumbel_softmax(hard):
     numpy.testing.assert_allclose(y.sum(-1).detach().numpy(), 1, rtol=1e-5)
     if hard:
         assert sorted({round(v) for v in y.flatten().tolist()}) == [0, 1]
-    found = numpy.bincount(y.argmax(-1).numpy(), minlength=3) / 4000
-    numpy.testing.assert_allclose(found, [0.2, 0.5, 0.3], atol=0.03)
+    result = numpy.bincount(y.argmax(-1).numpy(), minlength=3) / 4000
+    numpy.testing.assert_allclose(result, [0.2, 0.5, 0.3], atol=0.03)
     y[:, 0].sum().backward()
     assert bool((logits.grad[:, 0] >= 0).all()) and bool((logits.grad[:, 0] > 0).any())
 

@@ -51,12 +51,12 @@ def test_uniform_bounds(number, dtype):
 
 @pytest.mark.parametrize("number", range(len(NORMAL)))
 def test_normal_moments(number):
-    fill, wanted = NORMAL[number]
+    fill, expected = NORMAL[number]
     tensor = dg.empty(*SHAPE)
     assert fill(tensor) is tensor
     mean, std, largest = moments(tensor)
-    assert abs(mean) < 0.02 * wanted and std == pytest.approx(wanted, rel=0.01)
-    assert 3.5 * wanted < largest < 6 * wanted
+    assert abs(mean) < 0.02 * expected and std == pytest.approx(expected, rel=0.01)
+    assert 3.5 * expected < largest < 6 * expected
 
 
 def test_normal_has_its_mean():
@@ -72,9 +72,9 @@ def test_truncated_normal_is_the_normal_between_its_bounds(mean, std, a, b):
     grid = numpy.linspace(max(a, mean - 8 * std), min(b, mean + 8 * std), 20001)
     density = numpy.exp(-0.5 * ((grid - mean) / std) ** 2)
     density /= density.sum()
-    wanted = (grid * density).sum()
-    spread = math.sqrt(((grid - wanted) ** 2 * density).sum())
-    assert values.mean() == pytest.approx(wanted, abs=0.02 * spread)
+    expected = (grid * density).sum()
+    spread = math.sqrt(((grid - expected) ** 2 * density).sum())
+    assert values.mean() == pytest.approx(expected, abs=0.02 * spread)
     assert values.std() == pytest.approx(spread, rel=0.02)
 
 
@@ -88,8 +88,8 @@ def test_constants():
 @pytest.mark.parametrize("shape", [(4, 4), (6, 3), (3, 6), (4, 2, 3)])
 @pytest.mark.parametrize("gain", [1.0, 1.5])
 def test_orthogonal_rows_or_columns(shape, gain):
-    made = init.orthogonal_(dg.empty(*shape), gain).reshape(shape[0], -1).double().numpy()
-    product = made @ made.T if made.shape[0] <= made.shape[1] else made.T @ made
+    created = init.orthogonal_(dg.empty(*shape), gain).reshape(shape[0], -1).double().numpy()
+    product = created @ created.T if created.shape[0] <= created.shape[1] else created.T @ created
     numpy.testing.assert_allclose(product, gain**2 * numpy.eye(len(product)), atol=1e-5)
 
 
@@ -158,10 +158,10 @@ def test_the_same_generator_gives_the_same_numbers():
         init.kaiming_normal_,
         init.orthogonal_,
     ):
-        one = fill(dg.empty(3, 4), generator=dg.Generator().manual_seed(7))
+        element = fill(dg.empty(3, 4), generator=dg.Generator().manual_seed(7))
         dg.rand(3)
         two = fill(dg.empty(3, 4), generator=dg.Generator().manual_seed(7))
-        assert dg.equal(one, two)
+        assert dg.equal(element, two)
 
 
 def test_empty_tensors_stay_empty():

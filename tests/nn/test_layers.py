@@ -26,8 +26,8 @@ def np_pixel_shuffle(p, x):
 
 
 def np_unfold(p, x):
-    found = np_windows(x, 2)  # N, C, h, w, 4
-    return found.transpose(0, 1, 4, 2, 3).reshape(len(x), -1, found.shape[2] * found.shape[3])
+    result = np_windows(x, 2)  # N, C, h, w, 4
+    return result.transpose(0, 1, 4, 2, 3).reshape(len(x), -1, result.shape[2] * result.shape[3])
 
 
 def np_bags(p, indices, offsets):

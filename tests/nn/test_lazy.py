@@ -46,16 +46,16 @@ def both(row):
 def test_the_first_forward_makes_it_the_plain_layer(row):
     lazy, plain, x = both(row)
     assert list(lazy.state_dict()) == list(plain.state_dict())
-    kept = {name: id(one) for name, one in lazy.named_parameters()}
+    kept = {name: id(element) for name, element in lazy.named_parameters()}
     dg.manual_seed(1)
     lazy(x)
     assert type(lazy) is type(plain) and repr(lazy) == repr(plain) and not lazy._hooked
-    assert {name: id(one) for name, one in lazy.named_parameters()} == kept
+    assert {name: id(element) for name, element in lazy.named_parameters()} == kept
     dg.manual_seed(1)
     plain.reset_parameters()
     plain(x)
-    for (name, found), wanted in zip(lazy.state_dict().items(), plain.state_dict().values(), strict=True):
-        numpy.testing.assert_array_equal(found.numpy(), wanted.numpy(), err_msg=name)
+    for (name, result), expected in zip(lazy.state_dict().items(), plain.state_dict().values(), strict=True):
+        numpy.testing.assert_array_equal(result.numpy(), expected.numpy(), err_msg=name)
     assert dg.equal(lazy(x), plain(x))
     assert set(vars(lazy)) == set(vars(plain))
 
@@ -72,20 +72,20 @@ def test_loading_gives_the_shapes(row):
 @pytest.mark.parametrize("row", ROWS, ids=label)
 def test_copies_and_conversions_stay_lazy(row):
     lazy, plain, x = both(row)
-    for one in (copy.deepcopy(lazy), pickle.loads(pickle.dumps(lazy)), copy.deepcopy(lazy).double().cpu().float()):
-        assert type(one) is type(lazy) and one.has_uninitialized_params() == lazy.has_uninitialized_params()
-        one(x)
-        assert type(one) is type(plain) and repr(one) == repr(plain)
+    for element in (copy.deepcopy(lazy), pickle.loads(pickle.dumps(lazy)), copy.deepcopy(lazy).double().cpu().float()):
+        assert type(element) is type(lazy) and element.has_uninitialized_params() == lazy.has_uninitialized_params()
+        element(x)
+        assert type(element) is type(plain) and repr(element) == repr(plain)
     assert type(lazy) is not type(plain)
     lazy.double()
     lazy(x.double())
-    assert all(one.dtype is dg.float64 for one in lazy.parameters())
+    assert all(parameter.dtype is dg.float64 for parameter in lazy.parameters())
 
 
 def test_lazy_to_lazy_keeps_waiting():
-    one, two = nn.LazyLinear(3), nn.LazyLinear(3)
-    one.load_state_dict(two.state_dict())
-    assert one.has_uninitialized_params() and repr(one.weight) == "<UninitializedParameter>"
+    element, two = nn.LazyLinear(3), nn.LazyLinear(3)
+    element.load_state_dict(two.state_dict())
+    assert element.has_uninitialized_params() and repr(element.weight) == "<UninitializedParameter>"
 
 
 def test_models_train_from_an_optimizer_made_before():
@@ -100,7 +100,7 @@ def test_models_train_from_an_optimizer_made_before():
         optimizer.step()
         losses.append(float(loss))
     assert losses[-1] < losses[0]
-    assert [type(one).__name__ for one in model] == ["Conv2d", "BatchNorm2d", "ReLU", "Flatten", "Linear"]
+    assert [type(element).__name__ for element in model] == ["Conv2d", "BatchNorm2d", "ReLU", "Flatten", "Linear"]
 
 
 def test_the_mixin_serves_own_modules_and_keyword_inputs():
@@ -125,10 +125,20 @@ def test_the_mixin_serves_own_modules_and_keyword_inputs():
 
 
 def test_materialize_keeps_identity_dtype_and_gradient():
-    one = nn.UninitializedParameter(requires_grad=False, dtype=dg.float64)
-    assert is_lazy(one) and one.dtype is dg.float64 and not one.requires_grad and isinstance(one, nn.Parameter)
-    one.materialize((2, 3))
-    assert type(one) is nn.Parameter and one.shape == (2, 3) and one.dtype is dg.float64 and not is_lazy(one)
+    element = nn.UninitializedParameter(requires_grad=False, dtype=dg.float64)
+    assert (
+        is_lazy(element)
+        and element.dtype is dg.float64
+        and not element.requires_grad
+        and isinstance(element, nn.Parameter)
+    )
+    element.materialize((2, 3))
+    assert (
+        type(element) is nn.Parameter
+        and element.shape == (2, 3)
+        and element.dtype is dg.float64
+        and not is_lazy(element)
+    )
     assert nn.parameter.UninitializedParameter is nn.UninitializedParameter
 
 

@@ -32,21 +32,21 @@ LAYERS = [
 @pytest.mark.parametrize(("name", "args"), LAYERS, ids=[name for name, _ in LAYERS])
 def test_layers_are_built_without_values(name, args):
     plain, layer = getattr(nn, name)(*args), getattr(nn, name)(*args, device="meta")
-    assert all(one.is_meta for one in layer.state_dict().values())
-    assert {key: one.shape for key, one in layer.state_dict().items()} == {
-        key: one.shape for key, one in plain.state_dict().items()
+    assert all(each.is_meta for each in layer.state_dict().values())
+    assert {key: each.shape for key, each in layer.state_dict().items()} == {
+        key: each.shape for key, each in plain.state_dict().items()
     }
     with dg.device("meta"):
-        assert all(one.is_meta for one in getattr(nn, name)(*args).parameters())
+        assert all(parameter.is_meta for parameter in getattr(nn, name)(*args).parameters())
     layer.load_state_dict(plain.state_dict(), assign=True)
-    for key, one in layer.state_dict().items():
-        assert one.tolist() == plain.state_dict()[key].tolist()
-    assert all(one.requires_grad for one in layer.parameters())
+    for key, element in layer.state_dict().items():
+        assert element.tolist() == plain.state_dict()[key].tolist()
+    assert all(parameter.requires_grad for parameter in layer.parameters())
 
 
 def test_a_model_larger_than_memory_has_sizes():
     layer = nn.Linear(1_000_000, 1_000_000, device="meta")
-    assert sum(one.numel() for one in layer.parameters()) == 10**12 + 10**6
+    assert sum(parameter.numel() for parameter in layer.parameters()) == 10**12 + 10**6
     assert layer.half().weight.dtype is dg.float16 and layer.weight.t().shape == (10**6, 10**6)
 
 
@@ -103,17 +103,17 @@ def test_outlines_print_copy_and_compute():
     weight = nn.Linear(2, 3, device="meta").weight
     assert repr(weight) == "Parameter containing:\ntensor(..., device='meta', size=(3, 2), requires_grad=True)"
     assert repr((weight * 2).detach().long()) == "tensor(..., device='meta', size=(3, 2), dtype=dynograd.int64)"
-    for one in (copy.deepcopy(weight), pickle.loads(pickle.dumps(weight)), weight.clone()):
-        assert one.is_meta and one.shape == (3, 2) and one.stride() == (2, 1)
+    for element in (copy.deepcopy(weight), pickle.loads(pickle.dumps(weight)), weight.clone()):
+        assert element.is_meta and element.shape == (3, 2) and element.stride() == (2, 1)
     assert pickle.loads(pickle.dumps(weight.detach().t())).stride() == (1, 2)
     assert (weight * dg.ones(4, 1, 1, device="meta") + 1).shape == (4, 3, 2)
     dg.ones(2).mul_(2)  # the code of a method is made for the arrays that come first
     assert weight.detach().t().mul_(2).fill_(3).uniform_().shape == (2, 3)
-    for made in (
+    for created in (
         dg.randn(2, 3, device="meta"),
         dg.arange(4, device="meta"),
         dg.eye(3, device="meta"),
         dg.tensor([1], device="meta"),
     ):
-        assert made.is_meta
+        assert created.is_meta
     assert dg.empty_like(dg.ones(2, 3).t(), device="meta").is_meta

@@ -86,10 +86,10 @@ def test_wrong_registrations_are_told():
 
 
 def _non_leaf():
-    made = nn.Parameter(dg.ones(1))
-    made.requires_grad_(False)
-    made.node, made._requires_grad = (dg.ones(1, requires_grad=True) * 2).node, True
-    return made
+    created = nn.Parameter(dg.ones(1))
+    created.requires_grad_(False)
+    created.node, created._requires_grad = (dg.ones(1, requires_grad=True) * 2).node, True
+    return created
 
 
 def test_forgotten_super_init_is_told():
@@ -162,8 +162,8 @@ def test_missing_unexpected_and_misshapen_keys_are_all_named():
         assert words in text
     assert net.first.bias.tolist() == before
     state.pop("scale")
-    found = net.load_state_dict(state, strict=False)
-    assert found.unexpected_keys == ["frist.bias"] and found.missing_keys == ["scale", "first.bias"]
+    result = net.load_state_dict(state, strict=False)
+    assert result.unexpected_keys == ["frist.bias"] and result.missing_keys == ["scale", "first.bias"]
     assert 'did you mean "frist.bias"?' in text and 'did you mean "first.bias"?' in text
     with pytest.raises(TypeError, match="expected paths of tensors, got the key 3 in state_dict"):
         net.load_state_dict({3: dg.ones(1)})
@@ -188,9 +188,9 @@ def test_extra_state_is_saved_and_loaded():
         def set_extra_state(self, state):
             self.count = state["count"]
 
-    one, two = Counter(), Counter()
-    one.count = 5
-    two.load_state_dict(one.state_dict())
+    element, two = Counter(), Counter()
+    element.count = 5
+    two.load_state_dict(element.state_dict())
     assert two.count == 5
 
 
@@ -297,7 +297,7 @@ def test_a_module_that_shares_a_dict_has_hooks_of_its_own():
     other = nn.Identity.__new__(nn.Identity)
     other.__dict__.update(layer.__dict__)
     other._forward_hooks = OrderedDict({0: lambda module, args, output: output * 10})
-    assert [one(dg.ones(1)).item() for one in (layer, other, layer, other)] == [1, 10, 1, 10]
+    assert [element(dg.ones(1)).item() for element in (layer, other, layer, other)] == [1, 10, 1, 10]
     del other.__dict__["_dynograd_ready"]  # as in files of earlier versions
     assert other(dg.ones(1)).item() == 10
 
@@ -489,7 +489,7 @@ def test_submodules_are_set_by_path_and_compiled_calls_stand_in():
 
 def test_a_prefix_of_all_names_is_told():
     net = nn.Linear(2, 1)
-    state = {f"module.{name}": one for name, one in net.state_dict().items()}
+    state = {f"module.{name}": element for name, element in net.state_dict().items()}
     with pytest.raises(StateDictError, match=r"differ by the prefix 'module.': load \{k.removeprefix\('module.'\): v"):
         net.load_state_dict(state)
     from dynograd.nn.modules.utils import consume_prefix_in_state_dict_if_present

@@ -157,8 +157,8 @@ def test_running_statistics_follow_the_batches():
 def test_momentum_none_averages_all_batches():
     layer = nn.BatchNorm1d(1, momentum=None)
     batches = [dg.tensor([[0.0], [2.0]]), dg.tensor([[5.0], [7.0]]), dg.tensor([[9.0], [9.0]])]
-    for one in batches:
-        layer(one)
+    for batch in batches:
+        layer(batch)
     assert layer.running_mean.item() == pytest.approx((1 + 6 + 9) / 3)
 
 
@@ -190,7 +190,7 @@ def test_convert_sync_batchnorm_keeps_parameters_and_statistics():
     model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Sequential(nn.BatchNorm2d(2)), nn.ReLU()).eval()
     model[1][0].running_mean.fill_(0.5)
     x = dg.randn(2, 1, 3, 3)
-    wanted, weight = model(x), model[1][0].weight
+    expected, weight = model(x), model[1][0].weight
     converted = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     assert isinstance(converted[1][0], nn.SyncBatchNorm) and converted[1][0].weight is weight
-    assert dg.equal(converted(x), wanted)
+    assert dg.equal(converted(x), expected)

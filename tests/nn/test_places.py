@@ -120,9 +120,9 @@ OTHER = nn.Linear(3, 1)
 
 def test_an_exception_that_is_caught_on_the_way_gets_a_new_note_next_time():
     model = nn.Sequential(nn.Linear(3, 1))
-    first, one = notes_of(lambda: model(ones(1, 2)))
+    first, element = notes_of(lambda: model(ones(1, 2)))
     second, two = notes_of(lambda: model[0](ones(1, 2)))
-    assert one is not two
+    assert element is not two
     assert first[0].startswith("in module Sequential.0:") and second[0].startswith("in module Linear:")
 
 

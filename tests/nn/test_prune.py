@@ -41,8 +41,8 @@ def test_ln_structured(n, dim):
     weight = numpy.moveaxis(layer.weight.detach().numpy(), dim, 0)
     norms = numpy.linalg.norm(weight.reshape(weight.shape[0], -1), n, axis=1)
     prune.ln_structured(layer, "weight", 1, n, dim)
-    found = numpy.moveaxis(layer.weight_mask.numpy(), dim, 0).reshape(weight.shape[0], -1)
-    numpy.testing.assert_array_equal(found, smallest(norms, 1)[:, None] * numpy.ones_like(found))
+    result = numpy.moveaxis(layer.weight_mask.numpy(), dim, 0).reshape(weight.shape[0], -1)
+    numpy.testing.assert_array_equal(result, smallest(norms, 1)[:, None] * numpy.ones_like(result))
     prune.random_structured(layer, "weight", 1, dim)
 
 

@@ -51,16 +51,16 @@ def np_layers(layer, kind, x, h0, c0):
         outputs = []
         for direction in range(directions):
             end = f"_l{depth}" + "_reverse" * direction
-            held = {name: value.detach().double().numpy() for name, value in layer.named_parameters()}
-            w = {"ih": held[f"weight_ih{end}"], "hh": held[f"weight_hh{end}"], "hr": held.get(f"weight_hr{end}")}
-            w |= {name: held.get(f"{name}{end}", 0.0) for name in ("bias_ih", "bias_hh")}
+            kept = {name: value.detach().double().numpy() for name, value in layer.named_parameters()}
+            w = {"ih": kept[f"weight_ih{end}"], "hh": kept[f"weight_hh{end}"], "hr": kept.get(f"weight_hr{end}")}
+            w |= {name: kept.get(f"{name}{end}", 0.0) for name in ("bias_ih", "bias_hh")}
             h, c = h0[depth * directions + direction], c0[depth * directions + direction]
             steps = x[::-1] if direction else x
-            found = []
+            result = []
             for step in steps:
                 h, c = np_step(kind, step, h, c, w)
-                found.append(h)
-            outputs.append(numpy.stack(found[::-1] if direction else found))
+                result.append(h)
+            outputs.append(numpy.stack(result[::-1] if direction else result))
             finals.append((h, c))
         x = numpy.concatenate(outputs, 1)
     return x, numpy.stack([h for h, _ in finals]), numpy.stack([c for _, c in finals])
@@ -108,10 +108,10 @@ def test_values(kind, options, dtype):
     output = output if layer.batch_first else output.transpose(0, 1)
     tolerance = 1e-5 if dtype is dg.float32 else 1e-12
     for row in range(B):
-        wanted = np_layers(layer, kind, x[row], h[:, row].double().numpy(), c[:, row].double().numpy())
-        numpy.testing.assert_allclose(output[row].detach().numpy(), wanted[0], atol=tolerance)
-        for one, other in zip(parts(kind, state), wanted[1:]):
-            numpy.testing.assert_allclose(one[:, row].detach().numpy(), other, atol=tolerance)
+        expected = np_layers(layer, kind, x[row], h[:, row].double().numpy(), c[:, row].double().numpy())
+        numpy.testing.assert_allclose(output[row].detach().numpy(), expected[0], atol=tolerance)
+        for element, other in zip(parts(kind, state), expected[1:]):
+            numpy.testing.assert_allclose(element[:, row].detach().numpy(), other, atol=tolerance)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,16 +119,16 @@ def test_state_is_zero_when_left_out_and_a_single_sequence_needs_no_batch(kind):
     layer = make(kind, I, H, num_layers=2, bidirectional=True, batch_first=True)
     x = dg.randn(1, T, I)
     h, c = dg.zeros(4, 1, H), dg.zeros(4, 1, H)
-    wanted, state = layer(x, given(kind, h, c))
-    assert dg.equal(layer(x)[0], wanted)
+    expected, state = layer(x, given(kind, h, c))
+    assert dg.equal(layer(x)[0], expected)
     single, single_state = layer(x[0], given(kind, h[:, 0], c[:, 0]))
-    assert dg.equal(single, wanted[0]) and dg.equal(layer(x[0])[0], wanted[0])
-    for one, other in zip(parts(kind, single_state), parts(kind, state)):
-        assert one.shape == (4, H) and dg.equal(one, other[:, 0])
+    assert dg.equal(single, expected[0]) and dg.equal(layer(x[0])[0], expected[0])
+    for element, other in zip(parts(kind, single_state), parts(kind, state)):
+        assert element.shape == (4, H) and dg.equal(element, other[:, 0])
 
 
 @pytest.mark.parametrize("lengths", [[5, 3, 1], [1, 5, 3], [2, 2, 4]])
-@pytest.mark.parametrize(("kind", "options"), [one for one in GRID if "batch_first" not in one.values[1]])
+@pytest.mark.parametrize(("kind", "options"), [element for element in GRID if "batch_first" not in element.values[1]])
 def test_packed_sequences_equal_one_by_one(kind, options, lengths):
     layer = make(kind, I, H, **options).double()
     rng = numpy.random.default_rng(0)
@@ -143,20 +143,21 @@ def test_packed_sequences_equal_one_by_one(kind, options, lengths):
         layer(x[:length, row : row + 1], given(kind, h[:, row : row + 1], c[:, row : row + 1]))
         for row, length in enumerate(lengths)
     ]
-    for row, (length, (wanted, wanted_state)) in enumerate(zip(lengths, alone)):
-        assert dg.allclose(output[:length, row], wanted[:, 0], atol=1e-12)
+    for row, (length, (expected, wanted_state)) in enumerate(zip(lengths, alone)):
+        assert dg.allclose(output[:length, row], expected[:, 0], atol=1e-12)
         assert not output[length:, row].any()
-        for one, other in zip(parts(kind, state), parts(kind, wanted_state)):
-            assert dg.allclose(one[:, row], other[:, 0], atol=1e-12)
+        for element, other in zip(parts(kind, state), parts(kind, wanted_state)):
+            assert dg.allclose(element[:, row], other[:, 0], atol=1e-12)
     weight = dg.from_numpy(rng.normal(size=tuple(output.shape)))
     total = (output * weight).sum() + parts(kind, state)[-1].sum()
     total_alone = sum(
-        (wanted[:, 0] * weight[:length, row]).sum() for row, (length, (wanted, _)) in enumerate(zip(lengths, alone))
+        (reference[:, 0] * weight[:length, row]).sum()
+        for row, (length, (reference, _)) in enumerate(zip(lengths, alone))
     )
     total_alone = total_alone + sum(parts(kind, state)[-1].sum() for _, state in alone)
     leaves = [x, *layer.parameters()]
-    for one, other in zip(dg.autograd.grad(total, leaves), dg.autograd.grad(total_alone, leaves)):
-        assert dg.allclose(one, other, atol=1e-10)
+    for element, other in zip(dg.autograd.grad(total, leaves), dg.autograd.grad(total_alone, leaves)):
+        assert dg.allclose(element, other, atol=1e-10)
 
 
 def test_padding_is_not_read():
@@ -167,7 +168,7 @@ def test_padding_is_not_read():
     assert bool(packed.data.isfinite().all()) and bool(h.isfinite().all())
 
 
-@pytest.mark.parametrize(("kind", "options"), [one for one in GRID if one.values[1].get("num_layers") != 3])
+@pytest.mark.parametrize(("kind", "options"), [element for element in GRID if element.values[1].get("num_layers") != 3])
 def test_gradients(kind, options):
     layer = make(kind, 2, 3, **{**options, "batch_first": False}).double()
     rng = numpy.random.default_rng(0)
@@ -203,10 +204,10 @@ def test_dropout_acts_between_layers_and_in_training_only():
     layer = make("LSTM", I, H, num_layers=2, dropout=0.5)
     x = dg.randn(T, B, I)
     dg.manual_seed(3)
-    one = layer(x)[0]
-    assert not dg.equal(layer(x)[0], one)
+    element = layer(x)[0]
+    assert not dg.equal(layer(x)[0], element)
     dg.manual_seed(3)
-    assert dg.equal(layer(x)[0], one)
+    assert dg.equal(layer(x)[0], element)
     layer.eval()
     assert dg.equal(layer(x)[0], layer(x)[0])
     layer.train()
@@ -231,8 +232,8 @@ def test_a_cell_is_one_step_of_a_layer(kind):
     assert dg.allclose(dg.stack(outputs), layer(x)[0], atol=1e-12)
     alone = cell(x[0, 0])
     batched = cell(x[0])
-    for one, other in zip(parts(kind, alone), parts(kind, batched)):
-        assert one.shape == (H,) and dg.allclose(one, other[0])
+    for element, other in zip(parts(kind, alone), parts(kind, batched)):
+        assert element.shape == (H,) and dg.allclose(element, other[0])
     again = parts(kind, cell(x[1, 0], alone))[0]
     assert dg.allclose(again, outputs[1][0])
     leaves = [x[:1].detach()[0].requires_grad_(), *cell.parameters()]
@@ -259,9 +260,9 @@ def test_copies_and_names(kind, options):
         *(["weight_hr"] if layer.proj_size else []),
     ]
     assert list(layer.state_dict()) == [name + end for end in ends for name in kinds]
-    assert [len(one) for one in layer.all_weights] == [len(kinds)] * len(ends)
+    assert [len(weight) for weight in layer.all_weights] == [len(kinds)] * len(ends)
     bound = 1 / H**0.5
-    assert all(float(one.detach().abs().max()) <= bound for one in layer.parameters())
+    assert all(float(parameter.detach().abs().max()) <= bound for parameter in layer.parameters())
     x = dg.randn(T, B, I) if not layer.batch_first else dg.randn(B, T, I)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert dg.equal(twin(x)[0], layer(x)[0]) and repr(twin) == repr(layer)
@@ -292,8 +293,8 @@ def test_half_types(kind, dtype):
     x = dg.randn(T, B, I).to(dtype)
     output, state = layer(x)
     assert output.dtype is dtype and parts(kind, state)[0].dtype is dtype
-    wanted = copy.deepcopy(layer).float()(x.float())[0]
-    assert dg.allclose(output.float(), wanted, atol=0.05)
+    expected = copy.deepcopy(layer).float()(x.float())[0]
+    assert dg.allclose(output.float(), expected, atol=0.05)
 
 
 ERRORS = [

@@ -24,30 +24,30 @@ from dynograd.nn.utils.rnn import (
 
 
 def sequences(lengths, *rest):
-    start, found = 0, []
+    start, result = 0, []
     for length in lengths:
-        found.append(dg.arange(start, start + length * math.prod(rest), dtype=dg.float32).reshape(length, *rest))
+        result.append(dg.arange(start, start + length * math.prod(rest), dtype=dg.float32).reshape(length, *rest))
         start += 100
-    return found
+    return result
 
 
 @pytest.mark.parametrize("rest", [(), (2,), (2, 3)])
 @pytest.mark.parametrize("lengths", [[3, 2, 1], [1, 4, 2, 4], [2], [3, 3]])
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_round_trips(lengths, rest, batch_first):
-    given = sequences(lengths, *rest)
-    padded = pad_sequence(given, batch_first=batch_first, padding_value=-7.0)
-    assert padded.shape == ((len(given), max(lengths)) if batch_first else (max(lengths), len(given))) + rest
-    for one, other in zip(unpad_sequence(padded, dg.tensor(lengths), batch_first), given):
-        assert dg.equal(one, other)
+    argument = sequences(lengths, *rest)
+    padded = pad_sequence(argument, batch_first=batch_first, padding_value=-7.0)
+    assert padded.shape == ((len(argument), max(lengths)) if batch_first else (max(lengths), len(argument))) + rest
+    for element, other in zip(unpad_sequence(padded, dg.tensor(lengths), batch_first), argument):
+        assert dg.equal(element, other)
     packed = pack_padded_sequence(padded, lengths, batch_first, enforce_sorted=False)
     assert packed.data.shape == (sum(lengths), *rest)
     assert packed.batch_sizes.tolist() == [sum(length > step for length in lengths) for step in range(max(lengths))]
-    back, found = pad_packed_sequence(packed, batch_first, -7.0)
-    assert dg.equal(back, padded) and found.tolist() == lengths
-    assert all(dg.equal(one, other) for one, other in zip(unpack_sequence(packed), given))
-    for one, other in zip(unpack_sequence(pack_sequence(given, enforce_sorted=False)), given):
-        assert dg.equal(one, other)
+    back, result = pad_packed_sequence(packed, batch_first, -7.0)
+    assert dg.equal(back, padded) and result.tolist() == lengths
+    assert all(dg.equal(each, other) for each, other in zip(unpack_sequence(packed), argument))
+    for element, other in zip(unpack_sequence(pack_sequence(argument, enforce_sorted=False)), argument):
+        assert dg.equal(element, other)
 
 
 def test_padding_on_the_left_aligns_the_ends():
@@ -60,16 +60,16 @@ def test_padding_on_the_left_aligns_the_ends():
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_sequences_with_and_without_a_gradient_are_padded_alike(batch_first, side, dtype):
     """Those without are written into one array."""
-    plain = [(one % 2).to(getattr(dg, dtype)) for one in sequences([3, 1, 4], 2)]
-    beside = [one.clone().as_subclass(dg.nn.Parameter) if place == 1 else one for place, one in enumerate(plain)]
+    plain = [(sequence % 2).to(getattr(dg, dtype)) for sequence in sequences([3, 1, 4], 2)]
+    beside = [each.clone().as_subclass(dg.nn.Parameter) if place == 1 else each for place, each in enumerate(plain)]
     if dtype == "float32":
         beside[1] = plain[1].clone().requires_grad_()
     expected = numpy.zeros((3, 4, 2) if batch_first else (4, 3, 2))
-    for place, one in enumerate(plain):
-        part = slice(4 - len(one), 4) if side == "left" else slice(0, len(one))
-        (expected if batch_first else expected.swapaxes(0, 1))[place, part] = one.double().numpy()
-    for given in (plain, beside):
-        padded = pad_sequence(given, batch_first, 0.0, side)
+    for place, element in enumerate(plain):
+        part = slice(4 - len(element), 4) if side == "left" else slice(0, len(element))
+        (expected if batch_first else expected.swapaxes(0, 1))[place, part] = element.double().numpy()
+    for argument in (plain, beside):
+        padded = pad_sequence(argument, batch_first, 0.0, side)
         assert padded.dtype is getattr(dg, dtype) and padded.is_contiguous()
         numpy.testing.assert_array_equal(padded.detach().double().numpy(), expected)
     if dtype == "float32":
@@ -110,9 +110,9 @@ def test_gradients_go_through_packing_and_padding():
 
 def test_lengths_may_be_a_tensor_or_a_list():
     x = dg.arange(6.0).reshape(3, 2)
-    one = pack_padded_sequence(x, dg.tensor([3, 1]))
+    element = pack_padded_sequence(x, dg.tensor([3, 1]))
     two = pack_padded_sequence(x, [3, 1])
-    assert dg.equal(one.data, two.data) and one.batch_sizes.device == dg.device("cpu")
+    assert dg.equal(element.data, two.data) and element.batch_sizes.device == dg.device("cpu")
 
 
 def test_the_tuple_and_its_conversions():

@@ -13,7 +13,7 @@ def sigmoid(x):
 
 
 def binary(cell, tree):
-    w, u, b = (one.detach().numpy() for one in (cell.weight_ih, cell.weight_hh, cell.bias))
+    w, u, b = (element.detach().numpy() for element in (cell.weight_ih, cell.weight_hh, cell.bias))
     if isinstance(tree, tuple):
         (hl, cl), (hr, cr) = binary(cell, tree[0]), binary(cell, tree[1])
         i, f, g, o, n = numpy.split(u @ numpy.concatenate([hl, hr]) + b, 5)
@@ -25,7 +25,7 @@ def binary(cell, tree):
 
 
 def child_sum(cell, tree):
-    w, u, uf, b = (one.detach().numpy() for one in (cell.weight_ih, cell.weight_hh, cell.weight_fh, cell.bias))
+    w, u, uf, b = (element.detach().numpy() for element in (cell.weight_ih, cell.weight_hh, cell.weight_fh, cell.bias))
     states = [child_sum(cell, child) for child in tree[1]]
     total = sum([h for h, _ in states], numpy.zeros(cell.hidden_size))
     i, o, n, f = numpy.split(w @ tree[0].numpy() + b, 4)
@@ -55,19 +55,23 @@ def test_forest(kind, forest, reference):
         numpy.testing.assert_allclose(h[number].detach().numpy(), expected[0], rtol=1e-12)
         numpy.testing.assert_allclose(c[number].detach().numpy(), expected[1], rtol=1e-12)
     (h * h).sum().backward()
-    together = [one.grad.numpy().copy() for one in net.parameters()]
+    together = [parameter.grad.numpy().copy() for parameter in net.parameters()]
     net.zero_grad()
     for tree in forest:  # one by one, without a scope
         state = _eager(net, tree)
         (state[0] * state[0]).sum().backward()
-    for one, other in zip(net.parameters(), together):
-        numpy.testing.assert_allclose(other, one.grad.numpy(), rtol=1e-10)
+    for element, other in zip(net.parameters(), together):
+        numpy.testing.assert_allclose(other, element.grad.numpy(), rtol=1e-10)
 
 
 def _eager(net, tree):
     if net.kind == "binary":
-        return net.cell(tree) if not isinstance(tree, tuple) else net.cell(None, *[_eager(net, one) for one in tree])
-    return net.cell(tree[0], [_eager(net, one) for one in tree[1]])
+        return (
+            net.cell(tree)
+            if not isinstance(tree, tuple)
+            else net.cell(None, *[_eager(net, element) for element in tree])
+        )
+    return net.cell(tree[0], [_eager(net, element) for element in tree[1]])
 
 
 def test_empty_forest_and_a_deep_tree():

@@ -14,7 +14,7 @@ ROOM = 8
 
 def dense(q, k, v, scale=None):
     """One sequence, the last query at the last key, a window of 4 to the left."""
-    heads = [one.transpose(0, 1) for one in (q, k, v)]
+    heads = [tensor.transpose(0, 1) for tensor in (q, k, v)]
     away = dg.arange(len(k)) - dg.arange(len(q))[:, None] - (len(k) - len(q))
     seen = (away <= 0) & (away >= -4)
     return nn.functional.scaled_dot_product_attention(*heads, seen, scale=scale, enable_gqa=True).transpose(0, 1)
@@ -34,9 +34,12 @@ def each(q, k, v):
     )
 
 
-def same(found, expected, inputs):
-    for one, two in ((found, expected), *zip(*[dg.autograd.grad((y**2).sum(), inputs) for y in (found, expected)])):
-        assert numpy.allclose(one.detach(), two.detach())
+def same(result, expected, inputs):
+    for element, two in (
+        (result, expected),
+        *zip(*[dg.autograd.grad((y**2).sum(), inputs) for y in (result, expected)]),
+    ):
+        assert numpy.allclose(element.detach(), two.detach())
 
 
 OPTIONS = {"window_size": (4, 0), "enable_gqa": True, "scale": 0.3}
@@ -46,8 +49,8 @@ OPTIONS = {"window_size": (4, 0), "enable_gqa": True, "scale": 0.3}
 def test_tokens_in_use(kind):
     q, k, v = case()
     starts = dg.arange(5, dtype=kind) * ROOM
-    found = varlen_attn(q, k, v, CUTS, starts, 3, ROOM, seqused_k=dg.tensor(USED, dtype=kind), **OPTIONS)
-    same(found, each(q, *[one.reshape(4, ROOM, 2, 8) for one in (k, v)]), (q, k, v))
+    result = varlen_attn(q, k, v, CUTS, starts, 3, ROOM, seqused_k=dg.tensor(USED, dtype=kind), **OPTIONS)
+    same(result, each(q, *[tensor.reshape(4, ROOM, 2, 8) for tensor in (k, v)]), (q, k, v))
     whole = varlen_attn(q, k, v, CUTS, starts, 3, ROOM, seqused_k=dg.full((4,), ROOM), **OPTIONS)
     assert dg.equal(whole, varlen_attn(q, k, v, CUTS, starts, 3, ROOM, **OPTIONS))
 
@@ -59,11 +62,11 @@ def test_pages_in_any_order(size):
     order = numpy.random.default_rng(0).permutation(4 * pages)
     table = dg.tensor(order.reshape(4, pages).astype(numpy.int32))
     at = numpy.argsort(order)
-    pools = [one.reshape(4 * pages, size, 2, 8)[dg.tensor(at)] for one in (k, v)]
+    pools = [tensor.reshape(4 * pages, size, 2, 8)[dg.tensor(at)] for tensor in (k, v)]
     table[1] = -1  # nothing of sequence 1 is in use
     used = dg.tensor(USED)
-    found = varlen_attn(q, *pools, CUTS, None, 3, ROOM, seqused_k=used, block_table=table, **OPTIONS)
-    same(found, each(q, *[one.reshape(4, ROOM, 2, 8) for one in (k, v)]), (q, k, v))
+    result = varlen_attn(q, *pools, CUTS, None, 3, ROOM, seqused_k=used, block_table=table, **OPTIONS)
+    same(result, each(q, *[tensor.reshape(4, ROOM, 2, 8) for tensor in (k, v)]), (q, k, v))
 
 
 def test_logarithms():
@@ -105,7 +108,7 @@ def test_errors_say_what_is_wrong(error):
     kind, words, changed = error
     q, k, v = case()
     if error in PAGES:
-        k, v = (one.reshape(8, 4, 2, 8) for one in (k, v))
+        k, v = (tensor.reshape(8, 4, 2, 8) for tensor in (k, v))
         changed = {"seqused_k": dg.tensor(USED), **changed}
     with pytest.raises(kind) as caught:
         varlen_attn(q, k, v, CUTS, dg.arange(5) * ROOM, 3, ROOM, **OPTIONS, **changed)

@@ -14,12 +14,12 @@ from dynograd.nn.utils import remove_spectral_norm, remove_weight_norm, spectral
 def test_weight_norm_keeps_the_weight_and_takes_it_apart(dim, shape):
     layer = nn.Conv1d(3, 4, 2)
     weight, x = layer.weight.detach().clone(), dg.randn(2, 3, 5)
-    wanted = layer(x)
+    expected = layer(x)
     assert weight_norm(layer, dim=dim) is layer
     assert list(layer.state_dict()) == ["bias", "weight_g", "weight_v"] and tuple(layer.weight_g.shape) == shape
-    assert dg.allclose(layer(x), wanted, atol=1e-6)
+    assert dg.allclose(layer(x), expected, atol=1e-6)
     layer.weight_g.data.mul_(3.0)
-    assert dg.allclose(layer(x) - layer.bias[:, None], 3 * (wanted - layer.bias[:, None]), atol=1e-5)
+    assert dg.allclose(layer(x) - layer.bias[:, None], 3 * (expected - layer.bias[:, None]), atol=1e-5)
     layer(x).sum().backward()
     assert layer.weight_g.grad is not None and layer.weight_v.grad is not None
     assert remove_weight_norm(layer) is layer
@@ -30,9 +30,9 @@ def test_weight_norm_keeps_the_weight_and_takes_it_apart(dim, shape):
 def test_weight_norm_serves_recurrent_weights_too():
     layer = nn.LSTM(3, 4)
     x = dg.randn(5, 2, 3)
-    wanted = layer(x)[0]
+    expected = layer(x)[0]
     weight_norm(layer, "weight_hh_l0")
-    assert dg.allclose(layer(x)[0], wanted, atol=1e-6)
+    assert dg.allclose(layer(x)[0], expected, atol=1e-6)
     layer(x)[0].sum().backward()
     assert layer.weight_hh_l0_g.grad.shape == (16, 1)
 
@@ -63,9 +63,9 @@ def test_spectral_norm_iterates_in_training_only():
     layer.eval()(x)
     assert dg.equal(layer.weight_u, before)
     layer.train()(x)
-    one = layer(x)
+    element = layer(x)
     two = layer(x)
-    (one.sum() + two.sum()).backward()
+    (element.sum() + two.sum()).backward()
 
 
 ERRORS = [

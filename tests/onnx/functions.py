@@ -203,17 +203,17 @@ def by_order(x):
         torch.searchsorted(rows, x[:, :2] + 0.1, right=True),
         torch.searchsorted(torch.tensor([-2, 0, 0, 3]), whole),
     )
-    found = torch.isin(whole, torch.tensor([0, 2])), torch.isin(whole, whole[0], invert=True)
+    result = torch.isin(whole, torch.tensor([0, 2])), torch.isin(whole, whole[0], invert=True)
     marked = torch.zeros(x.shape[0], 9).scatter_(1, (whole.abs() % 9)[:, :1], 1.0)
-    return (*places, *found, marked, *x.kthvalue(2, 1), *x.median(1), *whole.median(1), torch.quantile(x, 0.3, 1))
+    return (*places, *result, marked, *x.kthvalue(2, 1), *x.median(1), *whole.median(1), torch.quantile(x, 0.3, 1))
 
 
 def picked(x):
     """Elements, rows and columns at masks, and what is computed of how many they are."""
     rows, high = x[x[:, 0] > 0], x[x > 0.2]
-    made = torch.zeros(rows.shape[0], 2), torch.arange(high.shape[0]) * 2, high[: high.shape[0] // 2]
+    created = torch.zeros(rows.shape[0], 2), torch.arange(high.shape[0]) * 2, high[: high.shape[0] // 2]
     both = torch.cat([high, torch.masked_select(x, x < 0.5).cumsum(0)])
-    return (rows, high.sum() / high.numel(), rows.reshape(-1), x[:, x.sum(0) > 0], both, *made)
+    return (rows, high.sum() / high.numel(), rows.reshape(-1), x[:, x.sum(0) > 0], both, *created)
 
 
 def places(x):

@@ -20,7 +20,7 @@ def _tensors(value):
 
 def _close(actual, expected):
     pairs = list(zip(_tensors(actual), _tensors(expected), strict=True))
-    return all(dynograd.allclose(one, other, 1e-4, 1e-5) for one, other in pairs)
+    return all(dynograd.allclose(element, other, 1e-4, 1e-5) for element, other in pairs)
 
 
 def _export(module, args, axes):

@@ -50,22 +50,27 @@ class Arguments:
         def walk(value: Any) -> Any:
             if isinstance(value, (numpy.ndarray, Tensor)):
                 return change(value)
-            if isinstance(value, (list, tuple)) and any(isinstance(one, (numpy.ndarray, Tensor)) for one in value):
-                return type(value)(walk(one) for one in value)
+            if isinstance(value, (list, tuple)) and any(
+                isinstance(element, (numpy.ndarray, Tensor)) for element in value
+            ):
+                return type(value)(walk(element) for element in value)
             return value
 
-        return Arguments([walk(one) for one in self.positional], {key: walk(one) for key, one in self.keywords.items()})
+        return Arguments(
+            [walk(element) for element in self.positional],
+            {key: walk(element) for key, element in self.keywords.items()},
+        )
 
     def leaves(self) -> list[Any]:
         """All arrays (or Tensors), in order."""
-        found: list[Any] = []
+        result: list[Any] = []
 
         def note(value: Any) -> Any:
-            found.append(value)
+            result.append(value)
             return value
 
         self.map(note)
-        return found
+        return result
 
     def with_leaves(self, leaves: Sequence[Any]) -> Arguments:
         remaining = iter(leaves)
@@ -81,12 +86,12 @@ def draw(row: Any, shapes: Any = None) -> Arguments:
     keywords = row.kwargs(rng) if callable(row.kwargs) else row.kwargs
     if row.args is not None and shapes is None:
         return Arguments(row.args(rng), keywords)
-    wanted = row.shapes if shapes is None else shapes
-    domains = row.domain if isinstance(row.domain, list) else [row.domain] * len(wanted)
+    expected = row.shapes if shapes is None else shapes
+    domains = row.domain if isinstance(row.domain, list) else [row.domain] * len(expected)
     positional: list[Any] = []
-    for shape, domain in zip(wanted, domains, strict=True):
+    for shape, domain in zip(expected, domains, strict=True):
         if isinstance(shape, list):
-            positional.append([sample(rng, domain, one, row.avoid) for one in shape])
+            positional.append([sample(rng, domain, element, row.avoid) for element in shape])
         else:
             positional.append(sample(rng, domain, shape, row.avoid))
     return Arguments(positional, keywords)
@@ -170,7 +175,7 @@ class Subject:
         """The dtypes expected of the outputs for inputs of dtype `name`."""
         rule = self.row.result
         rules = list(rule) if isinstance(rule, (tuple, list)) else [rule] * count
-        return [self._result_name(one, name) for one in rules]
+        return [self._result_name(rule, name) for rule in rules]
 
     def _result_name(self, rule: Any, name: str) -> str | None:
         if callable(rule):
@@ -193,41 +198,43 @@ def find_function(name: str) -> Callable[..., Any]:
         return known[name]
     if name.rpartition(".")[2] in known and not hasattr(dynograd, name.partition(".")[0]):
         return known[name.rpartition(".")[2]]
-    found: Any = dynograd
+    result: Any = dynograd
     for part in name.split("."):
-        found = getattr(found, part, None)
-        if found is None:
+        result = getattr(result, part, None)
+        if result is None:
             raise LookupError(
                 f"a row is called {name!r}, but there is no dynograd.{name} and no registered op of that name"
             )
-    return found
+    return result
 
 
-def as_tuple(found: Any) -> tuple:
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+def as_tuple(result: Any) -> tuple:
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-def compare(found: Any, expected: Any, name: str, row: Any, names: Sequence[str | None] | None = None) -> None:
+def compare(result: Any, expected: Any, name: str, row: Any, names: Sequence[str | None] | None = None) -> None:
     """Values within the row's tolerance for dtype `name`, shapes, and dtypes when they are given."""
-    outputs, wanted = as_tuple(found), as_tuple(expected)
-    assert len(outputs) == len(wanted), f"{len(outputs)} outputs, the reference gives {len(wanted)}"
+    outputs, reference = as_tuple(result), as_tuple(expected)
+    assert len(outputs) == len(reference), f"{len(outputs)} outputs, the reference gives {len(reference)}"
     if isinstance(row.tolerance, dict):
         rtol, atol = row.tolerance.get(name, TOLERANCES.get(name, (0, 0)))
     else:
         rtol, atol = (part * row.tolerance for part in TOLERANCES.get(name, TOLERANCES["float32"]))
-    for place, (one, want) in enumerate(zip(outputs, wanted, strict=True)):
+    for place, (element, want) in enumerate(zip(outputs, reference, strict=True)):
         if want is None:
             continue
-        if not isinstance(one, Tensor):
-            assert one == want, f"output {place} is {one!r}, the reference gives {want!r}"
+        if not isinstance(element, Tensor):
+            assert element == want, f"output {place} is {element!r}, the reference gives {want!r}"
             continue
         want = numpy.asarray(want)
-        assert tuple(one.shape) == want.shape, (
-            f"output {place} has shape {tuple(one.shape)}, the reference {want.shape}"
+        assert tuple(element.shape) == want.shape, (
+            f"output {place} has shape {tuple(element.shape)}, the reference {want.shape}"
         )
         if names is not None and names[place] is not None:
-            assert one.dtype is getattr(dtypes, names[place]), f"output {place} is {one.dtype}, expected {names[place]}"
-        got = one.array
+            assert element.dtype is getattr(dtypes, names[place]), (
+                f"output {place} is {element.dtype}, expected {names[place]}"
+            )
+        got = element.array
         assert_allclose(widened(got), want, rtol=rtol, atol=atol, err_msg=f"output {place}")
 
 

@@ -66,9 +66,15 @@ def cases_of(row: Any) -> Iterator[tuple[str, Callable[[], None]]]:
     if row.shapes and (subject.elementwise if row.scalars is None else row.scalars):
         yield "scalars", partial(check_shapes, subject, first, [() for _ in row.shapes])
     if row.broadcast:
-        for one, two in STRETCHED:
-            yield f"broadcast-{one}-{two}", partial(check_shapes, subject, first, [one, two, *row.shapes[2:]], True)
-            yield f"broadcast-{two}-{one}", partial(check_shapes, subject, first, [two, one, *row.shapes[2:]], True)
+        for element, two in STRETCHED:
+            yield (
+                f"broadcast-{element}-{two}",
+                partial(check_shapes, subject, first, [element, two, *row.shapes[2:]], True),
+            )
+            yield (
+                f"broadcast-{two}-{element}",
+                partial(check_shapes, subject, first, [two, element, *row.shapes[2:]], True),
+            )
         yield "number", partial(check_number, subject, first)
         if (
             subject.elementwise
@@ -97,7 +103,7 @@ def small_shapes(row: Any, what: str, choice: Any) -> list[Any]:
     if what == "ones":
         return [
             [
-                [(1,) * len(one) for one in shape] if isinstance(shape, list) else (1,) * len(shape)
+                [(1,) * len(element) for element in shape] if isinstance(shape, list) else (1,) * len(shape)
                 for shape in row.shapes
             ]
         ]
@@ -110,13 +116,15 @@ def check_forward(subject: Subject, name: str) -> None:
     arrays = draw(subject.row).map(lambda array: converted(array, name))
     tensors = tensors_of(arrays)
     before = [leaf.array.tobytes() for leaf in tensors.leaves()]
-    found = subject.run(tensors)
+    result = subject.run(tensors)
     assert before == [leaf.array.tobytes() for leaf in tensors.leaves()], "the op wrote into its inputs"
     if subject.row.reference is not None:
-        compare(found, subject.expected(arrays), name, subject.row, subject.result_names(name, len(as_tuple(found))))
+        compare(result, subject.expected(arrays), name, subject.row, subject.result_names(name, len(as_tuple(result))))
     else:
-        for one, wanted in zip(as_tuple(found), subject.result_names(name, len(as_tuple(found))), strict=True):
-            assert wanted is None or one.dtype is getattr(dtypes, wanted), f"{one.dtype}, expected {wanted}"
+        for element, expected in zip(as_tuple(result), subject.result_names(name, len(as_tuple(result))), strict=True):
+            assert expected is None or element.dtype is getattr(dtypes, expected), (
+                f"{element.dtype}, expected {expected}"
+            )
 
 
 def check_meta(subject: Subject, name: str) -> None:
@@ -127,9 +135,9 @@ def check_meta(subject: Subject, name: str) -> None:
         results = as_tuple(subject.run(tensors_of(arrays).map(lambda tensor: tensor.to("meta"))))
     except (NoValuesError, ValueError, IndexError):
         return
-    for result, one in zip(results, expected, strict=True):
-        if isinstance(one, dynograd.Tensor):
-            assert result.is_meta and result.shape == one.shape and result.dtype is one.dtype
+    for result, element in zip(results, expected, strict=True):
+        if isinstance(element, dynograd.Tensor):
+            assert result.is_meta and result.shape == element.shape and result.dtype is element.dtype
 
 
 def check_strided(subject: Subject, name: str) -> None:
@@ -143,17 +151,19 @@ def check_shapes(subject: Subject, name: str, shapes: Sequence[Any], gradients: 
     """Forward on other shapes; backward gives gradients of the inputs' shapes."""
     row = subject.row
     arrays = draw(row, shapes).map(lambda array: converted(array, name))
-    found = subject.run(tensors_of(arrays))
+    result = subject.run(tensors_of(arrays))
     if row.reference is not None:
-        compare(found, subject.expected(arrays), name, row, subject.result_names(name, len(as_tuple(found))))
+        compare(result, subject.expected(arrays), name, row, subject.result_names(name, len(as_tuple(result))))
     if row.reference is None or not subject.differentiable or name not in FLOATS or not any(wants_of(row, arrays)):
         return
     doubles = draw(row, shapes)
     tensors = tensors_of(doubles, wants_of(row, doubles))
     leaves = [leaf for leaf in tensors.leaves() if leaf.requires_grad]
-    outputs = [one for one in as_tuple(subject.run(tensors)) if isinstance(one, Tensor) and one.requires_grad]
+    outputs = [
+        element for element in as_tuple(subject.run(tensors)) if isinstance(element, Tensor) and element.requires_grad
+    ]
     parts = (
-        grad(outputs, leaves, [wrap(numpy.ones(one.array.shape)) for one in outputs], allow_unused=True)
+        grad(outputs, leaves, [wrap(numpy.ones(output.array.shape)) for output in outputs], allow_unused=True)
         if outputs
         else []
     )
@@ -178,23 +188,23 @@ def check_number(subject: Subject, name: str) -> None:
 def check_mixed(subject: Subject) -> None:
     """Two operands of different dtypes: the result has the promoted dtype, each gradient its operand's."""
     row = subject.row
-    for one, two, promoted in MIXED:
-        for names in ((one, two), (two, one)):
+    for element, two, promoted in MIXED:
+        for names in ((element, two), (two, element)):
             drawn = draw(row)
             arrays = drawn.with_leaves(
                 [converted(array, name) for array, name in zip(drawn.leaves(), names, strict=True)]
             )
             expected_name = "bool" if subject.inner.promote == "compare" else promoted
             tensors = tensors_of(arrays, subject.differentiable)
-            found = subject.run(tensors)
-            assert found.dtype is getattr(dtypes, expected_name), (
-                f"{names} gave {found.dtype}, expected {expected_name}"
+            result = subject.run(tensors)
+            assert result.dtype is getattr(dtypes, expected_name), (
+                f"{names} gave {result.dtype}, expected {expected_name}"
             )
             coarsest = "bfloat16" if "bfloat16" in names else "float16" if "float16" in names else promoted
-            compare(found.detach(), subject.expected(arrays), coarsest, row)
+            compare(result.detach(), subject.expected(arrays), coarsest, row)
             leaves = [leaf for leaf in tensors.leaves() if leaf.requires_grad]
-            if found.requires_grad:
-                for leaf, part in zip(leaves, grad(found.sum(), leaves, allow_unused=True), strict=True):
+            if result.requires_grad:
+                for leaf, part in zip(leaves, grad(result.sum(), leaves, allow_unused=True), strict=True):
                     assert part is None or part.dtype is leaf.dtype, f"gradient {part.dtype} for an input {leaf.dtype}"
 
 
@@ -207,13 +217,13 @@ def check_method(subject: Subject, name: str) -> None:
     same_bits(getattr(first, subject.method_name())(*rest, **tensors.keywords), expected)
 
 
-def same_bits(found: Any, expected: Any) -> None:
-    for one, other in zip(as_tuple(found), as_tuple(expected), strict=True):
+def same_bits(result: Any, expected: Any) -> None:
+    for element, other in zip(as_tuple(result), as_tuple(expected), strict=True):
         if isinstance(other, Tensor):
-            assert one.dtype is other.dtype and one.shape == other.shape
-            numpy.testing.assert_array_equal(one.detach().array, other.detach().array)
+            assert element.dtype is other.dtype and element.shape == other.shape
+            numpy.testing.assert_array_equal(element.detach().array, other.detach().array)
         else:
-            assert one == other
+            assert element == other
 
 
 def check_inplace(subject: Subject, name: str) -> None:

@@ -11,11 +11,11 @@ COARSE = {name: (2e-3, 1e-3) if name.endswith("32") or name == "complex64" else 
 
 def regular(rng, shape):
     """Matrices far from singular, singular values apart."""
-    made = rng.normal(size=shape)
+    created = rng.normal(size=shape)
     if len(shape) > 1 and min(shape[-2:]):
-        u, s, vh = numpy.linalg.svd(made, False)
-        made = (u * (1 + numpy.arange(s.shape[-1])[::-1])) @ vh
-    return made
+        u, s, vh = numpy.linalg.svd(created, False)
+        created = (u * (1 + numpy.arange(s.shape[-1])[::-1])) @ vh
+    return created
 
 
 def pairs(array):
@@ -27,9 +27,9 @@ def in_parts(function):
     """A function of two real matrices that are the parts of a complex one, and gives parts."""
 
     def call(x, y, *rest, **options):
-        found = function(dynograd.complex(x, y), *rest, **options)
-        found = found if isinstance(found, tuple) else (found,)
-        return tuple(dynograd.view_as_real(one) if one.dtype.is_complex else one for one in found)
+        results = function(dynograd.complex(x, y), *rest, **options)
+        results = results if isinstance(results, tuple) else (results,)
+        return tuple(dynograd.view_as_real(result) if result.dtype.is_complex else result for result in results)
 
     return call
 
@@ -38,8 +38,8 @@ def of_parts(reference):
     """The same for a function of NumPy arrays."""
 
     def call(x, y, *rest, **options):
-        found = reference(x + 1j * y, *rest, **options)
-        return tuple(pairs(one) for one in (found if isinstance(found, tuple) else (found,)))
+        result = reference(x + 1j * y, *rest, **options)
+        return tuple(pairs(element) for element in (result if isinstance(result, tuple) else (result,)))
 
     return call
 

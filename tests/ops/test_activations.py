@@ -119,9 +119,9 @@ test_rows = generate(ROWS)
 
 def test_relu_at_zero_and_nan():
     x = tensor([-1.0, 0.0, 2.0, NAN], requires_grad=True)
-    found = x.relu()
-    found.backward(tensor([INF, INF, 3.0, 4.0]))
-    assert found[:3].tolist() == [0.0, 0.0, 2.0] and found[3].isnan().item()
+    result = x.relu()
+    result.backward(tensor([INF, INF, 3.0, 4.0]))
+    assert result[:3].tolist() == [0.0, 0.0, 2.0] and result[3].isnan().item()
     assert x.grad.tolist() == [0.0, 0.0, 3.0, 4.0]
 
 
@@ -150,11 +150,11 @@ def test_second_gradient_of_elu_is_finite_far_from_zero():
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
 def test_far_from_zero_nothing_overflows(name, kind):
     x = tensor([-2e4, -100.0, 100.0, 2e4], dtype=getattr(dynograd, kind), requires_grad=True)
-    found = getattr(dynograd.nn.functional, name)(x)
-    found.sum().backward()
-    assert found.isfinite().all() and x.grad.isfinite().all()
+    result = getattr(dynograd.nn.functional, name)(x)
+    result.sum().backward()
+    assert result.isfinite().all() and x.grad.isfinite().all()
     if name not in ("logsigmoid", "selu"):
-        assert found[2:].tolist() == [100.0, 2e4] and x.grad[2:].tolist() == [1.0, 1.0]
+        assert result[2:].tolist() == [100.0, 2e4] and x.grad[2:].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("name", ["relu", "silu", "gelu"])

@@ -20,7 +20,13 @@ DOMAINS = {"arccosh": (1.2, 3)}
 
 
 def row(name):
-    count = len([one for one in ALIASES[name].op.signature.parameters.values() if one.default is one.empty])
+    count = len(
+        [
+            parameter
+            for parameter in ALIASES[name].op.signature.parameters.values()
+            if parameter.default is parameter.empty
+        ]
+    )
     reference = REFERENCES[name] if name in REFERENCES else getattr(numpy, name)
     return Row(
         name,
@@ -41,9 +47,15 @@ test_rows = generate(ROWS)
 @pytest.mark.parametrize("name", [name for name in ALIASES if name not in ("expit", "psi")])
 def test_aliases_are_methods_too(name):
     x = dynograd.tensor([1.5, 2.0])
-    count = len([one for one in ALIASES[name].op.signature.parameters.values() if one.default is one.empty])
+    count = len(
+        [
+            parameter
+            for parameter in ALIASES[name].op.signature.parameters.values()
+            if parameter.default is parameter.empty
+        ]
+    )
     arguments = [dynograd.tensor([0.5, 4.0])] * (count - 1)
-    found, expected = getattr(x, name)(*arguments), ALIASES[name](x, *arguments)
-    numpy.testing.assert_array_equal(found.array, expected.array)
+    result, expected = getattr(x, name)(*arguments), ALIASES[name](x, *arguments)
+    numpy.testing.assert_array_equal(result.array, expected.array)
     getattr(x, name + "_")(*arguments)
     numpy.testing.assert_array_equal(x.array, expected.array.astype(numpy.float32))

@@ -69,7 +69,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_first_second_forward_and_batched(name):
     _, function, inputs = CASES[name]
-    inputs = tuple(one.detach().requires_grad_(one.requires_grad) for one in inputs)
+    inputs = tuple(operand.detach().requires_grad_(operand.requires_grad) for operand in inputs)
     assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True)
     assert gradgradcheck(function, inputs, atol=1e-4, check_batched_grad=True)
 

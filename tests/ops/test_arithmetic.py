@@ -24,8 +24,8 @@ def python_power(x, exponent):
 
 
 def trunc_divide(x, y, rounding_mode):
-    found = numpy.trunc(x / y)
-    return found.astype(numpy.int64) if x.dtype.kind == "i" else found
+    result = numpy.trunc(x / y)
+    return result.astype(numpy.int64) if x.dtype.kind == "i" else result
 
 
 def floor_quotient(x, y, rounding_mode):
@@ -247,9 +247,9 @@ def test_a_number_keeps_the_dtype_and_a_wider_kind_changes_it():
 
 
 def test_float_power_of_complex_numbers():
-    found = dynograd.float_power(dynograd.tensor([1j], dtype=dynograd.complex64), 2)
-    assert found.dtype == dynograd.complex128
-    assert abs(found.item() + 1) < 1e-12
+    result = dynograd.float_power(dynograd.tensor([1j], dtype=dynograd.complex64), 2)
+    assert result.dtype == dynograd.complex128
+    assert abs(result.item() + 1) < 1e-12
 
 
 def test_a_quotient_may_be_written_into_before_backward():

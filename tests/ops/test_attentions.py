@@ -14,7 +14,7 @@ inf = float("inf")
 
 def np_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     if enable_gqa:
-        key, value = (one.repeat(query.shape[-3] // one.shape[-3], -3) for one in (key, value))
+        key, value = (element.repeat(query.shape[-3] // element.shape[-3], -3) for element in (key, value))
     scores = query @ key.swapaxes(-1, -2) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:
         attn_mask = numpy.tril(numpy.ones(scores.shape[-2:], bool))
@@ -112,9 +112,9 @@ def test_causal_rows_do_not_see_what_comes_later():
     q = dynograd.randn(4, 3)
     k, other = dynograd.randn(4, 3), dynograd.randn(4, 3)
     other[:2] = k[:2]
-    one = F.scaled_dot_product_attention(q, k, k, is_causal=True)
+    element = F.scaled_dot_product_attention(q, k, k, is_causal=True)
     two = F.scaled_dot_product_attention(q, other, other, is_causal=True)
-    assert one[:2].tolist() == pytest.approx(two[:2].numpy())
+    assert element[:2].tolist() == pytest.approx(two[:2].numpy())
 
 
 @pytest.mark.parametrize("p", [0.0, 0.4])
@@ -127,18 +127,18 @@ def test_tiles_and_other_ops_agree_in_first_and_second_order(masked, p):
         mask = dynograd.rand(40, 50, dtype=dynograd.float64) < 0.7
     elif masked == "numbers":
         mask = dynograd.randn(40, 50, dtype=dynograd.float64)
-    given = (mask, masked == "causal", 0.3, p, (3, 8))
-    found = []
+    argument = (mask, masked == "causal", 0.3, p, (3, 8))
+    results = []
     start = [dynograd.randn(2, heads, rows, 6, dtype=dynograd.float64) for heads, rows in ((4, 40), (2, 50), (2, 50))]
     for function in (attended, attended_decomposition):
-        inputs = [one.clone().requires_grad_() for one in start]
-        y = function(*inputs, *given)
+        inputs = [each.clone().requires_grad_() for each in start]
+        y = function(*inputs, *argument)
         plain = dynograd.autograd.grad((y**2).sum(), inputs, retain_graph=True)
         grads = dynograd.autograd.grad((y**2).sum(), inputs, create_graph=True)
-        second = dynograd.autograd.grad(sum((one**2).sum() for one in grads), inputs)
-        found.append([y, *plain, *grads, *second])
-    for one, two in zip(*found, strict=True):
-        assert numpy.allclose(one.detach().numpy(), two.detach().numpy(), atol=1e-9)
+        second = dynograd.autograd.grad(sum((grad**2).sum() for grad in grads), inputs)
+        results.append([y, *plain, *grads, *second])
+    for element, two in zip(*results, strict=True):
+        assert numpy.allclose(element.detach().numpy(), two.detach().numpy(), atol=1e-9)
 
 
 def test_a_mask_that_wants_a_gradient_gets_one():
@@ -150,15 +150,15 @@ def test_a_mask_that_wants_a_gradient_gets_one():
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_gradients_of_few_heads_do_not_depend_on_the_number_of_threads(heads):
-    given = [dynograd.randn(1, heads, 200, 16, requires_grad=True) for _ in range(3)]
+    argument = [dynograd.randn(1, heads, 200, 16, requires_grad=True) for _ in range(3)]
     before = dynograd.get_num_threads()
-    found = []
+    results = []
     for count in (1, 2, 4):
         dynograd.set_num_threads(count)
         try:
-            y = F.scaled_dot_product_attention(*given, is_causal=True)
-            found.append([y, *dynograd.autograd.grad(y.sum(), given)])
+            y = F.scaled_dot_product_attention(*argument, is_causal=True)
+            results.append([y, *dynograd.autograd.grad(y.sum(), argument)])
         finally:
             dynograd.set_num_threads(before)
-    for one, *others in zip(*found):
-        assert all(one.tolist() == other.tolist() for other in others)
+    for element, *others in zip(*results):
+        assert all(element.tolist() == other.tolist() for other in others)

@@ -87,8 +87,8 @@ ENDS = [
 @pytest.mark.parametrize(("name", "places", "values"), ENDS, ids=[end[0] for end in ENDS])
 def test_at_the_ends(name, places, values, kind):
     function = getattr(dynograd.special, name)
-    found = function(tensor([*places, NAN], dtype=kind))
-    numpy.testing.assert_array_equal(found.array, [*values, NAN])
+    result = function(tensor([*places, NAN], dtype=kind))
+    numpy.testing.assert_array_equal(result.array, [*values, NAN])
 
 
 WIDE = {
@@ -108,15 +108,15 @@ def test_relative_errors_of_thousands_of_places(name):
     """In units of float64's epsilon; SciPy's own errors count too."""
     reference, low, high, limit = WIDE[name]
     x = numpy.random.default_rng(0).uniform(low, high, 5000)
-    found = getattr(dynograd.special, name)(tensor(x)).array
-    assert (numpy.abs(found / reference(x) - 1) / 2.3e-16).max() < limit
+    result = getattr(dynograd.special, name)(tensor(x)).array
+    assert (numpy.abs(result / reference(x) - 1) / 2.3e-16).max() < limit
 
 
 @pytest.mark.parametrize("name", ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"])
 def test_waves_are_exact_in_units_of_their_height(name):
     x = numpy.random.default_rng(0).uniform(0.5, 40, 5000)
-    found = getattr(dynograd.special, name)(tensor(x)).array
-    assert numpy.abs(found - getattr(special, name[-2:])(x)).max() < 3e-15
+    result = getattr(dynograd.special, name)(tensor(x)).array
+    assert numpy.abs(result - getattr(special, name[-2:])(x)).max() < 3e-15
 
 
 def test_gradients_at_zero():

@@ -69,8 +69,8 @@ def test_the_old_place_of_value(name):
 
 def test_three_operands_of_different_dtypes_are_promoted():
     x, a, b = tensor([1.0]), dynograd.ones(1, dtype=dynograd.float64, requires_grad=True), tensor([2])
-    found = dynograd.addcmul(x, a, b)
-    found.backward()
-    assert found.dtype is dynograd.float64 and a.grad.tolist() == [2.0]
+    result = dynograd.addcmul(x, a, b)
+    result.backward()
+    assert result.dtype is dynograd.float64 and a.grad.tolist() == [2.0]
     assert dynograd.addcmul(x.half(), x.half(), tensor(2.0)).dtype is dynograd.float16
-    numpy.testing.assert_allclose(found.detach().array, [3.0])
+    numpy.testing.assert_allclose(result.detach().array, [3.0])

@@ -108,5 +108,5 @@ def test_gradients_of_broadcast_operands_are_summed():
 def test_broadcast_to_takes_sizes_one_by_one():
     x = dynograd.arange(3)
     for _ in range(2):
-        made = [x.broadcast_to(2, 3), x.broadcast_to((2, 3)), x.broadcast_to(size=(2, 3)), x.broadcast_to([2, 3])]
-        assert all([one.tolist() == [[0, 1, 2], [0, 1, 2]] for one in made])
+        created = [x.broadcast_to(2, 3), x.broadcast_to((2, 3)), x.broadcast_to(size=(2, 3)), x.broadcast_to([2, 3])]
+        assert all([element.tolist() == [[0, 1, 2], [0, 1, 2]] for element in created])

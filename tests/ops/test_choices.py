@@ -113,7 +113,7 @@ ROWS = [
             result="same",
         )
         for limits in ({"min": -0.5, "max": 1.0}, {"min": -0.5}, {"max": 1.0}, {"min": 1.0, "max": -0.5})
-        if all(isinstance(one, float) for one in limits.values())
+        if all(isinstance(limit, float) for limit in limits.values())
     ],
     Row(
         "clamp",
@@ -139,8 +139,8 @@ test_rows = generate(ROWS)
 
 def test_the_side_not_chosen_has_gradient_exactly_zero():
     x = tensor([0.0, 4.0], requires_grad=True)
-    found = dynograd.where(x > 0, x, 0.0)
-    (slope,) = dynograd.autograd.grad(found.sum(), x)
+    result = dynograd.where(x > 0, x, 0.0)
+    (slope,) = dynograd.autograd.grad(result.sum(), x)
     assert slope.tolist() == [0.0, 1.0]
     y = tensor([INF, NAN], requires_grad=True)
     dynograd.where(tensor([True, True]), x, y).backward(tensor([INF, NAN]))
@@ -172,11 +172,11 @@ def test_large_masks_go_the_compiled_way():
     x = dynograd.from_numpy(rng.normal(size=(90, 80)).astype(numpy.float32)).requires_grad_()
     fill = tensor(-1.5, requires_grad=True)
     chosen = dynograd.from_numpy(rng.uniform(size=(90, 1)) > 0.5)
-    found = x.masked_fill(chosen, fill)
+    result = x.masked_fill(chosen, fill)
     numpy.testing.assert_array_equal(
-        found.detach().array, numpy.where(chosen.array, numpy.float32(-1.5), x.detach().array)
+        result.detach().array, numpy.where(chosen.array, numpy.float32(-1.5), x.detach().array)
     )
-    found.sum().backward()
+    result.sum().backward()
     numpy.testing.assert_array_equal(x.grad.array, numpy.broadcast_to(~chosen.array, (90, 80)))
     assert fill.grad.item() == 80 * chosen.array.sum()
 
@@ -198,9 +198,9 @@ def test_clamp_of_integers_and_bools():
 
 def test_clamp_and_nan():
     x = tensor([0.0, 1.0, 2.0, NAN], requires_grad=True)
-    found = x.clamp(0, 1)
-    assert found[:3].tolist() == [0.0, 1.0, 1.0] and found[3].isnan().item()
-    found.sum().backward()
+    result = x.clamp(0, 1)
+    assert result[:3].tolist() == [0.0, 1.0, 1.0] and result[3].isnan().item()
+    result.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0, 0.0, 0.0]
     assert dynograd.clamp(x, NAN, 1.0).isnan().all()
 
@@ -238,5 +238,5 @@ def test_results_of_transposed_inputs_are_row_major(function):
         "softmax": lambda: dynograd.softmax(x, 1, dtype=dynograd.float64),
         "renorm": lambda: x.renorm(2, 0, 1.0),
     }
-    made = calls[function]()
-    assert made.view(-1).tolist() == made.flatten().tolist()
+    created = calls[function]()
+    assert created.view(-1).tolist() == created.flatten().tolist()

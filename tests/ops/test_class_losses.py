@@ -277,8 +277,8 @@ def test_target_may_be_any_integer_dtype():
 
 def test_cross_entropy_is_nll_loss_of_log_softmax():
     x, target = dynograd.randn(4, 3, 2), dynograd.randint(0, 3, (4, 2))
-    one, two = F.cross_entropy(x, target), F.nll_loss(dynograd.log_softmax(x, 1), target)
-    assert one.item() == pytest.approx(two.item(), rel=1e-6)
+    element, two = F.cross_entropy(x, target), F.nll_loss(dynograd.log_softmax(x, 1), target)
+    assert element.item() == pytest.approx(two.item(), rel=1e-6)
 
 
 def test_certain_and_wrong_costs_a_hundred():

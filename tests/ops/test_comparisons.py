@@ -105,5 +105,5 @@ def test_answers_in_place_take_the_tensors_dtype():
 @pytest.mark.parametrize("name", ["eq", "lt", "isnan", "logical_not"])
 def test_answers_have_no_history(name):
     x = tensor([1.0], requires_grad=True)
-    found = getattr(x, name)(*[x] * (name in ("eq", "lt")))
-    assert found.dtype is dynograd.bool and not found.requires_grad
+    result = getattr(x, name)(*[x] * (name in ("eq", "lt")))
+    assert result.dtype is dynograd.bool and not result.requires_grad

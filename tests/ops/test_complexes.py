@@ -253,8 +253,8 @@ def test_numbers_without_parts():
 
 
 def test_direction_of_zero_is_zero_without_signs():
-    found = dynograd.sgn(tensor([complex(0.0, -0.0), complex(-0.0, 0.0), complex(-0.0, -2.0)])).numpy()
-    assert found.tolist() == [0, 0, -1j] and not numpy.signbit(found[:2].view("float32")).any()
+    result = dynograd.sgn(tensor([complex(0.0, -0.0), complex(-0.0, 0.0), complex(-0.0, -2.0)])).numpy()
+    assert result.tolist() == [0, 0, -1j] and not numpy.signbit(result[:2].view("float32")).any()
 
 
 # --- beside other dtypes and numbers ---------------------------------------------------------------------------------------------
@@ -282,14 +282,14 @@ OTHERS = {
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operands(name, other, kind):
-    function, given = OPERATORS[name], OTHERS[other]
+    function, argument = OPERATORS[name], OTHERS[other]
     real = dynograd.float32 if kind is dynograd.complex64 else dynograd.float64
-    z, two = tensor(Z).to(kind), given
-    if isinstance(given, numpy.ndarray):
-        two = tensor(given).to(real if other == "real" else kind)
-    for found, wanted in ((function(z, two), function(Z, given)), (function(two, z), function(given, Z))):
-        assert found.dtype is (dynograd.bool if name == "eq" else kind)
-        numpy.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+    z, two = tensor(Z).to(kind), argument
+    if isinstance(argument, numpy.ndarray):
+        two = tensor(argument).to(real if other == "real" else kind)
+    for result, expected in ((function(z, two), function(Z, argument)), (function(two, z), function(argument, Z))):
+        assert result.dtype is (dynograd.bool if name == "eq" else kind)
+        numpy.testing.assert_allclose(result.numpy(), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
@@ -309,10 +309,10 @@ def test_gradients_beside_other_operands(name):
 
 
 def test_real_tensors_beside_complex_numbers():
-    for kind, wanted in ((dynograd.float32, dynograd.complex64), (dynograd.float64, dynograd.complex128)):
+    for kind, expected in ((dynograd.float32, dynograd.complex64), (dynograd.float64, dynograd.complex128)):
         x = dynograd.ones(2, dtype=kind)
-        assert (x * 2j).dtype is wanted
-        assert (x + (2 + 0j)).dtype is wanted
+        assert (x * 2j).dtype is expected
+        assert (x + (2 + 0j)).dtype is expected
         assert (x + 2).dtype is kind
     assert (dynograd.arange(2) * 1j).tolist() == [0j, 1j]
     assert (zeros(2).half() + 1j).dtype is dynograd.complex64

@@ -50,16 +50,16 @@ def operands(equation, shapes):
 
 
 def einsum_error(equation, *shapes_and_words):
-    shapes = [one for one in shapes_and_words if isinstance(one, tuple)]
-    words = [one for one in shapes_and_words if isinstance(one, str)]
+    shapes = [word for word in shapes_and_words if isinstance(word, tuple)]
+    words = [word for word in shapes_and_words if isinstance(word, str)]
     return error(
         lambda op: op(equation, *[dynograd.zeros(shape) for shape in shapes]), RuntimeError, "einsum", equation, *words
     )
 
 
 def np_bilinear(x, y, weight, bias=None):
-    found = numpy.einsum("...i,kij,...j->...k", x, weight, y)
-    return found if bias is None else found + bias
+    result = numpy.einsum("...i,kij,...j->...k", x, weight, y)
+    return result if bias is None else result + bias
 
 
 ROWS = [
@@ -245,7 +245,7 @@ def test_sums_of_small_integers_keep_their_dtype():
     def ones(*shape):
         return dynograd.ones(*shape, dtype=dynograd.uint8)
 
-    found = dynograd.tensordot(ones(1, 1, 1), ones(2, 1, 2), dims=([0, 1], [2, 0]))
-    assert found.dtype is dynograd.uint8 and found.tolist() == [[4]]
-    found = dynograd.nn.functional.bilinear(ones(2, 3), ones(2, 3), ones(1, 3, 3))
-    assert found.dtype is dynograd.uint8 and found.tolist() == [[9], [9]]
+    result = dynograd.tensordot(ones(1, 1, 1), ones(2, 1, 2), dims=([0, 1], [2, 0]))
+    assert result.dtype is dynograd.uint8 and result.tolist() == [[4]]
+    result = dynograd.nn.functional.bilinear(ones(2, 3), ones(2, 3), ones(1, 3, 3))
+    assert result.dtype is dynograd.uint8 and result.tolist() == [[9], [9]]

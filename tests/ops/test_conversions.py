@@ -125,7 +125,7 @@ TO_BOOL = [
     lambda x: dynograd.zeros(7, dtype=dynograd.bool).copy_(x),
     lambda x: dynograd.zeros(14, dtype=dynograd.bool)[::2].copy_(x),
     lambda x: dynograd.zeros(7, dtype=dynograd.bool).index_put((dynograd.arange(7),), x.bool()),
-    lambda x: dynograd.stack([dynograd.full((), one, dtype=dynograd.bool) for one in EITHER_PART]),
+    lambda x: dynograd.stack([dynograd.full((), element, dtype=dynograd.bool) for element in EITHER_PART]),
     lambda x: dynograd.logical_and(x, dynograd.ones(7)),
     lambda x: dynograd.logical_or(dynograd.zeros(7, dtype=dynograd.bool), x),
     lambda x: dynograd.logical_xor(x, dynograd.zeros(7)),
@@ -133,7 +133,7 @@ TO_BOOL = [
     lambda x: x.reshape(7, 1).any(1),
     lambda x: x.reshape(7, 1).all(1),
     lambda x: dynograd.where(x.bool(), True, False),
-    lambda x: dynograd.tensor([bool(one) for one in x]),
+    lambda x: dynograd.tensor([bool(element) for element in x]),
 ]
 
 

@@ -78,5 +78,5 @@ def test_every_copy_has_its_own_memory(name):
     x = dynograd.zeros(row.shapes[0], dtype=getattr(dynograd, row.dtypes[0]))
     args = () if row.args is None else (2, 3, 4)
     result = getattr(dynograd, row.name)(x, *args, **row.kwargs)
-    for one in result if isinstance(result, tuple) else (result,):
-        assert one.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    for element in result if isinstance(result, tuple) else (result,):
+        assert element.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()

@@ -50,7 +50,9 @@ def np_conv_transpose(input, weight, bias=None, stride=1, padding=0, output_padd
     rank = weight.ndim - 2
     single = input.ndim == rank + 1
     input = input[None] if single else input
-    stride, padding, extra, dilation = (spread(one, rank) for one in (stride, padding, output_padding, dilation))
+    stride, padding, extra, dilation = (
+        spread(element, rank) for element in (stride, padding, output_padding, dilation)
+    )
     full = [
         (n - 1) * s + d * (k - 1) + 1 + o
         for n, s, d, k, o in zip(input.shape[2:], stride, dilation, weight.shape[2:], extra, strict=True)

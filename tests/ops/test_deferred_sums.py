@@ -184,9 +184,9 @@ def by_function(x):
 
 
 def by_hook(x):
-    made = x * 1.0
-    made.register_hook(lambda g: (made.data.zero_(), None)[1])
-    return made
+    created = x * 1.0
+    created.register_hook(lambda g: (created.data.zero_(), None)[1])
+    return created
 
 
 @pytest.mark.parametrize("between", [by_function, by_hook], ids=lambda one: one.__name__)

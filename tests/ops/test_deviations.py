@@ -131,9 +131,9 @@ def test_std_of_equal_numbers_has_gradient_zero():
 def test_variance_of_complex_numbers_is_real():
     values = numpy.array([1 + 2j, 3 - 1j, -2 + 0.5j])
     for dtype, real in ((dynograd.complex64, dynograd.float32), (dynograd.complex128, dynograd.float64)):
-        found = dynograd.tensor(values, dtype=dtype).var()
-        assert found.dtype is real
-        assert found.item() == pytest.approx(values.var(ddof=1), rel=1e-6)
+        result = dynograd.tensor(values, dtype=dtype).var()
+        assert result.dtype is real
+        assert result.item() == pytest.approx(values.var(ddof=1), rel=1e-6)
 
 
 def test_gradient_in_bfloat16_stays_bfloat16():

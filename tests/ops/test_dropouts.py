@@ -34,8 +34,8 @@ def masked(name):
     def reference(input, p, training):
         apply = seeded(name)
         zero = apply(dynograd.zeros(input.shape, dtype=dynograd.float64), p, training).numpy()
-        one = apply(dynograd.ones(input.shape, dtype=dynograd.float64), p, training).numpy()
-        return input * (one - zero) + zero
+        element = apply(dynograd.ones(input.shape, dtype=dynograd.float64), p, training).numpy()
+        return input * (element - zero) + zero
 
     return reference
 
@@ -52,12 +52,12 @@ def seeded_mask(shape, p):
 
 def errors_of(name):
     x = dynograd.zeros(SHAPES.get(name, (2, 3)))
-    found = [
+    result = [
         error(lambda op: op(x, 1.5, True), ValueError, name, "probability has to be between 0 and 1", "1.5"),
         error(lambda op: op(x, -0.1, True), ValueError, name, "-0.1"),
     ]
     if name == "dropout1d":
-        found.append(
+        result.append(
             error(
                 lambda op: op(dynograd.zeros(2, 2, 2, 2), 0.5, True),
                 RuntimeError,
@@ -68,8 +68,8 @@ def errors_of(name):
             )
         )
     elif name not in ("dropout", "alpha_dropout"):
-        found.append(error(lambda op: op(dynograd.zeros(2), 0.5, True), RuntimeError, name, "at least 2 dims", "(2,)"))
-    return found
+        result.append(error(lambda op: op(dynograd.zeros(2), 0.5, True), RuntimeError, name, "at least 2 dims", "(2,)"))
+    return result
 
 
 ROWS = [
@@ -137,11 +137,11 @@ def test_certain_probabilities():
 def test_the_seed_decides_and_each_call_drops_others():
     x = dynograd.ones(100)
     dynograd.manual_seed(3)
-    one, two = F.dropout(x), F.dropout(x)
+    element, two = F.dropout(x), F.dropout(x)
     dynograd.manual_seed(3)
     again = F.dropout(x)
-    assert one.tolist() == again.tolist()
-    assert one.tolist() != two.tolist()
+    assert element.tolist() == again.tolist()
+    assert element.tolist() != two.tolist()
 
 
 def test_gradients_of_every_order_see_the_same_mask():
@@ -205,12 +205,12 @@ def test_alpha_dropout_keeps_mean_and_variance():
 def test_dropout_add_is_dropout_and_add(shape, p):
     x, residual = (dynograd.randn(*shape, requires_grad=True) for _ in range(2))
     dynograd.manual_seed(7)
-    one = F.dropout_add(x, residual, p)
+    element = F.dropout_add(x, residual, p)
     dynograd.manual_seed(7)
     other = residual + F.dropout(x, p)
-    numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-6, atol=1e-6)
+    numpy.testing.assert_allclose(element.detach().numpy(), other.detach().numpy(), rtol=1e-6, atol=1e-6)
     g = dynograd.randn(*shape)
-    for a, b in zip(grad(one, (x, residual), g), grad(other, (x, residual), g), strict=True):
+    for a, b in zip(grad(element, (x, residual), g), grad(other, (x, residual), g), strict=True):
         numpy.testing.assert_array_equal(a.numpy(), b.numpy())
     assert F.dropout_add(x, residual, p, training=False).equal(x + residual)
 
@@ -233,10 +233,10 @@ def test_dropped_infinities_are_nan_as_in_products():
 def test_dropout_add_in_parts_has_the_bits_of_one():
     x, residual = dynograd.randn(400, 500), dynograd.randn(400, 500)
     threads = dynograd.get_num_threads()
-    found = []
+    result = []
     for count in (1, 2):
         dynograd.set_num_threads(count)
         dynograd.manual_seed(3)
-        found.append(F.dropout_add(x, residual, 0.2))
+        result.append(F.dropout_add(x, residual, 0.2))
     dynograd.set_num_threads(threads)
-    assert found[0].equal(found[1])
+    assert result[0].equal(result[1])

@@ -50,10 +50,10 @@ def operands_of(op, shapes, dtype="float32"):
     if op.promote == "integer":
         return [generator.integers(0, 9, shape) for shape in shapes]
     low, high = DOMAINS.get(op.name, (0.2, 3.0) if op.name in POSITIVE else (-2.0, 2.0))
-    found = [generator.uniform(low, high, shape).astype(numpy.float32).astype(dtype) for shape in shapes]
+    result = [generator.uniform(low, high, shape).astype(numpy.float32).astype(dtype) for shape in shapes]
     if op.promote == "select":
-        found[0] = found[0] > 0
-    return found
+        result[0] = result[0] > 0
+    return result
 
 
 def shapes_of(op, form):
@@ -86,23 +86,23 @@ def named(names):
 @pytest.mark.parametrize("name", named(large_ops()))
 def test_forward(name, form):
     op = registry[name]
-    statics = [STATICS[one] for one in op.static_names]
+    statics = [STATICS[name] for name in op.static_names]
     if form == "transposed":
         operands = [x.T for x in operands_of(op, [(200, 1000)] * len(op.array_names))]
     else:
         operands = operands_of(op, shapes_of(op, form))
-    found = {}
+    result = {}
     had = threads.get_num_threads()
     try:
         for count in (1, 2):
             threads.set_num_threads(count)
-            found[count] = op.function(*[dg.as_tensor(x) for x in operands], *statics).numpy().copy()
+            result[count] = op.function(*[dg.as_tensor(x) for x in operands], *statics).numpy().copy()
     finally:
         threads.set_num_threads(had)
-    numpy.testing.assert_array_equal(found[1], found[2])
+    numpy.testing.assert_array_equal(result[1], result[2])
     expected = reference_of(op, operands, statics)
-    assert found[1].shape == expected.shape
-    close = numpy.isclose(found[1], expected, rtol=2e-5, atol=2e-5, equal_nan=True)
+    assert result[1].shape == expected.shape
+    close = numpy.isclose(result[1], expected, rtol=2e-5, atol=2e-5, equal_nan=True)
     assert close.mean() > (0.9999 if expected.dtype == bool or name in _WITH_STEPS else 0.999999)
 
 
@@ -115,7 +115,7 @@ _WITH_STEPS = {"hardshrink", "threshold", "ge_half", "floor", "ceil", "trunc", "
 def test_batch_invariant(name):
     op = registry[name]
     (x,) = operands_of(op, [(400, 500)])
-    statics = [STATICS[one] for one in op.static_names]
+    statics = [STATICS[name] for name in op.static_names]
     dg.use_batch_invariant(True)
     try:
         whole = op.function(dg.tensor(x), *statics).numpy()
@@ -129,17 +129,17 @@ def test_batch_invariant(name):
 @pytest.mark.parametrize("name", named(differentiable_ops()))
 def test_backward_in_one_pass_is_the_texts(name, form, monkeypatch):
     op = registry[name]
-    statics = [STATICS[one] for one in op.static_names]
+    statics = [STATICS[name] for name in op.static_names]
     operands = operands_of(op, shapes_of(op, form))
     g = numpy.random.default_rng(6).standard_normal(numpy.broadcast_shapes(*[x.shape for x in operands])).astype("f4")
-    found = {}
+    results = {}
     for dtype in ("float32", "float64"):
         leaves = [dg.tensor(x if x.dtype == bool else x.astype(dtype), requires_grad=x.dtype != bool) for x in operands]
         if dtype == "float64":
             monkeypatch.setattr("dynograd.kernels.elementwise.loops_cpu.Loop.__call__", lambda *_: None)
         op.function(*leaves, *statics).backward(dg.tensor(g.astype(dtype)))
-        found[dtype] = [None if leaf.grad is None else leaf.grad.numpy() for leaf in leaves]
-    for narrow, wide in zip(found["float32"], found["float64"], strict=True):
+        results[dtype] = [None if leaf.grad is None else leaf.grad.numpy() for leaf in leaves]
+    for narrow, wide in zip(results["float32"], results["float64"], strict=True):
         assert (narrow is None) == (wide is None)
         if narrow is not None:
             close = numpy.isclose(narrow, wide, rtol=2e-4, atol=2e-3 if form == "rows" else 2e-4, equal_nan=True)
@@ -168,11 +168,11 @@ def test_in_place_writes_into_the_memory(name, arguments, reference, count):
     x, y = (numpy.random.default_rng(seed).uniform(0.5, 2, count).astype("f4") for seed in (0, 1))
     t, memory = dg.tensor(x), None
     memory = t.numpy()
-    given = {"": [], "row": [dg.tensor(y[:1])]}.get(arguments)
-    if given is None:
-        given = [dg.tensor(y) if letter == "t" else 0.3 for letter in arguments]
+    argument = {"": [], "row": [dg.tensor(y[:1])]}.get(arguments)
+    if argument is None:
+        argument = [dg.tensor(y) if letter == "t" else 0.3 for letter in arguments]
     before = t._version
-    assert getattr(t, name)(*given) is t
+    assert getattr(t, name)(*argument) is t
     assert t._version > before
     numpy.testing.assert_allclose(memory, reference(x.astype("f8"), y.astype("f8")), rtol=1e-5)
 

@@ -70,8 +70,8 @@ def test_logaddexp_of_impossible_and_certain():
 
 def test_xlogy_is_zero_for_zero_and_nan_for_nan():
     x = tensor([0.0, 0.0, 0.0], requires_grad=True)
-    found = dynograd.xlogy(x, tensor([0.0, NAN, -1.0]))
-    assert found[0].item() == 0.0 and found.isnan().tolist() == [False, True, False]
+    result = dynograd.xlogy(x, tensor([0.0, NAN, -1.0]))
+    assert result[0].item() == 0.0 and result.isnan().tolist() == [False, True, False]
 
 
 def test_logit_at_and_beyond_its_domain():
@@ -96,9 +96,9 @@ def test_logaddexp_of_complex_numbers_large_and_impossible():
     expected = numpy.array(
         [1000 + 1j, -1000 - 2j + numpy.log1p(numpy.exp(-1 + 3j)), numpy.log(numpy.exp(0.5 + 3j) + numpy.exp(0.25 - 1j))]
     )
-    for found in (dynograd.logaddexp(x, y).numpy(), dynograd.logaddexp(y, x).numpy()):
-        turns = numpy.round((found - expected).imag / (2 * numpy.pi))  # a logarithm is one of many
-        numpy.testing.assert_allclose(found - 2j * numpy.pi * turns, expected, rtol=1e-5)
+    for result in (dynograd.logaddexp(x, y).numpy(), dynograd.logaddexp(y, x).numpy()):
+        turns = numpy.round((result - expected).imag / (2 * numpy.pi))  # a logarithm is one of many
+        numpy.testing.assert_allclose(result - 2j * numpy.pi * turns, expected, rtol=1e-5)
     nothing = dynograd.tensor([complex(-INF, 0)])
     assert dynograd.logaddexp(nothing, nothing).real.item() == -INF
 

@@ -240,10 +240,10 @@ def test_nan_wins(name, dtype):
 
 
 def test_results_have_names():
-    found = dynograd.tensor([[1.0, 2.0]]).max(dim=1)
-    assert found.values.item() == 2 and found.indices.item() == 1
-    values, indices = found
-    assert values is found.values and indices is found.indices
+    result = dynograd.tensor([[1.0, 2.0]]).max(dim=1)
+    assert result.values.item() == 2 and result.indices.item() == 1
+    values, indices = result
+    assert values is result.values and indices is result.indices
     assert not indices.requires_grad
     both = dynograd.aminmax(dynograd.tensor([3, 1, 2]))
     assert (both.min.item(), both.max.item()) == (1, 3)

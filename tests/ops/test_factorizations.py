@@ -103,12 +103,12 @@ def test_named_results():
 
 def test_sizes_of_full_and_reduced_factors():
     x = tensor(numpy.random.default_rng(0).normal(size=(4, 2)))
-    assert [tuple(one.shape) for one in linalg.svd(x)] == [(4, 4), (2,), (2, 2)]
-    assert [tuple(one.shape) for one in dynograd.svd(x, some=False)] == [(4, 4), (2,), (2, 2)]
-    assert [tuple(one.shape) for one in dynograd.svd(x, compute_uv=False)] == [(4, 4), (2,), (2, 2)]
-    assert [tuple(one.shape) for one in linalg.qr(x, "complete")] == [(4, 4), (4, 2)]
-    assert [tuple(one.shape) for one in dynograd.qr(x, some=False)] == [(4, 4), (4, 2)]
-    assert [tuple(one.shape) for one in linalg.qr(x, "r")] == [(0,), (2, 2)]
+    assert [tuple(element.shape) for element in linalg.svd(x)] == [(4, 4), (2,), (2, 2)]
+    assert [tuple(element.shape) for element in dynograd.svd(x, some=False)] == [(4, 4), (2,), (2, 2)]
+    assert [tuple(element.shape) for element in dynograd.svd(x, compute_uv=False)] == [(4, 4), (2,), (2, 2)]
+    assert [tuple(element.shape) for element in linalg.qr(x, "complete")] == [(4, 4), (4, 2)]
+    assert [tuple(element.shape) for element in dynograd.qr(x, some=False)] == [(4, 4), (4, 2)]
+    assert [tuple(element.shape) for element in linalg.qr(x, "r")] == [(0,), (2, 2)]
 
 
 def test_eigenvalues():

@@ -108,18 +108,18 @@ ERRORS = [
 ]
 
 ROWS = [
-    *[complex_to_complex("fft", over(numpy.fft.fft, "axis"), **one, covers=["fft_complex"]) for one in LINES],
-    *[complex_to_complex("ifft", over(numpy.fft.ifft, "axis"), **one) for one in LINES],
-    *[real_to_complex("rfft", over(numpy.fft.rfft, "axis"), **one, covers=["fft_half"]) for one in LINES],
-    *[real_to_complex("ihfft", over(numpy.fft.ihfft, "axis"), **one) for one in LINES],
-    *[complex_to_real("irfft", over(numpy.fft.irfft, "axis"), **one, covers=["fft_from_half"]) for one in LINES],
-    *[complex_to_real("hfft", over(numpy.fft.hfft, "axis"), **one) for one in LINES],
-    *[complex_to_complex("fftn", n_dims(numpy.fft.fftn), **one) for one in PLANES],
-    *[complex_to_complex("ifftn", n_dims(numpy.fft.ifftn), **one) for one in PLANES],
-    *[real_to_complex("rfftn", n_dims(numpy.fft.rfftn), **one) for one in PLANES],
-    *[complex_to_real("irfftn", n_dims(numpy.fft.irfftn), **one) for one in PLANES],
-    *[complex_to_real("hfftn", np_hfftn, **one) for one in PLANES],
-    *[real_to_complex("ihfftn", np_ihfftn, **one) for one in PLANES],
+    *[complex_to_complex("fft", over(numpy.fft.fft, "axis"), **line, covers=["fft_complex"]) for line in LINES],
+    *[complex_to_complex("ifft", over(numpy.fft.ifft, "axis"), **line) for line in LINES],
+    *[real_to_complex("rfft", over(numpy.fft.rfft, "axis"), **line, covers=["fft_half"]) for line in LINES],
+    *[real_to_complex("ihfft", over(numpy.fft.ihfft, "axis"), **line) for line in LINES],
+    *[complex_to_real("irfft", over(numpy.fft.irfft, "axis"), **line, covers=["fft_from_half"]) for line in LINES],
+    *[complex_to_real("hfft", over(numpy.fft.hfft, "axis"), **line) for line in LINES],
+    *[complex_to_complex("fftn", n_dims(numpy.fft.fftn), **plane) for plane in PLANES],
+    *[complex_to_complex("ifftn", n_dims(numpy.fft.ifftn), **plane) for plane in PLANES],
+    *[real_to_complex("rfftn", n_dims(numpy.fft.rfftn), **plane) for plane in PLANES],
+    *[complex_to_real("irfftn", n_dims(numpy.fft.irfftn), **plane) for plane in PLANES],
+    *[complex_to_real("hfftn", np_hfftn, **plane) for plane in PLANES],
+    *[real_to_complex("ihfftn", np_ihfftn, **plane) for plane in PLANES],
     complex_to_complex("fft2", lambda x: numpy.fft.fft2(x), errors=ERRORS),
     complex_to_complex("ifft2", lambda x: numpy.fft.ifft2(x)),
     real_to_complex("rfft2", lambda x: numpy.fft.rfft2(x)),
@@ -135,10 +135,10 @@ test_rows = generate(ROWS)
 
 def test_real_and_integer_inputs():
     x = numpy.arange(6.0)
-    for given in (dynograd.arange(6), dynograd.arange(6.0)):
-        found = fft.fft(given)
-        assert found.dtype is dynograd.complex64
-        numpy.testing.assert_allclose(found.numpy(), numpy.fft.fft(x), rtol=1e-5, atol=1e-5)
+    for argument in (dynograd.arange(6), dynograd.arange(6.0)):
+        result = fft.fft(argument)
+        assert result.dtype is dynograd.complex64
+        numpy.testing.assert_allclose(result.numpy(), numpy.fft.fft(x), rtol=1e-5, atol=1e-5)
     assert fft.fft(dynograd.arange(6.0).double()).dtype is dynograd.complex128
     assert fft.irfft(dynograd.arange(3.0)).dtype is dynograd.float32
     assert fft.rfft(dynograd.arange(6)).dtype is dynograd.complex64

@@ -62,6 +62,6 @@ def test_whole_numbers_have_fractional_slopes():
 
 def test_whole_coordinates_count_as_the_default_dtype():
     values = dynograd.tensor([1.0, 2.0, 4.0], dtype=dynograd.bfloat16)
-    (found,) = dynograd.gradient(values, spacing=(dynograd.tensor([1, 3, 4], dtype=dynograd.int8),))
-    assert found.dtype is dynograd.float32
-    numpy.testing.assert_allclose(found.numpy(), [0.5, 1.5, 2.0], rtol=1e-2)
+    (result,) = dynograd.gradient(values, spacing=(dynograd.tensor([1, 3, 4], dtype=dynograd.int8),))
+    assert result.dtype is dynograd.float32
+    numpy.testing.assert_allclose(result.numpy(), [0.5, 1.5, 2.0], rtol=1e-2)

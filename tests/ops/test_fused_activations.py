@@ -123,10 +123,10 @@ def test_the_same_as_one_by_one(shape):
     g = dynograd.randn(*shape)
     for fused, plain, leaves in pairs:
         numpy.testing.assert_allclose(fused.detach().numpy(), plain.detach().numpy(), rtol=1e-5, atol=1e-6)
-        for one, other in zip(
+        for element, other in zip(
             dynograd.autograd.grad(fused, leaves, g), dynograd.autograd.grad(plain, leaves, g), strict=True
         ):
-            numpy.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=2e-4)
+            numpy.testing.assert_allclose(element.numpy(), other.numpy(), rtol=1e-4, atol=2e-4)
 
 
 def test_nan_and_infinities():

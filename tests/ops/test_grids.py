@@ -32,7 +32,9 @@ def np_grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_cor
             place = (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
             if mode == "bicubic":
                 near = [math.floor(place) + shift for shift in (-1, 0, 1, 2)]
-                taps.append([(inside(one, size, padding_mode, align_corners), cubic(place - one)) for one in near])
+                taps.append(
+                    [(inside(element, size, padding_mode, align_corners), cubic(place - element)) for element in near]
+                )
                 continue
             place = inside(place, size, padding_mode, align_corners)
             low = math.floor(place)

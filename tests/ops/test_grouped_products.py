@@ -20,13 +20,13 @@ def plan_of(sizes, apart=0):
 
 
 def np_products(a, b, plan, transposed_a=False, transposed_b=False):
-    made = numpy.zeros(plan.sizes[2])
+    created = numpy.zeros(plan.sizes[2])
     for at_a, at_b, at_c, m, n, k in plan.table:
-        one, two = a[at_a : at_a + m * k], b[at_b : at_b + k * n]
-        one = one.reshape(k, m).T if transposed_a else one.reshape(m, k)
+        element, two = a[at_a : at_a + m * k], b[at_b : at_b + k * n]
+        element = element.reshape(k, m).T if transposed_a else element.reshape(m, k)
         two = two.reshape(n, k).T if transposed_b else two.reshape(k, n)
-        made[at_c : at_c + m * n] = (one @ two).reshape(-1)
-    return made
+        created[at_c : at_c + m * n] = (element @ two).reshape(-1)
+    return created
 
 
 def row(plan, a, b, id=""):

@@ -50,11 +50,11 @@ def test_a_wrong_gradient_fails_every_check_of_derivatives():
         apply_graph = apply
 
     def identity(x):
-        made = wrap(x.array * 1)
+        created = wrap(x.array * 1)
         if x.requires_grad and dynograd.is_grad_enabled():
-            made.node, made._requires_grad = Wrong(), True
-            made.node.edges, made.node.seq, made.node.hooks, made.node.attrs = (x,), 10**9, None, None
-        return made
+            created.node, created._requires_grad = Wrong(), True
+            created.node.edges, created.node.seq, created.node.hooks, created.node.attrs = (x,), 10**9, None, None
+        return created
 
     failed = failures(Row("wrong", lambda x: x, shapes=[(3,)], function=identity, jvp=False))
     assert "gradient" in failed
@@ -132,7 +132,7 @@ def test_a_failing_case_is_named_and_the_others_run():
     assert caught.value.__notes__ == ["in the case numbers-of 1"] and ran == [0, 1, 2]
     with pytest.raises(BaseExceptionGroup, match="numbers: 2 of 4 cases failed: of 1, of 3") as caught:
         run_all("numbers", [(f"of {number}", lambda number=number: check(number)) for number in range(4)])
-    assert [str(one) for one in caught.value.exceptions] == ["number 1", "number 3"]
+    assert [str(exception) for exception in caught.value.exceptions] == ["number 1", "number 3"]
 
 
 def test_a_case_depends_on_no_other():

@@ -18,13 +18,13 @@ def at(index):
 
 
 def put(x, indices, values, accumulate=False):
-    made = x.copy()
-    key = tuple(slice(None) if one is None else one for one in indices)
+    created = x.copy()
+    key = tuple(slice(None) if element is None else element for element in indices)
     if accumulate:
-        numpy.add.at(made, key, values)
+        numpy.add.at(created, key, values)
     else:
-        made[key] = values
-    return made
+        created[key] = values
+    return created
 
 
 BASIC = {
@@ -202,13 +202,14 @@ def random_index(rng, shape):
 
 def as_ours(rng, index):
     return tuple(
-        dynograd.from_numpy(one) if isinstance(one, numpy.ndarray) and rng.random() < 0.7 else one for one in index
+        dynograd.from_numpy(element) if isinstance(element, numpy.ndarray) and rng.random() < 0.7 else element
+        for element in index
     )
 
 
-def same(found, expected):
-    assert tuple(found.shape) == expected.shape
-    numpy.testing.assert_array_equal(found.detach().array, expected)
+def same(result, expected):
+    assert tuple(result.shape) == expected.shape
+    numpy.testing.assert_array_equal(result.detach().array, expected)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -221,10 +222,10 @@ def test_random_index_expressions_agree_with_numpy(seed):
         ours = as_ours(rng, index)
         expected = values[index]
         x = tensor(values, requires_grad=True)
-        found = x[ours]
-        same(found, expected)
+        result = x[ours]
+        same(result, expected)
         weights = numpy.asarray(rng.normal(size=expected.shape))
-        found.backward(tensor(weights))
+        result.backward(tensor(weights))
         gradient = numpy.zeros(shape)
         numpy.add.at(gradient, index, weights)
         numpy.testing.assert_allclose(x.grad.array, gradient, rtol=1e-12, atol=1e-12, err_msg=f"{shape} {index}")
@@ -264,9 +265,9 @@ def test_an_ellipsis_for_no_dim_does_not_separate_index_arrays_as_in_pytorch():
 
 def test_number_tensors_and_numpy_numbers_are_ints():
     x = dynograd.arange(6).view(2, 3)
-    for one in (tensor(1), numpy.int32(1), numpy.uint8(1), numpy.array(1)):
-        assert x[one].tolist() == [3, 4, 5]
-        assert numpy.shares_memory(x[one].array, x.array)
+    for element in (tensor(1), numpy.int32(1), numpy.uint8(1), numpy.array(1)):
+        assert x[element].tolist() == [3, 4, 5]
+        assert numpy.shares_memory(x[element].array, x.array)
     assert x[tensor(0) : tensor(1), tensor(1) :].tolist() == [[1, 2]]
 
 
@@ -311,9 +312,9 @@ def test_large_scatter_of_rows():
 
 def test_advanced_results_are_contiguous_copies():
     x = dynograd.arange(12.0).view(3, 4)
-    for made in (x.t()[[0, 2]], x[:, [0, 2]], x[[0, 1]], x.t()[:, [1]]):
-        assert made.is_contiguous()
-        made.fill_(9.0)
+    for created in (x.t()[[0, 2]], x[:, [0, 2]], x[[0, 1]], x.t()[:, [1]]):
+        assert created.is_contiguous()
+        created.fill_(9.0)
     assert x.tolist() == dynograd.arange(12.0).view(3, 4).tolist()
 
 
@@ -449,20 +450,20 @@ def expected(name, x):
 def test_form(name, aside):
     """The same elements by the shortcut and without it, with the gradient of what was picked."""
     x = numpy.random.default_rng(3).normal(size=(3, 4, 2))
-    index, wanted = expected(name, x)
+    index, reference = expected(name, x)
     places = expected(name, numpy.arange(24).reshape(3, 4, 2))[1]
     set_quick_ways_aside(1 if aside else 0)
     try:
-        for given in (tensor(x), tensor(x.transpose(2, 1, 0).copy()).permute(2, 1, 0)):
-            found = given[index]
-            assert found.shape == wanted.shape
-            assert (found.numpy() == wanted).all()
-            given.requires_grad_()
-            weights = tensor(numpy.arange(1.0, 1 + wanted.size).reshape(wanted.shape))
-            (given[index] * weights).sum().backward()
+        for argument in (tensor(x), tensor(x.transpose(2, 1, 0).copy()).permute(2, 1, 0)):
+            result = argument[index]
+            assert result.shape == reference.shape
+            assert (result.numpy() == reference).all()
+            argument.requires_grad_()
+            weights = tensor(numpy.arange(1.0, 1 + reference.size).reshape(reference.shape))
+            (argument[index] * weights).sum().backward()
             gradient = numpy.zeros(24)
             numpy.add.at(gradient, places.reshape(-1), weights.numpy().reshape(-1))
-            assert (given.grad.numpy().reshape(-1) == gradient).all()
+            assert (argument.grad.numpy().reshape(-1) == gradient).all()
     finally:
         set_quick_ways_aside(-1 if aside else 0)
 
@@ -538,14 +539,14 @@ def test_a_mask_of_another_length(index, grad):
 def test_quick_writes(write, expected):
     """Rows of the tensor itself, and places told by tensors without dims."""
     x, y = numpy.arange(20.0).reshape(5, 4), numpy.arange(6.0)
-    wanted = x.copy(), y.copy()
+    reference = x.copy(), y.copy()
     ours = tensor(x), tensor(y)
-    versions = [one._version for one in ours]
+    versions = [our._version for our in ours]
     write(*ours)
-    expected(*wanted)
-    for one, other in zip(ours, wanted, strict=True):
-        numpy.testing.assert_array_equal(one.numpy(), other)
-    assert sum(one._version for one in ours) > sum(versions)
+    expected(*reference)
+    for element, other in zip(ours, reference, strict=True):
+        numpy.testing.assert_array_equal(element.numpy(), other)
+    assert sum(our._version for our in ours) > sum(versions)
 
 
 def test_quick_writes_that_are_refused():

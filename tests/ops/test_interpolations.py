@@ -19,11 +19,11 @@ def cubic(distance, a=-0.75):
 
 def matrix(size, count, mode, align_corners, step):
     """What each output place takes of each input place."""
-    found = numpy.zeros((count, size))
+    result = numpy.zeros((count, size))
     for place in range(count):
         if mode in ("nearest", "nearest-exact"):
             shift = 0.5 if mode == "nearest-exact" else 0.0
-            found[place, min(math.floor((place + shift) * step), size - 1)] += 1
+            result[place, min(math.floor((place + shift) * step), size - 1)] += 1
             continue
         if align_corners:
             source = place * (size - 1) / (count - 1) if count > 1 else 0.0
@@ -31,13 +31,13 @@ def matrix(size, count, mode, align_corners, step):
             source = (place + 0.5) * step - 0.5
         if mode == "bicubic":
             for tap in range(math.floor(source) - 1, math.floor(source) + 3):
-                found[place, min(max(tap, 0), size - 1)] += cubic(source - tap)
+                result[place, min(max(tap, 0), size - 1)] += cubic(source - tap)
         else:
             source = max(source, 0.0)
             first = min(math.floor(source), size - 1)
-            found[place, first] += 1 - (source - first)
-            found[place, min(first + 1, size - 1)] += source - first
-    return found
+            result[place, first] += 1 - (source - first)
+            result[place, min(first + 1, size - 1)] += source - first
+    return result
 
 
 def windowed_sinc(away):
@@ -56,12 +56,12 @@ def filtered(size, count, mode, align_corners, step):
     if align_corners:
         step = (size - 1) / (count - 1) if count > 1 else 0.0
     wide = max(step, 1.0)
-    found = numpy.zeros((count, size))
+    result = numpy.zeros((count, size))
     for place in range(count):
-        for one in range(size):
-            away = (one + 0.5 - step * (place + 0.5)) / wide
-            found[place, one] = FILTERS[mode](away)
-    return found / found.sum(1, keepdims=True)
+        for number in range(size):
+            away = (number + 0.5 - step * (place + 0.5)) / wide
+            result[place, number] = FILTERS[mode](away)
+    return result / result.sum(1, keepdims=True)
 
 
 def np_interpolate(

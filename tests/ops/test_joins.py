@@ -126,9 +126,9 @@ test_rows = generate(ROWS)
 def test_mixed_dtypes_are_promoted_and_each_gradient_has_its_own(join):
     x = dynograd.ones(2, requires_grad=True)
     y = dynograd.ones(2, dtype=dynograd.float64, requires_grad=True)
-    made = join([x, dynograd.ones(2, dtype=dynograd.int64), y])
-    assert made.dtype is dynograd.float64
-    made.sum().backward()
+    created = join([x, dynograd.ones(2, dtype=dynograd.int64), y])
+    assert created.dtype is dynograd.float64
+    created.sum().backward()
     assert x.grad.dtype is dynograd.float32
     assert y.grad.dtype is dynograd.float64
 
@@ -136,16 +136,16 @@ def test_mixed_dtypes_are_promoted_and_each_gradient_has_its_own(join):
 def test_cat_skips_empty_vectors_of_another_rank():
     x = dynograd.ones(2, 3, requires_grad=True)
     nothing = dynograd.zeros(0, requires_grad=True)
-    made = dynograd.cat([nothing, x, nothing], 1)
-    assert made.shape == (2, 3)
-    made.sum().backward()
+    created = dynograd.cat([nothing, x, nothing], 1)
+    assert created.shape == (2, 3)
+    created.sum().backward()
     assert nothing.grad.shape == (0,)
     assert x.grad.tolist() == [[1] * 3] * 2
 
 
 def test_meshgrid_takes_numbers():
-    one, two = dynograd.meshgrid(dynograd.arange(2), dynograd.tensor(5))
-    assert one.tolist() == [[0], [1]]
+    element, two = dynograd.meshgrid(dynograd.arange(2), dynograd.tensor(5))
+    assert element.tolist() == [[0], [1]]
     assert two.tolist() == [[5], [5]]
 
 
@@ -189,10 +189,10 @@ def test_joins_at_once_and_the_long_way_agree(join):
     )
     for shape in ((4,), (2, 3, 4), (2, 3, 4, 5)):
         listed = [dynograd.randn(shape) for _ in range(3)]
-        assert join(listed).tolist() == reference([one.numpy() for one in listed]).tolist()
-    one, two = numpy.arange(6.0, dtype=numpy.float32).reshape(2, 3), numpy.ones((2, 3), numpy.float32)
-    plain = [dynograd.from_numpy(one), dynograd.from_numpy(two)]
-    expected = reference([one, two])
+        assert join(listed).tolist() == reference([each.numpy() for each in listed]).tolist()
+    element, two = numpy.arange(6.0, dtype=numpy.float32).reshape(2, 3), numpy.ones((2, 3), numpy.float32)
+    plain = [dynograd.from_numpy(element), dynograd.from_numpy(two)]
+    expected = reference([element, two])
     large = [dynograd.ones(400, 300), dynograd.zeros(400, 300)]
     for listed in (
         plain,
@@ -200,10 +200,10 @@ def test_joins_at_once_and_the_long_way_agree(join):
         [dynograd.nn.Parameter(plain[0]), plain[1]],
         [plain[0].t().contiguous().t(), plain[1]],
     ):
-        made = join(listed)
-        assert type(made) is dynograd.Tensor and made.is_contiguous() and made._base is None
-        assert made.tolist() == expected.tolist() and made.dtype is dynograd.float32
-    assert join(large).shape == reference([one.numpy() for one in large]).shape
+        created = join(listed)
+        assert type(created) is dynograd.Tensor and created.is_contiguous() and created._base is None
+        assert created.tolist() == expected.tolist() and created.dtype is dynograd.float32
+    assert join(large).shape == reference([each.numpy() for each in large]).shape
     assert join([plain[0], plain[1].long()]).dtype is join([plain[1].long(), plain[0]]).dtype is dynograd.float32
     assert join([plain[0].double(), plain[1].long()]).dtype is dynograd.float64
     assert join([plain[0].half(), plain[1].bfloat16()]).dtype is dynograd.float32
@@ -220,38 +220,38 @@ def test_joins_at_once_and_the_long_way_agree(join):
 
 @pytest.mark.parametrize("join", JOINS)
 def test_joins_at_once_are_recorded(join):
-    one, two = dynograd.ones(2, 3, requires_grad=True), dynograd.ones(2, 3, dtype=dynograd.float32)
-    made = join([two, one])
-    assert made.requires_grad and type(made.grad_fn).__name__ == (
+    element, two = dynograd.ones(2, 3, requires_grad=True), dynograd.ones(2, 3, dtype=dynograd.float32)
+    created = join([two, element])
+    assert created.requires_grad and type(created.grad_fn).__name__ == (
         "StackBackward0" if join is dynograd.stack else "CatBackward0"
     )
-    (made * dynograd.arange(12.0).view(made.shape)).sum().backward()
-    assert one.grad is not None and two.grad is None
-    assert float(one.grad.sum()) == float(sum([float(at) for at in one.grad.reshape(-1)])) > 0
-    assert join([one, two]).requires_grad and join([two, one, two]).requires_grad
+    (created * dynograd.arange(12.0).view(created.shape)).sum().backward()
+    assert element.grad is not None and two.grad is None
+    assert float(element.grad.sum()) == float(sum([float(at) for at in element.grad.reshape(-1)])) > 0
+    assert join([element, two]).requires_grad and join([two, element, two]).requires_grad
     with dynograd.no_grad():
-        assert not join([one, two]).requires_grad
-    assert not join([one.detach().long(), one.detach().long()]).requires_grad
+        assert not join([element, two]).requires_grad
+    assert not join([element.detach().long(), element.detach().long()]).requires_grad
 
 
 def test_dims_of_joins_are_checked_on_every_way():
-    one = dynograd.zeros(2, 3)
+    element = dynograd.zeros(2, 3)
     for wrong in (2, -3):
         with pytest.raises(IndexError, match="dim is out of range"):
-            dynograd.cat([one, one], wrong)
+            dynograd.cat([element, element], wrong)
     with pytest.raises(TypeError, match="argument 'dim' must be an int, not NoneType"):
-        dynograd.cat([one, one], None)
-    assert dynograd.cat([one, one], axis=1).shape == (2, 6)
+        dynograd.cat([element, element], None)
+    assert dynograd.cat([element, element], axis=1).shape == (2, 6)
     with pytest.raises(RuntimeError, match="equal size"):
-        dynograd.stack([one, dynograd.zeros(3, 2)])
-    assert dynograd.cat([dynograd.zeros(0), one]).shape == (2, 3)
+        dynograd.stack([element, dynograd.zeros(3, 2)])
+    assert dynograd.cat([dynograd.zeros(0), element]).shape == (2, 3)
 
 
 @pytest.mark.parametrize("sizes", list(itertools.product([0, 1, 2], repeat=3)))
 def test_joins_of_what_is_partly_empty(sizes):
     for dim in range(3):
         listed = [numpy.ones([*sizes[:dim], own, *sizes[dim + 1 :]]) for own in (0, 2, 0, sizes[dim])]
-        tensors = [dynograd.from_numpy(one) for one in listed]
+        tensors = [dynograd.from_numpy(element) for element in listed]
         assert dynograd.cat(tensors, dim).shape == numpy.concatenate(listed, dim).shape
         assert dynograd.cat(tensors[::-1], dim).shape == numpy.concatenate(listed, dim).shape
     same = dynograd.zeros(sizes)

@@ -88,12 +88,12 @@ def test_what_counts_as_zero():
 
 def test_results_of_least_squares():
     a, b = tensor([[1.0], [1.0]]), tensor([1.0, 3.0])
-    found = linalg.lstsq(a, b)
-    assert found._fields == ("solution", "residuals", "rank", "singular_values")
-    assert found.solution.tolist() == pytest.approx([2]) and found.residuals.item() == pytest.approx(2)
-    assert found.rank.item() == 1 and found.singular_values.numel() == 0
-    found = linalg.lstsq(a, b, driver="gelsd")
-    assert found.singular_values.tolist() == pytest.approx([2**0.5])
+    result = linalg.lstsq(a, b)
+    assert result._fields == ("solution", "residuals", "rank", "singular_values")
+    assert result.solution.tolist() == pytest.approx([2]) and result.residuals.item() == pytest.approx(2)
+    assert result.rank.item() == 1 and result.singular_values.numel() == 0
+    result = linalg.lstsq(a, b, driver="gelsd")
+    assert result.singular_values.tolist() == pytest.approx([2**0.5])
     assert linalg.lstsq(a, b, driver="gels").rank.numel() == 0
     assert linalg.lstsq(zeros(2, 1), b).residuals.numel() == 0
     assert linalg.lstsq(eye(2) + zeros(3, 2, 2), zeros(3, 2)).solution.shape == (3, 2)
@@ -102,10 +102,10 @@ def test_results_of_least_squares():
 
 def test_residuals_of_complex_systems_are_real():
     a = dynograd.tensor([[1 + 1j], [0j]], requires_grad=True)
-    found = dynograd.linalg.lstsq(a, dynograd.tensor([[2j], [3 + 4j]]))
-    assert found.residuals.dtype == dynograd.float32
-    assert found.residuals.item() == pytest.approx(25.0)
-    found.residuals.sum().backward()
+    result = dynograd.linalg.lstsq(a, dynograd.tensor([[2j], [3 + 4j]]))
+    assert result.residuals.dtype == dynograd.float32
+    assert result.residuals.item() == pytest.approx(25.0)
+    result.residuals.sum().backward()
     assert a.grad.shape == (2, 1)
     assert (
         dynograd.linalg.lstsq(a, dynograd.tensor([[2j], [3 + 4j]]), driver="gels").singular_values.dtype

@@ -43,10 +43,10 @@ def np_entropy(
 
 def row(id, target=LABELS, shape=(N, D), wide=(C, D), bias=False, weight=None, chunk=2, **options):
     def function(input, linear_weight, target, linear_bias=None, weight=None):
-        given = dict(options, linear_bias=linear_bias, weight=weight)
+        argument = dict(options, linear_bias=linear_bias, weight=weight)
         if chunk:
-            given["options"] = LinearCrossEntropyOptions(batch_chunk_size=chunk)
-        return F.linear_cross_entropy(input, linear_weight, target, **given)
+            argument["options"] = LinearCrossEntropyOptions(batch_chunk_size=chunk)
+        return F.linear_cross_entropy(input, linear_weight, target, **argument)
 
     def reference(*arrays):
         names = {"ignore_index": "ignored", "label_smoothing": "smoothing"}
@@ -74,8 +74,8 @@ CHUNKS = LinearCrossEntropyOptions(batch_chunk_size=2)
 
 
 def refused(*words, kind=RuntimeError, **changed):
-    given = dict(input=x, linear_weight=w, target=labels) | changed
-    return error(lambda op: F.linear_cross_entropy(**given), kind, "inear", *words)
+    argument = dict(input=x, linear_weight=w, target=labels) | changed
+    return error(lambda op: F.linear_cross_entropy(**argument), kind, "inear", *words)
 
 
 ERRORS = [
@@ -116,19 +116,19 @@ def test_large_scores_are_never_held_at_once(monkeypatch):
     x, w = dynograd.randn(300, 16, requires_grad=True), dynograd.randn(400, 16, requires_grad=True)
     target = dynograd.randint(0, 400, (300,))
     loss = F.linear_cross_entropy(x, w, target)
-    found = grad(loss, (x, w))
+    results = grad(loss, (x, w))
     assert calls == [100, 100, 100]
     whole = F.cross_entropy(x @ w.T, target)
     assert loss.item() == pytest.approx(whole.item(), rel=1e-6)
-    for one, other in zip(found, grad(whole, (x, w)), strict=True):
-        numpy.testing.assert_allclose(one.numpy(), other.numpy(), rtol=2e-4, atol=1e-7)
+    for element, other in zip(results, grad(whole, (x, w)), strict=True):
+        numpy.testing.assert_allclose(element.numpy(), other.numpy(), rtol=2e-4, atol=1e-7)
 
 
 def test_the_layer_alone_may_want_gradients():
     w = dynograd.randn(C, D, dtype=dynograd.float64, requires_grad=True)
-    (found,) = grad(F.linear_cross_entropy(x.double(), w, labels, options=CHUNKS), w)
-    (wanted,) = grad(F.cross_entropy(x.double() @ w.T, labels), w)
-    assert (found - wanted).abs().max() < 1e-12
+    (result,) = grad(F.linear_cross_entropy(x.double(), w, labels, options=CHUNKS), w)
+    (expected,) = grad(F.cross_entropy(x.double() @ w.T, labels), w)
+    assert (result - expected).abs().max() < 1e-12
 
 
 def test_half_types_add_up_in_float32():
@@ -136,8 +136,10 @@ def test_half_types_add_up_in_float32():
     y = dynograd.randint(0, 6, (600,))
     slopes = []
     for kind in (dynograd.float32, dynograd.bfloat16):
-        given = [one.bfloat16().to(kind).requires_grad_() for one in (x, w)]
-        loss = F.linear_cross_entropy(*given, y, reduction="sum", options=LinearCrossEntropyOptions(batch_chunk_size=3))
+        argument = [tensor.bfloat16().to(kind).requires_grad_() for tensor in (x, w)]
+        loss = F.linear_cross_entropy(
+            *argument, y, reduction="sum", options=LinearCrossEntropyOptions(batch_chunk_size=3)
+        )
         assert loss.dtype is kind
-        slopes.append(grad(loss, given)[1].float())
+        slopes.append(grad(loss, argument)[1].float())
     assert (slopes[0] - slopes[1]).abs().max() < 0.02 * slopes[0].abs().max()

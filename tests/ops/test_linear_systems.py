@@ -184,10 +184,10 @@ def test_named_results():
 def test_infos_of_matrices_that_fail():
     assert linalg.inv_ex(SINGULAR).info.tolist() == [0, 1]
     assert linalg.inv_ex(SINGULAR).inverse[0].tolist() == eye(3).tolist()
-    found = linalg.solve_ex(SINGULAR, zeros(3, 1) + 1)
-    assert found.info.tolist() == [0, 1] and found.result[0].tolist() == [[1], [1], [1]]
-    found = linalg.cholesky_ex(tensor([[[4.0]], [[-1.0]]]))
-    assert found.info.tolist() == [0, 1] and found.L[0].tolist() == [[2]]
+    result = linalg.solve_ex(SINGULAR, zeros(3, 1) + 1)
+    assert result.info.tolist() == [0, 1] and result.result[0].tolist() == [[1], [1], [1]]
+    result = linalg.cholesky_ex(tensor([[[4.0]], [[-1.0]]]))
+    assert result.info.tolist() == [0, 1] and result.L[0].tolist() == [[2]]
     assert linalg.lu_factor_ex(zeros(2, 2)).info.item() == 1
     assert linalg.lu_factor(tensor([[1.0, 2.0], [3.0, 4.0]])).pivots.tolist() == [2, 2]
 
@@ -200,8 +200,8 @@ def test_only_one_triangle_is_read():
     ]
     assert linalg.cholesky(tensor([[4.0, nan], [0.0, 4.0]])).tolist() == [[2, 0], [0, 2]]
     assert linalg.cholesky(tensor([[4.0, 0.0], [nan, 4.0]]), upper=True).tolist() == [[2, 0], [0, 2]]
-    found = linalg.solve_triangular(zeros(1, 1), tensor([[1.0]]), upper=True)
-    assert found.item() == numpy.inf
+    result = linalg.solve_triangular(zeros(1, 1), tensor([[1.0]]), upper=True)
+    assert result.item() == numpy.inf
 
 
 def test_determinants_of_singular_matrices():
@@ -209,20 +209,20 @@ def test_determinants_of_singular_matrices():
     linalg.det(x).backward()
     assert x.grad.tolist() == [[0, 0], [0, 0]]
     assert dynograd.logdet(zeros(2, 2)).item() == -numpy.inf and numpy.isnan(dynograd.logdet(tensor([[-1.0]])).item())
-    assert [one.item() for one in linalg.slogdet(zeros(2, 2))] == [0, -numpy.inf]
+    assert [element.item() for element in linalg.slogdet(zeros(2, 2))] == [0, -numpy.inf]
     assert linalg.det(zeros(0, 0)).item() == 1
 
 
 def test_lu_without_everything():
     packed, pivots, infos = dynograd.lu(eye(2), get_infos=True)
     assert infos.item() == 0
-    found = dynograd.lu_unpack(packed, pivots, unpack_data=False)
-    assert found.L.numel() == found.U.numel() == 0 and found.P.tolist() == [[1, 0], [0, 1]]
+    result = dynograd.lu_unpack(packed, pivots, unpack_data=False)
+    assert result.L.numel() == result.U.numel() == 0 and result.P.tolist() == [[1, 0], [0, 1]]
     assert dynograd.lu_unpack(packed, pivots, unpack_pivots=False).P.numel() == 0
     with pytest.raises(RuntimeError, match=r"linalg.lu_solve: Incompatible shapes .* AX = B \(2x2 and 3x1\)"):
         linalg.lu_solve(packed, pivots, zeros(3, 1))
 
 
 def test_negative_powers():
-    found = dynograd.matrix_power(tensor([[2.0, 0.0], [0.0, 4.0]]), -2)
-    assert found.tolist() == [[0.25, 0], [0, 0.0625]]
+    result = dynograd.matrix_power(tensor([[2.0, 0.0], [0.0, 4.0]]), -2)
+    assert result.tolist() == [[0.25, 0], [0, 0.0625]]

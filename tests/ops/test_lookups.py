@@ -221,7 +221,7 @@ def test_unique_gives_one_tensor_or_a_tuple():
 
 def test_nonzero_of_numbers():
     assert tensor(2.0).nonzero().shape == (1, 0)
-    assert [one.tolist() for one in tensor(2.0).nonzero(as_tuple=True)] == [[0]]
+    assert [element.tolist() for element in tensor(2.0).nonzero(as_tuple=True)] == [[0]]
     assert zeros(2, 0).nonzero().shape == (0, 2)
 
 

@@ -187,11 +187,11 @@ test_rows = generate(ROWS)
 
 
 def test_pytorchs_old_switches_still_choose_the_reduction():
-    one, two = dynograd.tensor([1.0, 3.0]), dynograd.zeros(2)
-    assert F.l1_loss(one, two, size_average=False).item() == 4.0
-    assert F.l1_loss(one, two, size_average=True).item() == 2.0
-    assert F.l1_loss(one, two, reduce=False).tolist() == [1.0, 3.0]
-    assert F.mse_loss(one, two, False, True).item() == 10.0
+    element, two = dynograd.tensor([1.0, 3.0]), dynograd.zeros(2)
+    assert F.l1_loss(element, two, size_average=False).item() == 4.0
+    assert F.l1_loss(element, two, size_average=True).item() == 2.0
+    assert F.l1_loss(element, two, reduce=False).tolist() == [1.0, 3.0]
+    assert F.mse_loss(element, two, False, True).item() == 10.0
 
 
 def test_a_target_of_another_size_is_broadcast_with_a_warning():
@@ -245,15 +245,15 @@ def test_small_variances_count_as_eps_and_keep_their_gradient():
 @pytest.mark.filterwarnings("ignore:reduction")
 def test_one_pass_equals_the_losses_reduced(loss, options, shape, reduction):
     rng = numpy.random.default_rng(1)
-    values, wanted = rng.uniform(0.05, 0.95, (2, *shape)).astype(numpy.float32)
-    target = dynograd.tensor(wanted)
+    values, expected = rng.uniform(0.05, 0.95, (2, *shape)).astype(numpy.float32)
+    target = dynograd.tensor(expected)
     x = dynograd.tensor(values, requires_grad=True)
-    found = loss(x, target, reduction=reduction, **options)
-    (found * 3).backward()
+    result = loss(x, target, reduction=reduction, **options)
+    (result * 3).backward()
     exact = dynograd.tensor(values.astype(numpy.float64), requires_grad=True)
     each = loss(exact, target.double(), reduction="none", **options)
     (getattr(each, reduction)() * 3).backward()
-    numpy.testing.assert_allclose(found.item(), getattr(each, reduction)().item(), rtol=3e-6)
+    numpy.testing.assert_allclose(result.item(), getattr(each, reduction)().item(), rtol=3e-6)
     numpy.testing.assert_allclose(x.grad.numpy(), exact.grad.numpy(), rtol=1e-4, atol=1e-6)
 
 

@@ -81,12 +81,12 @@ def test_ldexp_is_rounded_once_and_finite_where_the_product_is(dtype):
     ]
     x = dynograd.tensor(numbers, dtype=kind)
     for shift in SHIFTS:
-        found = dynograd.ldexp(x, dynograd.tensor(shift))
-        assert found.dtype is kind
+        result = dynograd.ldexp(x, dynograd.tensor(shift))
+        assert result.dtype is kind
         wide = numpy.ldexp(x.double().numpy().astype(numpy.longdouble), max(min(shift, 9000), -9000))
         with numpy.errstate(over="ignore"):
-            wanted = dynograd.tensor(wide.astype(numpy.float64)).to(kind)
-        numpy.testing.assert_array_equal(found.double().numpy(), wanted.double().numpy())
+            expected = dynograd.tensor(wide.astype(numpy.float64)).to(kind)
+        numpy.testing.assert_array_equal(result.double().numpy(), expected.double().numpy())
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -98,8 +98,8 @@ def test_the_gradient_of_ldexp_is_the_power(dtype):
 
 def test_ldexp_by_what_is_no_whole_number():
     n = dynograd.tensor([0.5, 2.0], requires_grad=True)
-    found = dynograd.ldexp(dynograd.tensor([2, 3]), n)
-    found.sum().backward()
-    numpy.testing.assert_allclose(found.detach().numpy(), [2 * 2**0.5, 12], rtol=1e-6)
-    numpy.testing.assert_allclose(n.grad.numpy(), found.detach().numpy() * numpy.log(2), rtol=1e-6)
+    result = dynograd.ldexp(dynograd.tensor([2, 3]), n)
+    result.sum().backward()
+    numpy.testing.assert_allclose(result.detach().numpy(), [2 * 2**0.5, 12], rtol=1e-6)
+    numpy.testing.assert_allclose(n.grad.numpy(), result.detach().numpy() * numpy.log(2), rtol=1e-6)
     assert dynograd.ldexp(dynograd.tensor([3, -7]), dynograd.tensor([200, 2])).tolist() == [numpy.inf, -28.0]

@@ -154,9 +154,9 @@ test_rows = generate(ROWS)
 
 
 def test_any_distance_function_will_do():
-    one, two, three = dynograd.zeros(2, 3), dynograd.ones(2, 3), dynograd.full((2, 3), 3.0)
+    element, two, three = dynograd.zeros(2, 3), dynograd.ones(2, 3), dynograd.full((2, 3), 3.0)
     loss = F.triplet_margin_with_distance_loss(
-        one, two, three, distance_function=lambda a, b: (a - b).abs().sum(-1), margin=10.0
+        element, two, three, distance_function=lambda a, b: (a - b).abs().sum(-1), margin=10.0
     )
     assert loss.item() == 3.0 - 9.0 + 10.0
 

@@ -26,18 +26,18 @@ def exponential(x):
 
 
 def reflections(x, tau):
-    found = numpy.eye(*x.shape)
+    result = numpy.eye(*x.shape)
     for place in reversed(range(len(tau))):
         v = numpy.where(numpy.arange(len(x)) < place, 0, x[:, place])
         v[place] = 1
-        found = found - tau[place] * numpy.outer(v, v @ found)
-    return found
+        result = result - tau[place] * numpy.outer(v, v @ result)
+    return result
 
 
 def np_ormqr(a, tau, other, left, turned):
     """By the whole of Q."""
     if a.ndim > 2:
-        return numpy.stack([np_ormqr(*one, left, turned) for one in zip(a, tau, other, strict=True)])
+        return numpy.stack([np_ormqr(*element, left, turned) for element in zip(a, tau, other, strict=True)])
     q = numpy.eye(len(a))
     for place, factor in enumerate(tau):
         vector = numpy.concatenate([numpy.zeros(place), [1], a[place + 1 :, place]])
@@ -51,7 +51,7 @@ ROWS = [
         bad(lambda: dynograd.matrix_exp(zeros(2, 3)), RuntimeError, "linalg.matrix_exp: A must be batches of square matrices, but they are 2 by 3 matrices"),
     ]),
     row("matrix_exp", of_parts(exponential), function=in_parts(dynograd.matrix_exp), shapes=[(2, 2, 2), (2, 2, 2)], empty=False, id="complex", gradient_tolerance=(1e-3, 1e-5)),
-    row("linalg_vander", lambda x: numpy.stack([numpy.vander(one, increasing=True) for one in x]), shapes=[(2, 3)], ones=False, empty=False, dtypes=(*DOUBLES, "int64"), result="same", domain=(-2, 2), errors=[
+    row("linalg_vander", lambda x: numpy.stack([numpy.vander(element, increasing=True) for element in x]), shapes=[(2, 3)], ones=False, empty=False, dtypes=(*DOUBLES, "int64"), result="same", domain=(-2, 2), errors=[
         bad(lambda: linalg.vander(tensor(1.0)), RuntimeError, "N must be greater than 1"),
         bad(lambda: linalg.vander(zeros(3), N=1), RuntimeError, "N must be greater than 1", "N=1"),
     ]),
@@ -102,10 +102,10 @@ def test_exponentials_of_large_and_bad_matrices():
     rng = numpy.random.default_rng(0)
     x = rng.normal(size=(3, 4, 4)) * numpy.array([0.1, 8, 30])[:, None, None]
     numpy.testing.assert_allclose(
-        dynograd.matrix_exp(tensor(x)).numpy(), numpy.stack([scipy.linalg.expm(one) for one in x]), rtol=1e-11
+        dynograd.matrix_exp(tensor(x)).numpy(), numpy.stack([scipy.linalg.expm(element) for element in x]), rtol=1e-11
     )
-    found = dynograd.matrix_exp(tensor([[[float("nan")]], [[0.0]]]))
-    assert numpy.isnan(found[0].item()) and found[1].item() == 1
+    result = dynograd.matrix_exp(tensor([[[float("nan")]], [[0.0]]]))
+    assert numpy.isnan(result[0].item()) and result[1].item() == 1
 
 
 def test_names_of_the_module():
@@ -138,7 +138,7 @@ def test_ormqr_is_the_product_with_q():
 @pytest.mark.parametrize("dtype", [dynograd.float16, dynograd.bfloat16])
 def test_exponentials_of_half_types_are_computed_in_float32(dtype):
     x = dynograd.tensor([[0.0, 2.0], [0.5, -1.0]], dtype=dtype, requires_grad=True)
-    found = dynograd.matrix_exp(x)
-    assert found.dtype is dtype and found.tolist() == dynograd.matrix_exp(x.float()).to(dtype).tolist()
-    found.sum().backward()
+    result = dynograd.matrix_exp(x)
+    assert result.dtype is dtype and result.tolist() == dynograd.matrix_exp(x.float()).to(dtype).tolist()
+    result.sum().backward()
     assert x.grad.dtype is dtype

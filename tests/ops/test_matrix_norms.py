@@ -53,7 +53,7 @@ ROWS = [
     row("linalg_norm", lambda x, ord, dim: numpy.linalg.norm(x, ord, dim), shapes=[(3, 4)], kwargs={"ord": 3, "dim": 0}, id="vector"),
     row("linalg_norm", lambda x, ord: numpy.linalg.norm(x, ord), shapes=[(4,)], domain=(0.3, 2), kwargs={"ord": 3}, id="one"),
     row("norm", lambda x, p: numpy.linalg.norm(x, p), shapes=[(3, 4)], kwargs={"p": "nuc"}, id="nuclear"),
-    *[row("linalg_cond", lambda x, p: numpy.stack([numpy.linalg.cond(one, p) for one in x]), shapes=[(2, 3, 3)], kwargs={"p": p}, id=f"{p}") for p in (None, *ORDERS)],
+    *[row("linalg_cond", lambda x, p: numpy.stack([numpy.linalg.cond(element, p) for element in x]), shapes=[(2, 3, 3)], kwargs={"p": p}, id=f"{p}") for p in (None, *ORDERS)],
     row("linalg_cond", lambda x: numpy.linalg.cond(x), shapes=[(4, 3)], id="wide", errors=[
         bad(lambda: linalg.cond(eye(2), "x"), RuntimeError, "linalg.cond got an invalid norm type: x"),
         bad(lambda: linalg.cond(zeros(2, 3), 1), RuntimeError, "linalg.cond", "2 by 3 matrices"),
@@ -68,8 +68,8 @@ test_rows = generate(ROWS)
 
 def test_condition_of_singular_matrices():
     assert linalg.cond(zeros(2, 2) + tensor([1.0, 0.0]), 1).item() == inf
-    found = linalg.cond(tensor([[[1.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]]), "fro")
-    assert found.tolist() == [2.5, inf]
+    result = linalg.cond(tensor([[[1.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]]), "fro")
+    assert result.tolist() == [2.5, inf]
 
 
 def test_dtype_converts_first():

@@ -228,7 +228,7 @@ def test_gradients_with_complex_factors():
 
     def parts(*all):
         return dynograd.view_as_real(
-            dynograd.addmm(*[dynograd.complex(*one) for one in all], alpha=2 + 1j, beta=1 - 3j)
+            dynograd.addmm(*[dynograd.complex(*element) for element in all], alpha=2 + 1j, beta=1 - 3j)
         )
 
     assert dynograd.autograd.gradcheck(parts, inputs)

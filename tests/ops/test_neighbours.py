@@ -28,17 +28,20 @@ def test_every_edge_towards_every_other_as_in_c(kind):
     limits = numpy.finfo(kind)
     edges = numpy.array([*EDGES, limits.max, limits.tiny, -limits.tiny, limits.smallest_subnormal], kind)
     x, y = numpy.meshgrid(edges, edges)
-    found = dynograd.nextafter(tensor(x), tensor(y)).numpy()
+    result = dynograd.nextafter(tensor(x), tensor(y)).numpy()
     with numpy.errstate(all="ignore"):
         expected = numpy.nextafter(x, y)
-    numpy.testing.assert_array_equal(found, expected)
+    numpy.testing.assert_array_equal(result, expected)
     numbers = ~numpy.isnan(expected)
-    numpy.testing.assert_array_equal(numpy.signbit(found[numbers]), numpy.signbit(expected[numbers]))
+    numpy.testing.assert_array_equal(numpy.signbit(result[numbers]), numpy.signbit(expected[numbers]))
 
 
 def test_promotion_broadcasting_and_halves():
-    found = dynograd.nextafter(tensor([1.0, 2.0]), tensor([[3.0]], dtype=dynograd.float64))
-    assert found.dtype is dynograd.float64 and found.shape == (1, 2) and found[0, 0].item() == 1 + 2.0**-52
+    result = dynograd.nextafter(tensor([1.0, 2.0]), tensor([[3.0]], dtype=dynograd.float64))
+    assert result.dtype is dynograd.float64 and result.shape == (1, 2) and result[0, 0].item() == 1 + 2.0**-52
     for kind, step in ((dynograd.float16, 2.0**-10), (dynograd.bfloat16, 2.0**-7)):
-        one = tensor([1.0], dtype=kind)
-        assert dynograd.nextafter(one, one + 1).item() == 1 + step and one.nextafter_(-one).item() == 1 - step / 2
+        element = tensor([1.0], dtype=kind)
+        assert (
+            dynograd.nextafter(element, element + 1).item() == 1 + step
+            and element.nextafter_(-element).item() == 1 - step / 2
+        )

@@ -212,9 +212,9 @@ def test_running_statistics_of_instances_are_the_mean_over_examples():
 def test_training_twice_before_backward_is_allowed():
     x = dynograd.randn(4, 2, requires_grad=True)
     mean, var = zeros(2), ones(2)
-    one = F.batch_norm(x, mean, var, training=True)
+    element = F.batch_norm(x, mean, var, training=True)
     two = F.batch_norm(x, mean, var, training=True)
-    (one * two).sum().backward()
+    (element * two).sum().backward()
     assert x.grad is not None
 
 
@@ -240,9 +240,9 @@ def test_rms_norm_of_complex_numbers():
 
 def test_batch_norm_of_nothing_is_nothing():
     x = dynograd.zeros(0, requires_grad=True)
-    made = dynograd.nn.functional.batch_norm(x, dynograd.zeros(0), dynograd.ones(0), training=True)
-    made.sum().backward()
-    assert made.shape == x.grad.shape == (0,)
+    created = dynograd.nn.functional.batch_norm(x, dynograd.zeros(0), dynograd.ones(0), training=True)
+    created.sum().backward()
+    assert created.shape == x.grad.shape == (0,)
 
 
 @pytest.mark.parametrize("rows", [1, 3000])

@@ -225,7 +225,7 @@ def test_renorm_leaves_slices_whose_norm_is_nan():
     x = dynograd.tensor([[numpy.nan, 1.0], [3.0, 4.0], [0.3, 0.4]], requires_grad=True)
     expected = numpy.float32([[numpy.nan, 1.0], [0.6, 0.8], [0.3, 0.4]])
     numpy.testing.assert_allclose(x.detach().renorm(2, 0, 1.0).numpy(), expected, rtol=1e-6)
-    found = x.renorm(2, 0, 1.0)
-    found.sum().backward()
-    numpy.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-6)
+    result = x.renorm(2, 0, 1.0)
+    result.sum().backward()
+    numpy.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-6)
     assert x.grad[2].tolist() == [1.0, 1.0]

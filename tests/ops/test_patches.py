@@ -31,10 +31,10 @@ def places(sizes, kernel_size, dilation, padding, stride):
 def np_unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     if input.ndim == 3:
         return np_unfold(input[None], kernel_size, dilation, padding, stride)[0]
-    found = list(places(input.shape[2:], kernel_size, dilation, padding, stride))
-    taps, windows = found[-1][1] + 1, found[-1][0] + 1
+    results = list(places(input.shape[2:], kernel_size, dilation, padding, stride))
+    taps, windows = results[-1][1] + 1, results[-1][0] + 1
     out = numpy.zeros((*input.shape[:2], taps, windows))
-    for window, tap, row, column, inside in found:
+    for window, tap, row, column, inside in results:
         if inside:
             out[:, :, tap, window] = input[:, :, row, column]
     return out.reshape(len(input), input.shape[1] * taps, windows)
@@ -43,11 +43,11 @@ def np_unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 def np_fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     if input.ndim == 2:
         return np_fold(input[None], output_size, kernel_size, dilation, padding, stride)[0]
-    found = list(places(output_size, kernel_size, dilation, padding, stride))
-    taps = found[-1][1] + 1
+    results = list(places(output_size, kernel_size, dilation, padding, stride))
+    taps = results[-1][1] + 1
     values = input.reshape(len(input), input.shape[1] // taps, taps, input.shape[-1])
     out = numpy.zeros((*values.shape[:2], *output_size))
-    for window, tap, row, column, inside in found:
+    for window, tap, row, column, inside in results:
         if inside:
             out[:, :, row, column] += values[:, :, tap, window]
     return out
@@ -98,5 +98,5 @@ def test_convolution_is_a_product_with_the_columns():
     x, w = dynograd.randn(2, 3, 5, 4), dynograd.randn(6, 3, 2, 2)
     columns = F.unfold(x, 2, stride=2, padding=1)
     expected = F.conv2d(x, w, stride=2, padding=1)
-    found = (w.reshape(6, -1) @ columns).reshape(expected.shape)
-    numpy.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+    result = (w.reshape(6, -1) @ columns).reshape(expected.shape)
+    numpy.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)

@@ -19,38 +19,38 @@ def moved(name, reference, **options):
 
 def with_slices(combine):
     def reference(x, dim, index, source, alpha=1):
-        made = numpy.moveaxis(x.copy(), dim, 0)
+        created = numpy.moveaxis(x.copy(), dim, 0)
         slices = numpy.moveaxis(numpy.broadcast_to(source, (x.shape[0], len(index), *x.shape[2:])), dim, 0)
         for number, part in zip(index, slices, strict=True):
-            made[number] = combine(made[number], alpha * part)
-        return numpy.moveaxis(made, 0, dim)
+            created[number] = combine(created[number], alpha * part)
+        return numpy.moveaxis(created, 0, dim)
 
     return reference
 
 
 def index_reduce(x, dim, index, source, reduce, include_self=True):
     combine = {"prod": numpy.prod, "mean": numpy.mean, "amax": numpy.max, "amin": numpy.min}[reduce]
-    made = x.copy()
+    created = x.copy()
     for number in set(index.tolist()):
         parts = list(source[:, index == number].swapaxes(0, 1)) + ([x[:, number]] if include_self else [])
-        made[:, number] = combine(parts, 0)
-    return made
+        created[:, number] = combine(parts, 0)
+    return created
 
 
 def masked_scatter(x, mask, source):
-    made = numpy.array(numpy.broadcast_to(x, numpy.broadcast_shapes(x.shape, mask.shape)))
-    full = numpy.broadcast_to(mask, made.shape)
-    made[full] = source.reshape(-1)[: full.sum()]
-    return made
+    created = numpy.array(numpy.broadcast_to(x, numpy.broadcast_shapes(x.shape, mask.shape)))
+    full = numpy.broadcast_to(mask, created.shape)
+    created[full] = source.reshape(-1)[: full.sum()]
+    return created
 
 
 def put(x, index, source, accumulate=False):
-    made = x.reshape(-1).copy()
+    created = x.reshape(-1).copy()
     if accumulate:
-        numpy.add.at(made, index.reshape(-1), source.reshape(-1))
+        numpy.add.at(created, index.reshape(-1), source.reshape(-1))
     else:
-        made[index.reshape(-1)] = source.reshape(-1)
-    return made.reshape(x.shape)
+        created[index.reshape(-1)] = source.reshape(-1)
+    return created.reshape(x.shape)
 
 
 ROWS = [

@@ -15,8 +15,8 @@ def of(evaluate, shifted=False):
 
     def reference(x, n):
         x, n = numpy.asarray(x, float), numpy.asarray(n).astype(int)
-        found = evaluate(numpy.maximum(n, 0), 2 * x - 1 if shifted else x)
-        return numpy.where(n < 0, 0.0, found)
+        result = evaluate(numpy.maximum(n, 0), 2 * x - 1 if shifted else x)
+        return numpy.where(n < 0, 0.0, result)
 
     return reference
 

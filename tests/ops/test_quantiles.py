@@ -22,8 +22,8 @@ def np_mode(input, dim=-1, keepdim=False):
     rows = numpy.moveaxis(input, dim, -1)
     values, index = numpy.empty(rows.shape[:-1], input.dtype), numpy.zeros(rows.shape[:-1], int)
     for place in numpy.ndindex(values.shape):
-        found, counts = numpy.unique(rows[place], return_counts=True)
-        values[place] = found[counts.argmax()]
+        result, counts = numpy.unique(rows[place], return_counts=True)
+        values[place] = result[counts.argmax()]
         index[place] = numpy.flatnonzero(rows[place] == values[place])[-1]
     return (numpy.expand_dims(values, dim), numpy.expand_dims(index, dim)) if keepdim else (values, index)
 
@@ -243,8 +243,8 @@ def test_mode_of_ties_is_the_smallest_at_its_last_place():
 
 def test_quantile_of_rows_with_nan():
     x = dynograd.tensor([[1.0, nan, 3.0], [1.0, 2.0, 3.0]])
-    found = x.quantile(dynograd.tensor([0.0, 0.5]), 1)
-    assert found.isnan().tolist() == [[True, False], [True, False]] and found[:, 1].tolist() == [1, 2]
+    result = x.quantile(dynograd.tensor([0.0, 0.5]), 1)
+    assert result.isnan().tolist() == [[True, False], [True, False]] and result[:, 1].tolist() == [1, 2]
     assert dynograd.tensor([nan, nan]).nanquantile(0.5).isnan()
 
 

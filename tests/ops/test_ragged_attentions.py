@@ -34,11 +34,11 @@ def np_varlen(
     """Sequence by sequence: dense attention with a mask of what the window lets through."""
     offsets_k = offsets_q if offsets_k is None else offsets_k
     left, right = window or (-1, 0 if is_causal else -1)
-    made = numpy.zeros((*query.shape[:2], value.shape[2]))
+    created = numpy.zeros((*query.shape[:2], value.shape[2]))
     for q0, q1, k0, k1 in zip(offsets_q, offsets_q[1:], offsets_k, offsets_k[1:]):
         if q0 == q1 or k0 == k1:
             continue
-        q, k, v = (one.swapaxes(0, 1) for one in (query[q0:q1], key[k0:k1], value[k0:k1]))
+        q, k, v = (element.swapaxes(0, 1) for element in (query[q0:q1], key[k0:k1], value[k0:k1]))
         away = numpy.arange(k1 - k0) - numpy.arange(q1 - q0)[:, None] - (k1 - k0 - q1 + q0 if ends else 0)
         mask = numpy.where(
             (away <= right if right >= 0 else True) & (away >= -left if left >= 0 else away == away), 0.0, -numpy.inf
@@ -46,13 +46,13 @@ def np_varlen(
         if key_mask is not None:
             own = key_mask[k0:k1]
             mask = mask + (numpy.where(own, 0.0, -numpy.inf) if own.dtype == bool else own)
-        made[q0:q1] = np_attention(q, k, v, mask, scale=scale, **rest).swapaxes(0, 1)
-    return made
+        created[q0:q1] = np_attention(q, k, v, mask, scale=scale, **rest).swapaxes(0, 1)
+    return created
 
 
 def np_both(query, key, value, offsets_q, offsets_k, key_mask=None, enable_gqa=False, return_lse=True, **rest):
     """And (H, Tq) the logarithm of the sum of the exponentials of the scores."""
-    made = np_varlen(query, key, value, offsets_q, offsets_k, key_mask, enable_gqa=enable_gqa, **rest)
+    created = np_varlen(query, key, value, offsets_q, offsets_k, key_mask, enable_gqa=enable_gqa, **rest)
     scale = rest.get("scale") or 1 / numpy.sqrt(query.shape[2])
     groups = query.shape[1] // key.shape[1]
     left, right = rest.get("window") or (-1, 0 if rest.get("is_causal") else -1)
@@ -67,21 +67,21 @@ def np_both(query, key, value, offsets_q, offsets_k, key_mask=None, enable_gqa=F
             scores = scores + key_mask[k0:k1]
         sums[:, q0:q1] = (numpy.exp(scores) * seen).sum(2)
     with numpy.errstate(divide="ignore"):
-        return made, numpy.log(sums)
+        return created, numpy.log(sums)
 
 
 def drawn(heads=2, groups=2, mask=None, lengths=LENGTHS, others=OTHERS):
     def draw(rng):
         shapes = (sum(lengths), heads, 4), (sum(others), groups, 4), (sum(others), groups, 3)
-        made = [*[rng.normal(size=shape) for shape in shapes], offsets(lengths), offsets(others)]
+        created = [*[rng.normal(size=shape) for shape in shapes], offsets(lengths), offsets(others)]
         if mask == "bool":
-            made.append(rng.random(sum(others)) < 0.6)
-            made[-1][offsets(others)[:-1][numpy.array(others) > 0]] = (
+            created.append(rng.random(sum(others)) < 0.6)
+            created[-1][offsets(others)[:-1][numpy.array(others) > 0]] = (
                 True  # a logarithm of nothing has no gradient by differences
             )
         elif mask == "numbers":
-            made.append(rng.normal(size=sum(others)))
-        return made
+            created.append(rng.normal(size=sum(others)))
+        return created
 
     return draw
 
@@ -179,17 +179,17 @@ def parts_of(x, cuts):
 def test_each_row_has_the_bits_of_dense_attention_of_it_alone(dtype, causal):
     lengths = [70, 3, 1, 530, 12]
     cuts = offsets(lengths).tolist()
-    given = [dynograd.randn(sum(lengths), 2, 8).to(dtype).requires_grad_() for _ in range(3)]
+    arguments = [dynograd.randn(sum(lengths), 2, 8).to(dtype).requires_grad_() for _ in range(3)]
     with dynograd.use_batch_invariant(True):
-        y = F.varlen_attention(*given, dynograd.tensor(cuts), is_causal=causal)
+        y = F.varlen_attention(*arguments, dynograd.tensor(cuts), is_causal=causal)
         g = dynograd.randn_like(y)
-        together = dynograd.autograd.grad(y, given, g)
-        for row, (one, g_one) in enumerate(zip(parts_of(y, cuts), parts_of(g, cuts))):
-            alone = [parts_of(x, cuts)[row].detach().requires_grad_() for x in given]
+        together = dynograd.autograd.grad(y, arguments, g)
+        for row, (element, g_one) in enumerate(zip(parts_of(y, cuts), parts_of(g, cuts))):
+            alone = [parts_of(x, cuts)[row].detach().requires_grad_() for x in arguments]
             dense = F.scaled_dot_product_attention(*[x.transpose(0, 1)[None] for x in alone], is_causal=causal)[
                 0
             ].transpose(0, 1)
-            assert dense.tolist() == one.tolist()
+            assert dense.tolist() == element.tolist()
             grads = dynograd.autograd.grad(dense, alone, g_one)
             for whole, part in zip(together, grads):
                 assert parts_of(whole, cuts)[row].tolist() == part.tolist()
@@ -198,43 +198,45 @@ def test_each_row_has_the_bits_of_dense_attention_of_it_alone(dtype, causal):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_bits_do_not_depend_on_the_number_of_threads(threads):
     lengths = [300, 2, 0, 40, 900]
-    given = [dynograd.randn(sum(lengths), 2, 16, requires_grad=True) for _ in range(3)]
+    argument = [dynograd.randn(sum(lengths), 2, 16, requires_grad=True) for _ in range(3)]
     before = dynograd.get_num_threads()
-    found = []
+    results = []
     for count in (1, threads):
         dynograd.set_num_threads(count)
         try:
-            y = F.varlen_attention(*given, dynograd.tensor(offsets(lengths)), is_causal=True)
-            found.append([y, *dynograd.autograd.grad(y.sum(), given)])
+            y = F.varlen_attention(*argument, dynograd.tensor(offsets(lengths)), is_causal=True)
+            results.append([y, *dynograd.autograd.grad(y.sum(), argument)])
         finally:
             dynograd.set_num_threads(before)
-    for one, two in zip(*found):
-        assert (one == two).all()
+    for element, two in zip(*results):
+        assert (element == two).all()
 
 
 def test_dropout_of_the_kernel_is_that_of_the_decomposition():
     from dynograd.ops.attention.ragged_attentions import attended_ragged, attended_ragged_decomposition
 
     lengths, others = dynograd.tensor(offsets([20, 0, 9])), dynograd.tensor(offsets([7, 2, 30]))
-    given = [dynograd.randn(count, heads, 4, dtype=dynograd.float64) for count, heads in ((29, 4), (39, 2), (39, 2))]
-    found = []
+    arguments = [
+        dynograd.randn(count, heads, 4, dtype=dynograd.float64) for count, heads in ((29, 4), (39, 2), (39, 2))
+    ]
+    results = []
     for function in (attended_ragged, attended_ragged_decomposition):
-        inputs = [one.clone().requires_grad_() for one in given]
+        inputs = [argument.clone().requires_grad_() for argument in arguments]
         y = function(*inputs, lengths, others, None, (-1, 0), True, 0.4, 0.5, (3, 8), (20, 30))
-        found.append([y, *dynograd.autograd.grad((y**2).sum(), inputs)])
-    for one, two in zip(*found):
-        assert numpy.allclose(one.detach().numpy(), two.detach().numpy(), atol=1e-10)
+        results.append([y, *dynograd.autograd.grad((y**2).sum(), inputs)])
+    for element, two in zip(*results):
+        assert numpy.allclose(element.detach().numpy(), two.detach().numpy(), atol=1e-10)
 
 
 def test_a_query_that_sees_no_key_has_the_logarithm_of_nothing():
     cuts, keys = dynograd.tensor([0, 2, 3]), dynograd.tensor([0, 0, 2])
-    given = [dynograd.randn(count, 2, 4, dtype=dynograd.float64, requires_grad=True) for count in (3, 2, 2)]
-    y, logarithms = F.varlen_attention(*given, cuts, keys, return_lse=True)
+    argument = [dynograd.randn(count, 2, 4, dtype=dynograd.float64, requires_grad=True) for count in (3, 2, 2)]
+    y, logarithms = F.varlen_attention(*argument, cuts, keys, return_lse=True)
     assert logarithms[:, :2].tolist() == [[-numpy.inf] * 2] * 2 and logarithms[:, 2].isfinite().all()
-    first = dynograd.autograd.grad(logarithms[:, 2].sum() + y.sum(), given, create_graph=True)
-    assert (first[0][:2] == 0).all() and all(one.isfinite().all() for one in first)
-    second = dynograd.autograd.grad(sum(one.square().sum() for one in first), given)
-    assert all(one.isfinite().all() for one in second)
+    first = dynograd.autograd.grad(logarithms[:, 2].sum() + y.sum(), argument, create_graph=True)
+    assert (first[0][:2] == 0).all() and all(element.isfinite().all() for element in first)
+    second = dynograd.autograd.grad(sum(element.square().sum() for element in first), argument)
+    assert all(element.isfinite().all() for element in second)
 
 
 def test_results_over_parts_of_the_keys_are_joined_by_their_logarithms():
@@ -245,7 +247,7 @@ def test_results_over_parts_of_the_keys_are_joined_by_their_logarithms():
     parts = [
         F.varlen_attention(q, k[at], v[at], cuts, half, return_lse=True) for at, half in zip((first, second), halves)
     ]
-    logarithms = dynograd.stack([one for _, one in parts])
+    logarithms = dynograd.stack([element for _, element in parts])
     shares = logarithms.softmax(0).transpose(1, 2)[..., None]
     joined = shares[0] * parts[0][0] + shares[1] * parts[1][0]
     whole, all_ = F.varlen_attention(q, k, v, cuts, dynograd.tensor([0, 6, 12]), return_lse=True)

@@ -149,8 +149,8 @@ def test_repeat_interleave_of_counts_gives_positions():
 
 def test_flipped_and_rolled_tensors_own_their_memory():
     x = dynograd.arange(4.0)
-    for made in (x.flip(0), x.roll(1), x.flip(()), x.roll(0), x.view(2, 2).rot90(0)):
-        made.fill_(9.0)
+    for created in (x.flip(0), x.roll(1), x.flip(()), x.roll(0), x.view(2, 2).rot90(0)):
+        created.fill_(9.0)
     assert x.tolist() == [0, 1, 2, 3]
 
 

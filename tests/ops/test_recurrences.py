@@ -96,8 +96,8 @@ def ragged_arguments(kind, lengths):
 def np_cell(kind, nonlinearity="tanh"):
     def cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
         states = hx if kind == "lstm" else (hx,)
-        found = np_step(kind, input, states, w_ih, w_hh, b_ih, b_hh, nonlinearity)
-        return found if kind == "lstm" else found[0]
+        result = np_step(kind, input, states, w_ih, w_hh, b_ih, b_hh, nonlinearity)
+        return result if kind == "lstm" else result[0]
 
     return cell
 
@@ -111,8 +111,8 @@ def arguments(kind, bias=True, lengths=None, single=False):
         biases = [rng.normal(size=blocks * H) / 2 for _ in range(2)] if bias else [None, None]
         if single:
             return [rng.normal(size=(B, I)), tuple(states) if kind == "lstm" else states[0], *weights, *biases]
-        given = None if lengths is None else numpy.array(lengths)
-        return [rng.normal(size=(T, B, I)), *states, *weights, *biases, given]
+        argument = None if lengths is None else numpy.array(lengths)
+        return [rng.normal(size=(T, B, I)), *states, *weights, *biases, argument]
 
     return draw
 
@@ -153,10 +153,10 @@ def layer_errors(name, blocks, states):
 
 def packed_errors(name, blocks, states):
     """Lengths that packed tokens cannot have."""
-    given = zeros(5, I), *(h,) * states, *weights_of(blocks), None, None
+    argument = zeros(5, I), *(h,) * states, *weights_of(blocks), None, None
 
     def refused(lengths, *words):
-        return error(lambda op: op(*given, dynograd.tensor(lengths)), IndexError, name, *words)
+        return error(lambda op: op(*argument, dynograd.tensor(lengths)), IndexError, name, *words)
 
     return [
         refused([2, 3, 0], "longest first", "[2, 3, 0]"),
@@ -285,20 +285,20 @@ def test_what_lies_beyond_a_row_is_not_read():
     arrays = arguments("lstm", True, (2, 4, 1))(numpy.random.default_rng(0))
     expected = dynograd.lstm_layer(*map(dynograd.tensor, arrays))
     arrays[0][2:, 0] = numpy.nan
-    tensors = [dynograd.tensor(one) for one in arrays]
+    tensors = [dynograd.tensor(array) for array in arrays]
     tensors[0].requires_grad_()
-    found = dynograd.lstm_layer(*tensors)
-    for one, other in zip(found, expected, strict=True):
-        assert one.tolist() == other.tolist()
+    results = dynograd.lstm_layer(*tensors)
+    for element, other in zip(results, expected, strict=True):
+        assert element.tolist() == other.tolist()
     for create_graph in (False, True):
-        (g,) = grad(found.output.sum() + found.c_n.sum(), tensors[0], create_graph=create_graph, retain_graph=True)
+        (g,) = grad(results.output.sum() + results.c_n.sum(), tensors[0], create_graph=create_graph, retain_graph=True)
         assert numpy.isfinite(g.detach().numpy()).all()
         assert not g[2:, 0].detach().numpy().any()
 
 
 def test_cells_walked_by_hand_equal_the_layer():
     rng = numpy.random.default_rng(1)
-    x, h, c, *weights, _ = [None if one is None else dynograd.tensor(one) for one in arguments("lstm")(rng)]
+    x, h, c, *weights, _ = [None if element is None else dynograd.tensor(element) for element in arguments("lstm")(rng)]
     output, h_n, c_n = dynograd.lstm_layer(x, h, c, *weights)
     for step in range(T):
         h, c = dynograd.lstm_cell(x[step], (h, c), *weights)
@@ -309,7 +309,7 @@ def test_cells_walked_by_hand_equal_the_layer():
 
 def test_backward_may_run_twice_and_outputs_may_be_overwritten():
     rng = numpy.random.default_rng(1)
-    x, h, *weights, _ = [None if one is None else dynograd.tensor(one) for one in arguments("gru")(rng)]
+    x, h, *weights, _ = [None if element is None else dynograd.tensor(element) for element in arguments("gru")(rng)]
     weights[0].requires_grad_()
     output = dynograd.gru_layer(x, h, *weights).output
     loss = output.sum()

@@ -22,7 +22,7 @@ def reduction(function):
 def np_sum_to_size(input, *size):
     lead = input.ndim - len(size)
     summed = input.sum(tuple(range(lead)))
-    dims = tuple(place for place, one in enumerate(size) if one == 1)
+    dims = tuple(place for place, element in enumerate(size) if element == 1)
     return summed.sum(dims, keepdims=True)
 
 
@@ -67,16 +67,16 @@ DIMS = [
 
 
 def rows_over_dims(name, reference, shapes=((2, 3, 4),), dims=DIMS, **options):
-    made = []
+    created = []
     for kwargs in dims:
         title = ",".join(f"{key}={value}" for key, value in kwargs.items()) or "all"
-        wanted = {**kwargs, "dim": None} if kwargs.get("dim") == () else kwargs
+        expected = {**kwargs, "dim": None} if kwargs.get("dim") == () else kwargs
 
-        def compare(input, wanted=wanted, **_):
+        def compare(input, wanted=expected, **_):
             return reference(input, **wanted)
 
-        made.append(Row(name, compare, shapes=list(shapes), kwargs=kwargs, id=title, **options))
-    return made
+        created.append(Row(name, compare, shapes=list(shapes), kwargs=kwargs, id=title, **options))
+    return created
 
 
 ROWS = [
@@ -222,10 +222,10 @@ ROWS = [
         ],
     ),
     *rows_over_dims(
-        "any", reduction(numpy.any), dims=[one for one in DIMS if one.get("dim") != ()], dtypes=EVERY, result=truth
+        "any", reduction(numpy.any), dims=[dim for dim in DIMS if dim.get("dim") != ()], dtypes=EVERY, result=truth
     ),
     *rows_over_dims(
-        "all", reduction(numpy.all), dims=[one for one in DIMS if one.get("dim") != ()], dtypes=EVERY, result=truth
+        "all", reduction(numpy.all), dims=[dim for dim in DIMS if dim.get("dim") != ()], dtypes=EVERY, result=truth
     ),
     *rows_over_dims(
         "logsumexp",
@@ -298,8 +298,8 @@ def test_any_without_dims_looks_at_each_element():
 
 
 def test_any_of_uint8_stays_uint8():
-    found = dynograd.tensor([0, 3], dtype=dynograd.uint8).any()
-    assert found.dtype is dynograd.uint8 and found.item() == 1
+    result = dynograd.tensor([0, 3], dtype=dynograd.uint8).any()
+    assert result.dtype is dynograd.uint8 and result.item() == 1
 
 
 def test_logsumexp_of_all_masked_rows():

@@ -14,11 +14,11 @@ NAMES = sorted({key.removesuffix(".public") for key in registry})
 @cache
 def rows_by_name():
     """The rows of all tables in tests/ops, by the op that they are about."""
-    found = {}
+    result = {}
     for _, row in all_rows():
         for name in (row.name.rpartition(".")[2], *row.covers):
-            found.setdefault(name, []).append(row)
-    return found
+            result.setdefault(name, []).append(row)
+    return result
 
 
 def entries(name):

@@ -87,10 +87,10 @@ def test_halves_round_to_even():
 def test_nan_to_num_uses_the_limits_of_the_dtype_and_stops_the_gradient():
     for kind in (dynograd.float16, dynograd.float32, dynograd.bfloat16):
         x = tensor([NAN, INF, -INF, 1.0], dtype=kind, requires_grad=True)
-        found = x.nan_to_num()
+        result = x.nan_to_num()
         limits = dynograd.finfo(kind)
-        assert found.tolist() == [0.0, limits.max, limits.min, 1.0]
-        found.sum().backward()
+        assert result.tolist() == [0.0, limits.max, limits.min, 1.0]
+        result.sum().backward()
         assert x.grad.tolist() == [0.0, 0.0, 0.0, 1.0]
     assert dynograd.nan_to_num(tensor([NAN, INF, -INF]), 1.0, 2.0, 3.0).tolist() == [1.0, 2.0, 3.0]
 

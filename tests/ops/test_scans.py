@@ -36,8 +36,8 @@ def np_logcumsumexp(input, dim):
 
 
 def np_diff(input, n=1, dim=-1, prepend=None, append=None):
-    given = {key: value for key, value in (("prepend", prepend), ("append", append)) if value is not None}
-    return numpy.diff(input, n, dim, **given)
+    argument = {key: value for key, value in (("prepend", prepend), ("append", append)) if value is not None}
+    return numpy.diff(input, n, dim, **argument)
 
 
 def np_trapezoid(y, x=None, dx=1.0, dim=-1):
@@ -307,8 +307,8 @@ def test_long_cumprod_gradient_is_the_same_with_and_without_zeros():
 def test_logcumsumexp_of_complex_numbers(size):
     rng = numpy.random.default_rng(0)
     x = rng.normal(size=(size, 3)) + 1j * rng.normal(size=(size, 3))
-    found = dynograd.logcumsumexp(dynograd.tensor(x), 0)
-    numpy.testing.assert_allclose(numpy.exp(found.numpy()), numpy.cumsum(numpy.exp(x), 0), rtol=1e-10)
+    result = dynograd.logcumsumexp(dynograd.tensor(x), 0)
+    numpy.testing.assert_allclose(numpy.exp(result.numpy()), numpy.cumsum(numpy.exp(x), 0), rtol=1e-10)
     if size:
         assert dynograd.autograd.gradcheck(
             lambda one: dynograd.logcumsumexp(one, 0), dynograd.tensor(x, requires_grad=True)

@@ -27,27 +27,27 @@ def places(dim, index):
 
 
 def gather(x, dim, index):
-    made = numpy.empty(index.shape, x.dtype)
+    created = numpy.empty(index.shape, x.dtype)
     for where, there in places(dim, index):
-        made[where] = x[there]
-    return made
+        created[where] = x[there]
+    return created
 
 
 def scatter(x, dim, index, src):
-    made = x.copy()
+    created = x.copy()
     for where, there in places(dim, index):
-        made[there] = src[where] if numpy.ndim(src) else src
-    return made
+        created[there] = src[where] if numpy.ndim(src) else src
+    return created
 
 
 def scatter_reduce(x, dim, index, src, reduce, include_self=True):
-    held = {}
+    kept = {}
     for where, there in places(dim, index):
-        held.setdefault(there, [x[there]] if include_self else []).append(src[where])
-    made = x.copy()
-    for there, values in held.items():
-        made[there] = REDUCTIONS[reduce](values)
-    return made
+        kept.setdefault(there, [x[there]] if include_self else []).append(src[where])
+    created = x.copy()
+    for there, values in kept.items():
+        created[there] = REDUCTIONS[reduce](values)
+    return created
 
 
 def scatter_add(x, dim, index, src):
@@ -249,14 +249,14 @@ def test_a_maximum_shared_by_several_shares_its_gradient():
 
 
 def test_means_of_integers_are_rounded_down():
-    made = dynograd.tensor([0, 0]).scatter_reduce(0, dynograd.tensor([0, 0, 1]), dynograd.tensor([3, 4, -1]), "mean")
-    assert made.tolist() == [2, -1]
+    created = dynograd.tensor([0, 0]).scatter_reduce(0, dynograd.tensor([0, 0, 1]), dynograd.tensor([3, 4, -1]), "mean")
+    assert created.tolist() == [2, -1]
 
 
 def test_infinite_gradients_do_not_leak_into_overwritten_places():
     x = zeros(2, requires_grad=True)
-    made = x.scatter(0, dynograd.tensor([0]), 1.0)
-    made.backward(dynograd.full((2,), float("inf")))
+    created = x.scatter(0, dynograd.tensor([0]), 1.0)
+    created.backward(dynograd.full((2,), float("inf")))
     assert x.grad.tolist() == [0, float("inf")]
 
 
@@ -267,8 +267,8 @@ def test_half_types_add_up_in_float32():
 
 
 def test_of_several_writes_to_one_place_the_last_one_stays():
-    made = zeros(2).scatter(0, dynograd.tensor([1, 1, 1]), dynograd.tensor([1.0, 2.0, 3.0]))
-    assert made.tolist() == [0, 3]
+    created = zeros(2).scatter(0, dynograd.tensor([1, 1, 1]), dynograd.tensor([1.0, 2.0, 3.0]))
+    assert created.tolist() == [0, 3]
 
 
 def test_gather_from_a_transposed_tensor():
@@ -280,11 +280,11 @@ def test_gather_from_a_transposed_tensor():
 @pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.float64, dynograd.int64])
 def test_compiled_kernels_for_large_indices_agree(dim, dtype):
     rng = numpy.random.default_rng(dim)
-    shape, wanted = [9, 15, 17], [9, 15, 17]
-    wanted[dim] = 30
-    wanted[0] = max(wanted[0] - 1, 1) if dim else wanted[0]
-    index = rng.integers(0, shape[dim], wanted)
-    x, src = rng.integers(-9, 9, shape).astype(float), rng.integers(-9, 9, wanted).astype(float)
+    shape, expected = [9, 15, 17], [9, 15, 17]
+    expected[dim] = 30
+    expected[0] = max(expected[0] - 1, 1) if dim else expected[0]
+    index = rng.integers(0, shape[dim], expected)
+    x, src = rng.integers(-9, 9, shape).astype(float), rng.integers(-9, 9, expected).astype(float)
     ours = [tensor(x, dtype=dtype), dim, tensor(index)]
     values = tensor(src, dtype=dtype)
     assert ours[0].gather(dim, ours[2]).tolist() == gather(x, dim, index).tolist()
@@ -301,7 +301,7 @@ def test_scatter_reduce_of_a_number_in_place():
     assert (value.item(), x.grad.item()) == (3.0, 0.0)
 
 
-REDUCED = [f"scatter_reduce {one}" for one in ("sum", "mean", "prod", "amax", "amin")]
+REDUCED = [f"scatter_reduce {name}" for name in ("sum", "mean", "prod", "amax", "amin")]
 
 
 @pytest.mark.parametrize(
@@ -311,11 +311,11 @@ REDUCED = [f"scatter_reduce {one}" for one in ("sum", "mean", "prod", "amax", "a
 @pytest.mark.parametrize("wrong", [40000, -1])
 def test_an_index_of_many_that_is_outside_is_named(name, sizes, wrong):
     """Large indices are checked by the kernels that read them."""
-    shape, wanted = sizes
-    x, index = zeros(*shape), dynograd.zeros(wanted, dtype=dynograd.int64)
+    shape, expected = sizes
+    x, index = zeros(*shape), dynograd.zeros(expected, dtype=dynograd.int64)
     name, _, reduce = name.partition(" ")
     wrong = -40000 * 300 if name == "put_" and wrong < 0 else wrong * (300 if name == "put_" else 1)
     index.view(-1)[7] = wrong
-    given = [] if name == "gather" else [zeros(*wanted)]
+    argument = [] if name == "gather" else [zeros(*expected)]
     with pytest.raises(IndexError, match=f"{name.rstrip('_')}: .*index {wrong}.*at position"):
-        getattr(x, name)(*([] if name == "put_" else [0]), index, *given, *([reduce] if reduce else []))
+        getattr(x, name)(*([] if name == "put_" else [0]), index, *argument, *([reduce] if reduce else []))

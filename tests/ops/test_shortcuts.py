@@ -67,12 +67,12 @@ def test_again(name, layout):
     if copies and name.startswith("view") and name != "view of a size":
         pytest.skip("no view")
     for _ in range(3):
-        found = call(x)
-        wanted = reference(a)
-        assert found.shape == wanted.shape
-        assert (found.numpy() == wanted).all()
+        result = call(x)
+        expected = reference(a)
+        assert result.shape == expected.shape
+        assert (result.numpy() == expected).all()
         leaf = x.detach().requires_grad_()
-        weights = numpy.arange(1.0, 1 + wanted.size).reshape(wanted.shape)
+        weights = numpy.arange(1.0, 1 + expected.size).reshape(expected.shape)
         (call(leaf) * dynograd.tensor(weights)).sum().backward()
         places = reference(numpy.arange(24).reshape(2, 3, 4)).reshape(-1)
         gradient = numpy.zeros(24)
@@ -82,12 +82,12 @@ def test_again(name, layout):
             scale = dynograd.tensor(2.0, dtype=dynograd.float64, requires_grad=True)
             base = fresh()
             call(base).mul_(2.0)
-            assert base.sum().item() == pytest.approx(a.sum() + wanted.sum())
+            assert base.sum().item() == pytest.approx(a.sum() + expected.sum())
             if not name.startswith(("unbind", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit")):
                 base = fresh()
                 call(base).mul_(scale)
                 base.sum().backward()
-                assert scale.grad.item() == pytest.approx(wanted.sum())
+                assert scale.grad.item() == pytest.approx(expected.sum())
 
 
 def test_view_as_dtype_of_the_same_width():
@@ -153,12 +153,12 @@ def test_results_are_arrays_never_numpys_scalars(kind, shape):
         function, operand = getattr(dynograd, name), dynograd.ones(shape, dtype=kind)
         for _ in range(2):  # the first call writes the shortcut
             try:
-                found = function(*[operand] * count)
+                result = function(*[operand] * count)
             except Exception:
                 break
-            for one in found if isinstance(found, (tuple, list)) else (found,):
-                if type(one) is dynograd.Tensor:
+            for element in result if isinstance(result, (tuple, list)) else (result,):
+                if type(element) is dynograd.Tensor:
                     checked += 1
-                    if type(one.array) is not numpy.ndarray:
+                    if type(element.array) is not numpy.ndarray:
                         wrong.add(name)
     assert not wrong and checked > 100

@@ -78,6 +78,6 @@ def test_unshuffling_undoes_shuffling():
 
 def test_a_factor_of_one_gives_new_memory():
     x = dynograd.ones(1, 4, 2, 2)
-    for made in (dynograd.pixel_shuffle(x, 1), dynograd.pixel_unshuffle(x, 1)):
-        made.zero_()
+    for created in (dynograd.pixel_shuffle(x, 1), dynograd.pixel_unshuffle(x, 1)):
+        created.zero_()
     assert x.all()

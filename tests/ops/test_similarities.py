@@ -81,7 +81,7 @@ def test_cosine_of_numbers():
 
 def test_cosine_similarity_of_integers_and_floats():
     x, y = dynograd.tensor([[3, 4]]), dynograd.tensor([[4.0, 3.0]])
-    for found in (F.cosine_similarity(x, y), F.cosine_similarity(y, x)):
-        numpy.testing.assert_allclose(found.numpy(), [0.96], rtol=1e-6)
+    for result in (F.cosine_similarity(x, y), F.cosine_similarity(y, x)):
+        numpy.testing.assert_allclose(result.numpy(), [0.96], rtol=1e-6)
     with pytest.raises(TypeError, match="cosine_similarity: expected common dtype to be floating point, yet .*int64"):
         F.cosine_similarity(x, x.int())

@@ -98,8 +98,8 @@ def often(request, monkeypatch):
 
 
 def results(call, x):
-    found = call(x)
-    return found if isinstance(found, tuple) else (found,)
+    result = call(x)
+    return result if isinstance(result, tuple) else (result,)
 
 
 def both_ways(call, *arguments):
@@ -125,10 +125,10 @@ def test_same_bits(name, layout, dtype):
     x = matrix(dtype, layout)
     before = x.clone()
     quick, general = both_ways(results, CALLS.get(name) or PLAIN[name], x)
-    for one, two in zip(quick, general, strict=True):
-        assert one.dtype is two.dtype and one.shape == two.shape and one.stride() == two.stride()
-        assert one.numpy().tobytes() == two.numpy().tobytes()
-        assert not one.requires_grad and one.grad_fn is None
+    for element, two in zip(quick, general, strict=True):
+        assert element.dtype is two.dtype and element.shape == two.shape and element.stride() == two.stride()
+        assert element.numpy().tobytes() == two.numpy().tobytes()
+        assert not element.requires_grad and element.grad_fn is None
     assert x.equal(before)
 
 
@@ -136,9 +136,14 @@ def test_same_bits(name, layout, dtype):
 def test_same_gradients(name):
     def gradients(call):
         leaf = matrix(dynograd.float64).requires_grad_()
-        found = results(call, leaf)
-        total = sum([(one * one.detach().cos()).sum() for one in found if not one.is_complex()], dynograd.tensor(0.0))
-        total = total + sum([dynograd.view_as_real(one).sin().sum() for one in found if one.is_complex()])
+        outcomes = results(call, leaf)
+        total = sum(
+            [(outcome * outcome.detach().cos()).sum() for outcome in outcomes if not outcome.is_complex()],
+            dynograd.tensor(0.0),
+        )
+        total = total + sum(
+            [dynograd.view_as_real(outcome).sin().sum() for outcome in outcomes if outcome.is_complex()]
+        )
         (first,) = dynograd.autograd.grad(total, leaf, create_graph=True)
         if not first.requires_grad:
             return (first,)
@@ -148,18 +153,18 @@ def test_same_gradients(name):
     if name in ("qr of a wide matrix", "singular values"):
         pytest.skip("second derivatives of these are tested beside their ops")
     quick, general = both_ways(gradients, CALLS[name])
-    for one, two in zip(quick, general, strict=True):
-        assert one.equal(two)
+    for element, two in zip(quick, general, strict=True):
+        assert element.equal(two)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_without_recording(name):
     leaf = matrix().requires_grad_()
     with dynograd.no_grad():
-        for one in results(CALLS[name], leaf):
-            assert not one.requires_grad
-    for one in results(CALLS[name], leaf):
-        assert one.requires_grad
+        for result in results(CALLS[name], leaf):
+            assert not result.requires_grad
+    for result in results(CALLS[name], leaf):
+        assert result.requires_grad
 
 
 SINGULAR = [[1.0, 2.0], [2.0, 4.0]]

@@ -200,9 +200,9 @@ def test_equals_keep_their_order(size, dtype, descending):
     values = numpy.random.default_rng(0).integers(0, 2 if dtype == "bool" else 4, (3, size))
     x = dynograd.tensor(values).to(getattr(dynograd, dtype))
     expected, index = np_sort(values, 1, descending)
-    found = x.sort(1, descending)
-    numpy.testing.assert_array_equal(found.indices.array, index)
-    numpy.testing.assert_array_equal(found.values.long().array, expected)
+    result = x.sort(1, descending)
+    numpy.testing.assert_array_equal(result.indices.array, index)
+    numpy.testing.assert_array_equal(result.values.long().array, expected)
 
 
 @pytest.mark.parametrize("size", [10, 200])
@@ -211,8 +211,8 @@ def test_equals_keep_their_order(size, dtype, descending):
 def test_topk_takes_the_first_of_equals(size, largest, dtype):
     values = numpy.random.default_rng(1).integers(0, 9, (4, size))
     values[0] = 7
-    found = dynograd.tensor(values).to(getattr(dynograd, dtype)).topk(3, largest=largest)
-    numpy.testing.assert_array_equal(found.indices.array, np_topk(values, 3, -1, largest)[1])
+    result = dynograd.tensor(values).to(getattr(dynograd, dtype)).topk(3, largest=largest)
+    numpy.testing.assert_array_equal(result.indices.array, np_topk(values, 3, -1, largest)[1])
 
 
 @pytest.mark.parametrize("size", [8, 100])
@@ -249,9 +249,9 @@ def test_sorting_nothing():
 
 
 def test_sort_gives_a_named_result():
-    found = dynograd.tensor([2.0, 1.0]).sort()
-    assert found.values.tolist() == [1, 2] and found.indices.tolist() == [1, 0]
-    assert type(found).__name__ == "sort" and not found.indices.requires_grad
+    result = dynograd.tensor([2.0, 1.0]).sort()
+    assert result.values.tolist() == [1, 2] and result.indices.tolist() == [1, 0]
+    assert type(result).__name__ == "sort" and not result.indices.requires_grad
 
 
 @pytest.mark.parametrize("kind", ["uint16", "uint32", "uint64"])
@@ -260,13 +260,13 @@ def test_unsigned_integers_up_to_their_largest(kind, size):
     top = numpy.iinfo(kind).max
     x = numpy.random.default_rng(0).integers(0, top, size, kind, endpoint=True)
     x[[1, 5, 7]] = top, 0, top // 2 + 1
-    given, ordered = dynograd.tensor(x), numpy.sort(x)
+    argument, ordered = dynograd.tensor(x), numpy.sort(x)
     for descending in (False, True):
-        values, index = given.sort(descending=descending)
+        values, index = argument.sort(descending=descending)
         assert values.numpy().dtype == x.dtype and (values.numpy() == (ordered[::-1] if descending else ordered)).all()
         assert (x[index.numpy()] == values.numpy()).all()
-    assert given.topk(3).values.tolist() == ordered[:-4:-1].tolist() and given.max() == top
-    assert given.kthvalue(5).values.item() == ordered[4] and given.unique().tolist() == numpy.unique(x).tolist()
+    assert argument.topk(3).values.tolist() == ordered[:-4:-1].tolist() and argument.max() == top
+    assert argument.kthvalue(5).values.item() == ordered[4] and argument.unique().tolist() == numpy.unique(x).tolist()
 
 
 WITH_PLACES = {
@@ -284,12 +284,12 @@ WITH_PLACES = {
 @pytest.mark.parametrize("name", WITH_PLACES)
 def test_values_found_may_be_written_in_place(name):
     x = dynograd.tensor([[1.0, 3.0, 2.0]], requires_grad=True)
-    (wanted,) = dynograd.autograd.grad(WITH_PLACES[name](x)[0].sum(), x)
+    (expected,) = dynograd.autograd.grad(WITH_PLACES[name](x)[0].sum(), x)
     values, _ = WITH_PLACES[name](x)
     values *= 2
     values.sum().backward()
-    assert x.grad.tolist() == (2 * wanted).tolist()
-    found = WITH_PLACES[name](x)
-    found[1].zero_()
+    assert x.grad.tolist() == (2 * expected).tolist()
+    result = WITH_PLACES[name](x)
+    result[1].zero_()
     with pytest.raises(InplaceError, match="modified by an inplace operation: its output"):
-        found[0].sum().backward()
+        result[0].sum().backward()

@@ -13,9 +13,9 @@ ROW = numpy.array([0, 0, 2, 2, 2, 3])
 
 
 def matrix(values, columns=3):
-    made = numpy.zeros((4, columns), values.dtype)
-    numpy.add.at(made, (ROW, COL), values)
-    return made
+    created = numpy.zeros((4, columns), values.dtype)
+    numpy.add.at(created, (ROW, COL), values)
+    return created
 
 
 def np_product(values, crow, col, dense):
@@ -102,5 +102,5 @@ def test_parts_give_the_same_bits(columns):
         together = everything()
     finally:
         threads.set_num_threads(before)
-    for one, two in zip(alone, together, strict=True):
-        numpy.testing.assert_array_equal(one, two)
+    for element, two in zip(alone, together, strict=True):
+        numpy.testing.assert_array_equal(element, two)

@@ -125,10 +125,10 @@ def test_special_values():
 
 def test_third_derivative_of_lgamma():
     x = tensor([1.5], dtype=dynograd.float64, requires_grad=True)
-    found = x.lgamma()
+    result = x.lgamma()
     for _ in range(3):
-        (found,) = dynograd.autograd.grad(found, x, create_graph=True)
-    numpy.testing.assert_allclose(found.detach().array, special.polygamma(2, [1.5]), rtol=1e-12)
+        (result,) = dynograd.autograd.grad(result, x, create_graph=True)
+    numpy.testing.assert_allclose(result.detach().array, special.polygamma(2, [1.5]), rtol=1e-12)
 
 
 ENDS = [
@@ -143,8 +143,8 @@ ENDS = [
 @pytest.mark.parametrize("kind", [dynograd.float32, dynograd.float64], ids=str)
 @pytest.mark.parametrize(("name", "pairs"), ENDS, ids=[end[0] for end in ENDS])
 def test_at_the_ends(name, pairs, kind):
-    found = getattr(dynograd.special, name)(tensor([place for place, _ in pairs] + [NAN], dtype=kind))
-    numpy.testing.assert_array_equal(found.array, [value for _, value in pairs] + [NAN])
+    result = getattr(dynograd.special, name)(tensor([place for place, _ in pairs] + [NAN], dtype=kind))
+    numpy.testing.assert_array_equal(result.array, [value for _, value in pairs] + [NAN])
 
 
 PAIRS = {
@@ -157,8 +157,8 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_two_arguments_at_the_ends(name):
-    one, two, expected = (tensor(list(part), dtype=dynograd.float64) for part in zip(*PAIRS[name], strict=True))
-    numpy.testing.assert_array_equal(getattr(dynograd, name)(one, two).array, expected.array)
+    element, two, expected = (tensor(list(part), dtype=dynograd.float64) for part in zip(*PAIRS[name], strict=True))
+    numpy.testing.assert_array_equal(getattr(dynograd, name)(element, two).array, expected.array)
 
 
 WIDE = {
@@ -176,8 +176,8 @@ def test_relative_errors_of_thousands_of_places(name):
     """SciPy's own errors count too; far apart ranges of the incomplete gamma functions meet its 1e-12."""
     reference, *domains = WIDE[name]
     places = [numpy.random.default_rng(0).uniform(*domain, 4000) for domain in domains]
-    found = getattr(dynograd.special, name)(*[tensor(place) for place in places]).array
-    numpy.testing.assert_allclose(found, reference(*places), rtol=5e-13)
+    result = getattr(dynograd.special, name)(*[tensor(place) for place in places]).array
+    numpy.testing.assert_allclose(result, reference(*places), rtol=5e-13)
 
 
 def test_incomplete_gamma_of_large_arguments():

@@ -45,14 +45,14 @@ def small_results(op, operands, dtype):
     return {what: numpy.concatenate([piece[what] for piece in pieces]) for what in pieces[0]}
 
 
-def assert_alike(name, operands, found, expected, dtype, body):
-    for kind, where in differences(found, expected, dtype).items():
+def assert_alike(name, operands, result, expected, dtype, body):
+    for kind, where in differences(result, expected, dtype).items():
         if kind == "sign of zero" and name in EITHER_ZERO:
             continue
         # A difference of products, such as 1 - tanh(x)**2, has few digits left where it is nearly 0.
-        if kind in ("value", "zero here", "zero there") and (numpy.abs(found[where] - expected[where]) < 1e-6).all():
+        if kind in ("value", "zero here", "zero there") and (numpy.abs(result[where] - expected[where]) < 1e-6).all():
             continue
-        pytest.fail(f"{name} of {dtype}, {body}: {kind}: {told(operands, found, expected, where)}")
+        pytest.fail(f"{name} of {dtype}, {body}: {kind}: {told(operands, result, expected, where)}")
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -64,8 +64,8 @@ def test_every_size(name, dtype):
     expected = small_results(op, operands, dtype)
     for size in SIZES:
         times = -(-size // count)
-        found = results_of(dynograd, op.function, op, operands, dtype, times)
-        for what, values in found.items():
+        results = results_of(dynograd, op.function, op, operands, dtype, times)
+        for what, values in results.items():
             for part in (values[:count], values[-count:]):
                 assert_alike(name, operands, part, expected[what], dtype, f"{what} of {times * count} elements")
 
@@ -137,11 +137,11 @@ def _takes_out(op):
 def test_every_body(name, body, times):
     op = registry[name]
     operands = [numpy.append(x, x[-1:]) if x.size % 2 else x for x in operands_of(op, "float32")]
-    statics = [STATICS[one] for one in op.static_names]
+    statics = [STATICS[name] for name in op.static_names]
     expected = small_results(op, operands, "float32")["forward"]
     tensors = [dynograd.tensor(numpy.tile(x, times), dtype=dynograd.float32) for x in operands]
-    found = BODIES[body](op, tensors, statics).to(dynograd.float64).numpy()
-    assert_alike(name, operands, found[-operands[0].size :], expected, "float32", body)
+    result = BODIES[body](op, tensors, statics).to(dynograd.float64).numpy()
+    assert_alike(name, operands, result[-operands[0].size :], expected, "float32", body)
 
 
 @pytest.mark.parametrize("size", [3, 20_000])
@@ -168,9 +168,9 @@ def test_reciprocal_roots(name, value, expected, slope, size):
     x = dynograd.full((size,), value, requires_grad=True)
     y = getattr(dynograd, name)(x)
     y.backward(dynograd.ones(size))
-    for found, wanted in ((y.detach(), expected), (x.grad, slope)):
-        numpy.testing.assert_allclose(found.numpy(), wanted, rtol=1e-6)
-        assert numpy.isnan(wanted) or (numpy.signbit(found.numpy()) == numpy.signbit(wanted)).all()
+    for result, reference in ((y.detach(), expected), (x.grad, slope)):
+        numpy.testing.assert_allclose(result.numpy(), reference, rtol=1e-6)
+        assert numpy.isnan(reference) or (numpy.signbit(result.numpy()) == numpy.signbit(reference)).all()
 
 
 NAN, ZERO, WHOLE = "NaN", 0.0, 2.0

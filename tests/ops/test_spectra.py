@@ -19,9 +19,9 @@ def np_stft(x, window, n_fft, hop, center=True, normalized=False, onesided=True)
     if center:
         x = numpy.pad(x, ((0, 0), (n_fft // 2, n_fft // 2)), mode="reflect")
     frames = [x[:, start : start + n_fft] * wide for start in range(0, x.shape[1] - n_fft + 1, hop)]
-    made = numpy.stack([(numpy.fft.rfft if onesided else numpy.fft.fft)(frame) for frame in frames], -1)
-    made = made / numpy.sqrt(n_fft) if normalized else made
-    return numpy.stack([made.real, made.imag], -1)
+    created = numpy.stack([(numpy.fft.rfft if onesided else numpy.fft.fft)(frame) for frame in frames], -1)
+    created = created / numpy.sqrt(n_fft) if normalized else created
+    return numpy.stack([created.real, created.imag], -1)
 
 
 def our_stft(x, window, n_fft, hop, **options):
@@ -57,18 +57,18 @@ test_rows = generate(ROWS)
 def test_complex_signals_come_back():
     x = dynograd.tensor(SIGNAL + 1j * SIGNAL[:, ::-1].copy())
     window = dynograd.hann_window(6, dtype=dynograd.float64)
-    found = x.stft(6, 2, window=window)
-    assert found.shape == (2, 6, 7)
-    numpy.testing.assert_allclose(found.istft(6, 2, window=window, return_complex=True).numpy(), x.numpy(), atol=1e-12)
+    result = x.stft(6, 2, window=window)
+    assert result.shape == (2, 6, 7)
+    numpy.testing.assert_allclose(result.istft(6, 2, window=window, return_complex=True).numpy(), x.numpy(), atol=1e-12)
 
 
 def test_default_arguments_and_lengths():
     x = dynograd.tensor(SIGNAL[0])
-    found = stft(x, 4, return_complex=True)
-    assert found.shape == (3, 13)
-    assert istft(found, 4).shape == (12,)
-    numpy.testing.assert_allclose(istft(found, 4, length=10).numpy(), SIGNAL[0, :10], atol=1e-12)
-    numpy.testing.assert_allclose(istft(found, 4, length=20).numpy()[:12], SIGNAL[0], atol=1e-12)
+    result = stft(x, 4, return_complex=True)
+    assert result.shape == (3, 13)
+    assert istft(result, 4).shape == (12,)
+    numpy.testing.assert_allclose(istft(result, 4, length=10).numpy(), SIGNAL[0, :10], atol=1e-12)
+    numpy.testing.assert_allclose(istft(result, 4, length=20).numpy()[:12], SIGNAL[0], atol=1e-12)
     assert stft(x, 4, win_length=2, return_complex=True).shape == (3, 13)
     assert stft(x, 4, pad_mode="constant", return_complex=True).shape == (3, 13)
 

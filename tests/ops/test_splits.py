@@ -21,9 +21,9 @@ def at(x, dim, index):
 
 
 def put(x, value, dim, index):
-    made = x.copy()
-    made[(*(slice(None),) * (dim % x.ndim), index)] = value
-    return made
+    created = x.copy()
+    created[(*(slice(None),) * (dim % x.ndim), index)] = value
+    return created
 
 
 def cut(x, sizes, dim):

@@ -16,14 +16,14 @@ def moved(name, reference, **options):
 
 
 def fill(g, shape, offset, dim1, dim2):
-    made = numpy.zeros(shape, g.dtype)
+    created = numpy.zeros(shape, g.dtype)
     for index in numpy.ndindex(*g.shape):
         kept = list(index[:-1])
         row, column = index[-1] + max(0, -offset), index[-1] + max(0, offset)
         for dim, number in sorted([(dim1, row), (dim2, column)]):
             kept.insert(dim, number)
-        made[tuple(kept)] = g[index]
-    return made
+        created[tuple(kept)] = g[index]
+    return created
 
 
 def put(x, src, offset, dim1, dim2):
@@ -39,17 +39,17 @@ def windows(x, dimension, size, step):
 
 def strided(x, size, stride, storage_offset=0):
     flat = numpy.ascontiguousarray(x).reshape(-1)
-    made = numpy.empty(size, x.dtype)
+    created = numpy.empty(size, x.dtype)
     for index in numpy.ndindex(*size):
-        made[index] = flat[storage_offset + sum(a * b for a, b in zip(index, stride, strict=True))]
-    return made
+        created[index] = flat[storage_offset + sum(a * b for a, b in zip(index, stride, strict=True))]
+    return created
 
 
 def placed(x, src, size, stride, storage_offset):
-    made = numpy.ascontiguousarray(x).reshape(-1).copy()
+    created = numpy.ascontiguousarray(x).reshape(-1).copy()
     for index in numpy.ndindex(*size):
-        made[storage_offset + sum(a * b for a, b in zip(index, stride, strict=True))] = src[index]
-    return made.reshape(x.shape)
+        created[storage_offset + sum(a * b for a, b in zip(index, stride, strict=True))] = src[index]
+    return created.reshape(x.shape)
 
 
 ROWS = [
@@ -141,9 +141,9 @@ test_rows = generate(ROWS)
 def test_as_strided_of_a_view_reads_the_memory_behind_it():
     x = dynograd.arange(24.0).view(2, 3, 4).requires_grad_()
     view = x.transpose(0, 2)[1:, :, 1:]
-    made = view.as_strided((2, 3), (1, 2))
-    assert made.tolist() == [[13, 15, 17], [14, 16, 18]]
-    made.sum().backward()
+    created = view.as_strided((2, 3), (1, 2))
+    assert created.tolist() == [[13, 15, 17], [14, 16, 18]]
+    created.sum().backward()
     reached = numpy.zeros((2, 3, 4))
     reached.reshape(-1)[[13, 14, 15, 17, 18]] = 1  # element 16 lies in the memory, but not in the view
     assert x.grad.tolist() == reached.tolist()
@@ -151,8 +151,8 @@ def test_as_strided_of_a_view_reads_the_memory_behind_it():
 
 def test_as_strided_twice_differentiates():
     x = dynograd.arange(4.0, requires_grad=True)
-    made = x.as_strided((3, 2), (1, 1))
-    (g,) = dynograd.autograd.grad((made**3).sum(), x, create_graph=True)
+    created = x.as_strided((3, 2), (1, 1))
+    (g,) = dynograd.autograd.grad((created**3).sum(), x, create_graph=True)
     g.sum().backward()
     assert x.grad.tolist() == [0, 12, 24, 18]
 

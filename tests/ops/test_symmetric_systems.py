@@ -89,14 +89,14 @@ def test_factors_give_the_matrix_back(form):
         a = rng.normal(size=(size, size)) + (0 if form == "real" else 1j * rng.normal(size=(size, size)))
         a = a + (a.conj().T if form == "hermitian" else a.T)
         numpy.fill_diagonal(a, a.diagonal() * (rng.uniform(size=size) < 0.5))
-        found = linalg.ldl_factor_ex(tensor(a), hermitian=form == "hermitian")
-        packed, pivots = found.LD.numpy(), found.pivots.numpy()
+        result = linalg.ldl_factor_ex(tensor(a), hermitian=form == "hermitian")
+        packed, pivots = result.LD.numpy(), result.pivots.numpy()
         assert (numpy.triu(packed, 1) == 0).all()
         blocks += (pivots < 0).sum()
         numpy.testing.assert_allclose(put_together(packed, pivots, form == "hermitian"), a, atol=1e-12 * size)
-        if not found.info.item():
+        if not result.info.item():
             b = rng.normal(size=(size, 2)).astype(a.dtype)
-            x = linalg.ldl_solve(*found[:2], tensor(b), hermitian=form == "hermitian")
+            x = linalg.ldl_solve(*result[:2], tensor(b), hermitian=form == "hermitian")
             numpy.testing.assert_allclose(a @ x.numpy(), b, atol=1e-9)
     assert blocks
 
@@ -104,10 +104,10 @@ def test_factors_give_the_matrix_back(form):
 def test_batches_broadcast_and_names():
     a = symmetric(dynograd.randn(4, 1, 3, 3, dtype=dynograd.float64))
     b = dynograd.randn(5, 3, 2, dtype=dynograd.float64)
-    found = linalg.ldl_factor(a)
-    assert found._fields == ("LD", "pivots") and linalg.ldl_factor_ex(a)._fields == ("LD", "pivots", "info")
+    result = linalg.ldl_factor(a)
+    assert result._fields == ("LD", "pivots") and linalg.ldl_factor_ex(a)._fields == ("LD", "pivots", "info")
     numpy.testing.assert_allclose(
-        (a @ linalg.ldl_solve(*found, b)).numpy(), numpy.broadcast_to(b.numpy(), (4, 5, 3, 2)), atol=1e-9
+        (a @ linalg.ldl_solve(*result, b)).numpy(), numpy.broadcast_to(b.numpy(), (4, 5, 3, 2)), atol=1e-9
     )
 
 

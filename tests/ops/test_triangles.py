@@ -17,10 +17,10 @@ def moved(name, reference, **options):
 
 def embed(x, offset, dim1, dim2):
     side = x.shape[-1] + abs(offset)
-    made = numpy.zeros((*x.shape[:-1], side, side), x.dtype)
+    created = numpy.zeros((*x.shape[:-1], side, side), x.dtype)
     for number in range(x.shape[-1]):
-        made[..., number + max(0, -offset), number + max(0, offset)] = x[..., number]
-    return numpy.moveaxis(made, (-2, -1), (dim1, dim2))
+        created[..., number + max(0, -offset), number + max(0, offset)] = x[..., number]
+    return numpy.moveaxis(created, (-2, -1), (dim1, dim2))
 
 
 ROWS = [

@@ -183,9 +183,9 @@ def shares_memory(one, other):
 @pytest.mark.filterwarnings("ignore:x.T on a tensor")
 def test_views_share_memory_and_writes_reach_the_base(view):
     x = zeros(2, 3, 4)
-    made = view(x)
-    assert shares_memory(made, x)
-    made.fill_(1)
+    created = view(x)
+    assert shares_memory(created, x)
+    created.fill_(1)
     assert (x.array != 0).any()
 
 
@@ -217,7 +217,7 @@ def test_a_write_through_a_chain_of_views_has_the_right_gradient():
 
 def test_sizes_are_given_in_every_form():
     x = dynograd.arange(6)
-    for made in (
+    for created in (
         x.view(2, 3),
         x.view((2, 3)),
         x.view([2, 3]),
@@ -226,7 +226,7 @@ def test_sizes_are_given_in_every_form():
         x.view(dynograd.tensor(2), -1),
         x.reshape(shape=(2, 3)),
     ):
-        assert made.tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert created.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_view_of_bytes():

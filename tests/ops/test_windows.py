@@ -37,7 +37,7 @@ def windows_of(input, rank, kernel_size, stride, padding, dilation, ceil_mode):
     taps, padding, dilation = spread(kernel_size, rank), spread(padding, rank), spread(dilation, rank)
     steps = taps if stride is None else spread(stride, rank)
     sizes = input.shape[-rank:]
-    grids = [starts_of(*one, ceil_mode) for one in zip(sizes, taps, steps, padding, dilation, strict=True)]
+    grids = [starts_of(*size, ceil_mode) for size in zip(sizes, taps, steps, padding, dilation, strict=True)]
     for where in itertools.product(*[range(len(grid)) for grid in grids]):
         inside, counted = [], 1
         for grid, number, size, k, p, d in zip(grids, where, sizes, taps, padding, dilation, strict=True):

@@ -63,7 +63,9 @@ def test_defaults(name):
     for part in name.split("."):
         kind = getattr(kind, part)
     parameters = inspect.signature(kind).parameters.values()
-    defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+    defaults = {
+        parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty
+    }
     assert defaults == DEFAULTS[name]
     assert {key: type(value) for key, value in defaults.items() if value in (True, False)} == {
         key: type(value) for key, value in DEFAULTS[name].items() if value in (True, False)
@@ -76,5 +78,9 @@ STEPS = "adadelta adafactor adagrad adam adamax adamw asgd nadam radam rmsprop r
 @pytest.mark.parametrize("name", STEPS)
 def test_options_of_a_step_on_lists_are_off(name):
     step = getattr(importlib.import_module(f"dynograd.optim.{name}"), name)
-    defaults = [one.default for one in inspect.signature(step).parameters.values() if one.default is not one.empty]
+    defaults = [
+        parameter.default
+        for parameter in inspect.signature(step).parameters.values()
+        if parameter.default is not parameter.empty
+    ]
     assert defaults and all(default is None or default is False for default in defaults)

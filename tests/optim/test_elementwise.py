@@ -98,9 +98,9 @@ def test_complex_parameters_are_pairs_of_numbers(name):
     pairs = np.random.default_rng(1).normal(size=(5, 6, 2))
     row = name, OPTIONS[name][-1]
     parameter = dynograd.tensor(pairs[0].view(np.complex128)[:, 0]).requires_grad_()
-    train(make(row, [parameter]), [parameter], [[one.view(np.complex128)[:, 0] for one in pairs[1:]]], range(4))
-    found = parameter.detach().numpy().view(np.float64).reshape(6, 2)
-    np.testing.assert_allclose(found, reference(row, pairs[0], list(pairs[1:])), rtol=1e-12)
+    train(make(row, [parameter]), [parameter], [[pair.view(np.complex128)[:, 0] for pair in pairs[1:]]], range(4))
+    result = parameter.detach().numpy().view(np.float64).reshape(6, 2)
+    np.testing.assert_allclose(result, reference(row, pairs[0], list(pairs[1:])), rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
@@ -115,8 +115,8 @@ def test_training_goes_on_bit_for_bit(row, dtype):
     second = getattr(optim, row[0])(resumed, lr=123.0)
     second.load_state_dict(first.state_dict())
     train(second, resumed, gradients, range(3, 6))
-    for one, other in zip(straight, resumed):
-        np.testing.assert_array_equal(numpy_of(one), numpy_of(other))
+    for element, other in zip(straight, resumed):
+        np.testing.assert_array_equal(numpy_of(element), numpy_of(other))
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -143,9 +143,9 @@ def test_asgd_keeps_the_average(steps, shape):
     parameters = parameters_of(values)
     optimizer = optim.ASGD(parameters, lr=0.1, t0=3)
     train(optimizer, parameters, gradients, range(steps))
-    found = optimizer.state[parameters[0]]["ax"].numpy()
-    wanted = references.asgd(values[0], gradients[0], lr=0.1, t0=3, average=True)
-    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    result = optimizer.state[parameters[0]]["ax"].numpy()
+    expected = references.asgd(values[0], gradients[0], lr=0.1, t0=3, average=True)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 def test_adagrad_has_states_from_the_start():
@@ -173,13 +173,13 @@ def test_a_nan_does_not_move_rprop(count):
 def test_nan_and_infinite_gradients(name):
     """The same in one compiled call as by operations."""
     mine = np.array([1.0, np.nan, np.inf, -np.inf, 0.0] * 100)
-    found = []
+    result = []
     for count in (1, 5):  # five parameters are enough for the compiled call
         parameters = [dynograd.ones(5 if count == 1 else 500, requires_grad=True) for _ in range(count)]
         gradient = mine[: parameters[0].numel()]
         train(getattr(optim, name)(parameters, lr=0.1), parameters, [[gradient] * 3] * count, range(3))
-        found.append(numpy_of(parameters[0])[:5])
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+        result.append(numpy_of(parameters[0])[:5])
+    np.testing.assert_allclose(result[0], result[1], rtol=1e-5)
 
 
 # --- Muon --------------------------------------------------------------------------------------------------------------------
@@ -201,9 +201,9 @@ def test_muon(options):
     parameters = parameters_of(values)
     train(optim.Muon(parameters, lr=0.1, **options), parameters, gradients, range(5))
     for parameter, value, mine in zip(parameters, values, gradients):
-        wanted = references.muon(value, mine, lr=0.1, **options)
-        moved = np.linalg.norm(wanted - value)
-        assert np.linalg.norm(numpy_of(parameter) - wanted) < 0.05 * moved
+        expected = references.muon(value, mine, lr=0.1, **options)
+        moved = np.linalg.norm(expected - value)
+        assert np.linalg.norm(numpy_of(parameter) - expected) < 0.05 * moved
 
 
 # --- differentiable ----------------------------------------------------------------------------------------------------------
@@ -250,8 +250,8 @@ def test_differentiable_step(row):
         np.testing.assert_allclose(lr.grad.item(), slope, rtol=1e-5)
     for number, shift in enumerate(np.eye(3) * tiny):
         slope = (plain(0.1, scales + shift, start) - plain(0.1, scales - shift, start)) / (2 * tiny)
-        found = 0.0 if scale.grad is None else scale.grad[number].item()
-        np.testing.assert_allclose(found, slope, rtol=1e-5, atol=1e-6)
+        actual = 0.0 if scale.grad is None else scale.grad[number].item()
+        np.testing.assert_allclose(actual, slope, rtol=1e-5, atol=1e-6)
         slope = (plain(0.1, scales, start + shift) - plain(0.1, scales, start - shift)) / (2 * tiny)
         np.testing.assert_allclose(first.grad[number].item(), slope, rtol=1e-5, atol=1e-6)
 

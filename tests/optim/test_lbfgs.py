@@ -139,12 +139,12 @@ def test_lengths_meet_the_strong_wolfe_conditions(function, slope, length):
 
     calls = []
     d = dynograd.ones(1, dtype=dynograd.float64)
-    loss, gradient, found, count = strong_wolfe(
+    loss, gradient, result, count = strong_wolfe(
         lambda x: calls.append(x) or at(x), length, d, function(0.0), at(0.0)[1], slope(0.0), most=60
     )
-    assert count == len(calls) and loss == function(found) and gradient.item() == slope(found)
-    assert loss <= function(0.0) + DECREASE * found * slope(0.0)
-    assert abs(slope(found)) <= CURVATURE * abs(slope(0.0))
+    assert count == len(calls) and loss == function(result) and gradient.item() == slope(result)
+    assert loss <= function(0.0) + DECREASE * result * slope(0.0)
+    assert abs(slope(result)) <= CURVATURE * abs(slope(0.0))
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, None])
@@ -221,9 +221,11 @@ def test_the_oldest_steps_are_forgotten():
     for step in range(1, 5):
         kept |= {"d": dynograd.full((2,), float(step)), "t": 1.0}
         lbfgs._remember(kept, dynograd.full((2,), 2.0 * step), 2)
-    assert [one.tolist() for one in kept["old_stps"]] == [[3.0, 3.0], [4.0, 4.0]]
-    assert [one.tolist() for one in kept["old_dirs"]] == [[6.0, 6.0], [8.0, 8.0]]
-    assert [float(one) for one in kept["ro"]] == pytest.approx([1 / 36, 1 / 64]) and float(kept["H_diag"]) == 0.5
+    assert [element.tolist() for element in kept["old_stps"]] == [[3.0, 3.0], [4.0, 4.0]]
+    assert [element.tolist() for element in kept["old_dirs"]] == [[6.0, 6.0], [8.0, 8.0]]
+    assert [float(element) for element in kept["ro"]] == pytest.approx([1 / 36, 1 / 64]) and float(
+        kept["H_diag"]
+    ) == 0.5
     lbfgs._remember(kept, dynograd.zeros(2), 2)  # without curvature nothing is kept
     assert len(kept["ro"]) == 2 and float(kept["H_diag"]) == 0.5
 

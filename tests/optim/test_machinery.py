@@ -228,15 +228,15 @@ def test_step_hooks():
 
 
 def test_modules_that_iterate_over_their_parameters():
-    held = dynograd.nn.ParameterList([dynograd.ones(2), dynograd.ones(3)])
-    for params in (held, [{"params": held}], [("a", held[0]), ("b", held[1])], iter(held)):
+    kept = dynograd.nn.ParameterList([dynograd.ones(2), dynograd.ones(3)])
+    for params in (kept, [{"params": kept}], [("a", kept[0]), ("b", kept[1])], iter(kept)):
         optimizer = optim.SGD(params, lr=0.5)
-        held[0].grad = dynograd.ones(2)
+        kept[0].grad = dynograd.ones(2)
         optimizer.step()
-        assert optimizer.param_groups[0]["params"][1] is held[1]
-    assert held[0].tolist() == [-1.0, -1.0]
-    held[0].grad = dynograd.full((2,), 3.0)
-    assert dynograd.nn.utils.clip_grad_norm_(held, 1.0).item() == pytest.approx(18**0.5)
+        assert optimizer.param_groups[0]["params"][1] is kept[1]
+    assert kept[0].tolist() == [-1.0, -1.0]
+    kept[0].grad = dynograd.full((2,), 3.0)
+    assert dynograd.nn.utils.clip_grad_norm_(kept, 1.0).item() == pytest.approx(18**0.5)
 
 
 # --- errors ------------------------------------------------------------------------------------------------------------------

@@ -97,9 +97,9 @@ def test_strided_and_complex_parameters(make):
     pairs = random.normal(size=(4, 6, 2))
     steps = [random.normal(size=(6, 2)) for _ in range(3)]
     parameter = dynograd.tensor(pairs[0].view(np.complex128)[:, 0]).requires_grad_()
-    train(make([parameter], **options), [parameter], [[one.view(np.complex128)[:, 0] for one in steps]], range(3))
-    found = parameter.detach().numpy().view(np.float64).reshape(6, 2)
-    np.testing.assert_allclose(found, reference(pairs[0], steps, **options), rtol=1e-12)
+    train(make([parameter], **options), [parameter], [[step.view(np.complex128)[:, 0] for step in steps]], range(3))
+    result = parameter.detach().numpy().view(np.float64).reshape(6, 2)
+    np.testing.assert_allclose(result, reference(pairs[0], steps, **options), rtol=1e-12)
 
 
 @pytest.mark.parametrize("row", [ROWS[9], ROWS[-1]], ids=row_id)
@@ -140,25 +140,25 @@ def test_options_may_change_between_steps():
 @pytest.mark.parametrize("make", [optim.SGD, optim.Adam])
 def test_tensor_learning_rate(make):
     values, gradients = values_and_gradients([(3,)])
-    found = []
+    result = []
     for lr in (0.1, dynograd.tensor(0.1, dtype=dynograd.float64), dynograd.tensor([0.1], dtype=dynograd.float64)):
         parameters = parameters_of(values)
         train(make(parameters, lr=lr), parameters, gradients)
-        found.append(numpy_of(parameters[0]))
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+        result.append(numpy_of(parameters[0]))
+    np.testing.assert_array_equal(result[0], result[1])
+    np.testing.assert_array_equal(result[0], result[2])
 
 
 @pytest.mark.parametrize("flag", ["foreach", "fused", "capturable"])
 def test_accepted_flags_change_nothing(flag):
     values, gradients = values_and_gradients([(3,), (4, 5)])
-    found = []
+    results = []
     for options in ({}, {flag: True}):
         parameters = parameters_of(values)
         train(optim.AdamW(parameters, **options), parameters, gradients)
-        found.append([numpy_of(parameter) for parameter in parameters])
-    for one, other in zip(*found):
-        np.testing.assert_array_equal(one, other)
+        results.append([numpy_of(parameter) for parameter in parameters])
+    for element, other in zip(*results):
+        np.testing.assert_array_equal(element, other)
 
 
 def test_resumed_training_is_bit_exact():
@@ -174,8 +174,8 @@ def test_resumed_training_is_bit_exact():
     second = optim.Adam(resumed, lr=0.5)
     second.load_state_dict(first.state_dict())
     train(second, resumed, gradients, range(3, 6))
-    for one, other in zip(straight, resumed):
-        np.testing.assert_array_equal(numpy_of(one), numpy_of(other))
+    for element, other in zip(straight, resumed):
+        np.testing.assert_array_equal(numpy_of(element), numpy_of(other))
 
 
 @pytest.mark.parametrize(

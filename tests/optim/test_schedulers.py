@@ -20,13 +20,13 @@ def optimizer_with(*rates, **options):
 
 
 def rates_of(scheduler, steps=STEPS, group=0):
-    found = [scheduler.get_last_lr()[group]]
+    result = [scheduler.get_last_lr()[group]]
     for _ in range(steps):
         scheduler.optimizer.step()
         scheduler.step()
-        found.append(scheduler.get_last_lr()[group])
-        assert scheduler.optimizer.param_groups[group]["lr"] == found[-1]
-    return found
+        result.append(scheduler.get_last_lr()[group])
+        assert scheduler.optimizer.param_groups[group]["lr"] == result[-1]
+    return result
 
 
 def triangle(step, up, down):
@@ -252,8 +252,8 @@ def test_combinations_in_a_sequence(inner, first):
     constant = schedules.ConstantLR(optimizer, 0.5, total_iters=100)
     parts = [part(optimizer), constant] if first else [constant, part(optimizer)]
     scheduler = schedules.SequentialLR(optimizer, parts, milestones=[6])
-    wanted = [*alone[:6], *[0.5] * 7] if first else [*[0.5] * 6, *alone[:7]]
-    assert rates_of(scheduler, 12) == pytest.approx(wanted)
+    expected = [*alone[:6], *[0.5] * 7] if first else [*[0.5] * 6, *alone[:7]]
+    assert rates_of(scheduler, 12) == pytest.approx(expected)
 
 
 # --- plateaus ----------------------------------------------------------------------------------------------------------------
@@ -277,11 +277,11 @@ PLATEAUS = [
 @pytest.mark.parametrize("name, options, losses, wanted", PLATEAUS, ids=[row[0] for row in PLATEAUS])
 def test_plateau(name, options, losses, wanted):
     scheduler = schedules.ReduceLROnPlateau(optimizer_with(1.0), **options)
-    found = []
+    result = []
     for loss in losses:
         scheduler.step(dynograd.tensor(float(loss)))
-        found += scheduler.get_last_lr()
-    assert found == pytest.approx(wanted)
+        result += scheduler.get_last_lr()
+    assert result == pytest.approx(wanted)
 
 
 def test_plateau_state_and_groups():
@@ -290,9 +290,9 @@ def test_plateau_state_and_groups():
     other = schedules.ReduceLROnPlateau(optimizer_with(1.0, 2.0), mode="max")
     scheduler.step(1.0)
     other.load_state_dict(scheduler.state_dict())
-    for one in (scheduler, other):
-        one.step(1.0)
-        assert one.get_last_lr() == [0.5, 1.5]
+    for element in (scheduler, other):
+        element.step(1.0)
+        assert element.get_last_lr() == [0.5, 1.5]
     optimizer.add_param_group({"params": [dynograd.zeros(1, requires_grad=True)], "lr": 1.0})
     with pytest.raises(RuntimeError, match=r"number of param groups in the `optimizer` \(3\) differs.*\(2\).*min_lrs"):
         scheduler.step(1.0)
@@ -315,20 +315,20 @@ def momentum_of(optimizer):
 def test_cycles_move_momentum(kind):
     optimizer = kind([dynograd.zeros(1, requires_grad=True)], lr=1.0)
     scheduler = schedules.CyclicLR(optimizer, 1.0, 2.0, step_size_up=4, base_momentum=0.5, max_momentum=0.9)
-    found = [momentum_of(optimizer)]
+    result = [momentum_of(optimizer)]
     for _ in range(8):
         optimizer.step()
         scheduler.step()
-        found.append(momentum_of(optimizer))
-    assert found == pytest.approx([0.9 - 0.4 * triangle(t, 4, 4) for t in range(9)])
+        result.append(momentum_of(optimizer))
+    assert result == pytest.approx([0.9 - 0.4 * triangle(t, 4, 4) for t in range(9)])
     optimizer = kind([dynograd.zeros(1, requires_grad=True)], lr=1.0)
     scheduler = schedules.OneCycleLR(optimizer, 1.0, total_steps=11, pct_start=0.5, three_phase=True)
-    found = []
+    result = []
     for _ in range(10):
-        found.append(momentum_of(optimizer))
+        result.append(momentum_of(optimizer))
         optimizer.step()
         scheduler.step()
-    assert found[0] == 0.95 and min(found) == pytest.approx(0.85, abs=0.01) and found[-1] == pytest.approx(0.95)
+    assert result[0] == 0.95 and min(result) == pytest.approx(0.85, abs=0.01) and result[-1] == pytest.approx(0.95)
     assert scheduler.get_last_lr() == pytest.approx([1 / 25e4])
     without = schedules.OneCycleLR(
         kind([dynograd.zeros(1, requires_grad=True)]), 1.0, total_steps=5, cycle_momentum=False

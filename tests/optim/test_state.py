@@ -66,11 +66,11 @@ def test_training_goes_on_as_before(make, way):
         other = make(others)
         state = optimizer.state_dict()
         other.load_state_dict(pickle.loads(pickle.dumps(state)) if way == "pickled state_dict" else state)
-    assert [one is p for one, p in zip(other.param_groups[0]["params"], others)] == [True] * len(others)
+    assert [each is p for each, p in zip(other.param_groups[0]["params"], others)] == [True] * len(others)
     train(optimizer, parameters, gradients, range(2, 6))
     train(other, others, gradients, range(2, 6))
-    for one, two in zip(parameters, others):
-        np.testing.assert_array_equal(numpy_of(one), numpy_of(two))
+    for element, two in zip(parameters, others):
+        np.testing.assert_array_equal(numpy_of(element), numpy_of(two))
     assert repr(optimizer) == repr(other)
 
 
@@ -92,8 +92,8 @@ def test_loaded_tensors_take_the_parameters_dtype_but_step_does_not():
     assert state["exp_avg"].dtype == state["exp_avg_sq"].dtype == dynograd.float16
     assert state["step"].dtype == dynograd.float32
     saved = optimizer.state_dict()
-    for held in saved["state"].values():
-        held["step"] = held["step"].double()
+    for kept in saved["state"].values():
+        kept["step"] = kept["step"].double()
     other.load_state_dict(saved)
     assert other.state[half[0]]["step"].dtype == dynograd.float64
     for group in saved["param_groups"]:

@@ -24,8 +24,8 @@ from dynograd.optim.swa_utils import (
 
 def ema(values, decay=0.75):
     average = values[0]
-    for one in values[1:]:
-        average = decay * average + (1 - decay) * one
+    for value in values[1:]:
+        average = decay * average + (1 - decay) * value
     return average
 
 
@@ -57,19 +57,19 @@ def test_the_average_of_three_models(options, reference, use_buffers):
     averaged = AveragedModel(model, use_buffers=use_buffers, **options)
     seen = []
     for number in range(3):
-        for one in model.parameters():
-            nn.init.normal_(one)
+        for parameter in model.parameters():
+            nn.init.normal_(parameter)
         model[1].running_mean.fill_(float(number))
         model[1].num_batches_tracked.fill_(4 * number)
-        seen.append({name: one.numpy().astype("float64").copy() for name, one in model.state_dict().items()})
+        seen.append({name: element.numpy().astype("float64").copy() for name, element in model.state_dict().items()})
         averaged.update_parameters(model)
-    for name, found in averaged.module.state_dict().items():
+    for name, result in averaged.module.state_dict().items():
         is_buffer = name.startswith("1.") and name[2:] not in ("weight", "bias")
-        values = [one[name] for one in seen]
-        wanted = values[-1] if is_buffer and not use_buffers else reference(values)
+        values = [element[name] for element in seen]
+        expected = values[-1] if is_buffer and not use_buffers else reference(values)
         if name.endswith("tracked") and use_buffers and options:
             continue  # integers round at each step
-        numpy.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+        numpy.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6, err_msg=name)
     assert int(averaged.n_averaged) == 3 and averaged.module[1].num_batches_tracked.dtype is dg.int64
     assert list(averaged.state_dict()) == ["n_averaged", *[f"module.{name}" for name in seen[0]]]
 
@@ -93,10 +93,10 @@ def test_update_bn_measures_the_data(wrapped):
     model = nn.Sequential(nn.BatchNorm1d(3, momentum=0.3), nn.Sequential(nn.BatchNorm1d(3)), nn.Dropout(0.5)).eval()
     model[0].running_mean.fill_(9.0)
     batches = [dg.randn(6, 3) * 2 + 1 for _ in range(4)]
-    update_bn([wrapped(one) for one in batches], model, device="cpu")
-    wanted = numpy.mean([one.numpy().mean(0) for one in batches], 0)
-    numpy.testing.assert_allclose(model[0].running_mean.numpy(), wanted, rtol=1e-5)
-    variances = numpy.mean([one.numpy().var(0, ddof=1) for one in batches], 0)
+    update_bn([wrapped(batch) for batch in batches], model, device="cpu")
+    expected = numpy.mean([batch.numpy().mean(0) for batch in batches], 0)
+    numpy.testing.assert_allclose(model[0].running_mean.numpy(), expected, rtol=1e-5)
+    variances = numpy.mean([batch.numpy().var(0, ddof=1) for batch in batches], 0)
     numpy.testing.assert_allclose(model[0].running_var.numpy(), variances, rtol=1e-5)
     assert model[0].momentum == 0.3 and not model.training and int(model[0].num_batches_tracked) == 4
 
@@ -114,13 +114,13 @@ def test_rates_go_to_swa_lr(strategy, epochs):
     for step in range(7):
         t = min(1.0, max(step, 1 if epochs == 0 else 0) / max(1, epochs))
         share = t if strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
-        wanted = [0.1 * share + 1.0 * (1 - share), 0.2 * share + 0.5 * (1 - share)]
-        assert scheduler.get_last_lr() == pytest.approx(wanted, abs=1e-12)
+        expected = [0.1 * share + 1.0 * (1 - share), 0.2 * share + 0.5 * (1 - share)]
+        assert scheduler.get_last_lr() == pytest.approx(expected, abs=1e-12)
         optimizer.step()
         if step == 2:
             saved = scheduler.state_dict()
             scheduler = SWALR(optimizer, swa_lr=[0.1, 0.2], anneal_epochs=9)
-            for group, rate in zip(optimizer.param_groups, wanted):
+            for group, rate in zip(optimizer.param_groups, expected):
                 group["lr"] = rate
             scheduler.load_state_dict(saved)
         scheduler.step()

@@ -41,7 +41,7 @@ def plans(optimizer):
 
 def check_twice(make, change, monkeypatch, shapes=SHAPES, dtype=dynograd.float64, together_first=True, tolerance=1e-12):
     """Trains with `change(step, optimizer, parameters)` before each step, together and one by one."""
-    found = []
+    results = []
     for one_by_one in (False, True):
         values, gradients = values_and_gradients(shapes)
         parameters = parameters_of(values, dtype)
@@ -55,12 +55,12 @@ def check_twice(make, change, monkeypatch, shapes=SHAPES, dtype=dynograd.float64
             optimizer.step()
             if step == 0 and not one_by_one and together_first:
                 assert any(plan.batches for plan in plans(optimizer))
-        found.append(
+        results.append(
             [numpy_of(p) for p in parameters] + [numpy_of(v) for s in optimizer.state.values() for v in s.values()]
         )
         monkeypatch.undo()
-    for mine, wanted in zip(*found, strict=True):
-        np.testing.assert_allclose(mine, wanted, rtol=tolerance, atol=tolerance)
+    for mine, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=tolerance, atol=tolerance)
 
 
 def replace_data(step, optimizer, parameters):
@@ -210,10 +210,10 @@ def test_mixed_dtypes_and_layouts_in_one_group(make, monkeypatch):
     assert {id(p) for p in plan.others} == {id(parameters[0])} | {
         id(p) for p in parameters if p.dtype is dynograd.float16
     }
-    wanted = [dynograd.tensor(value).to(kind).requires_grad_() for value, kind in zip(values, kinds, strict=True)]
-    for p, mine in zip(wanted, gradients, strict=True):
+    expected = [dynograd.tensor(value).to(kind).requires_grad_() for value, kind in zip(values, kinds, strict=True)]
+    for p, mine in zip(expected, gradients, strict=True):
         train(make([p]), [p], [mine])
-    for p, q in zip(parameters, wanted, strict=True):
+    for p, q in zip(parameters, expected, strict=True):
         tolerance = {dynograd.float64: 1e-12, dynograd.float32: 1e-4, dynograd.float16: 3e-2}[p.dtype]
         np.testing.assert_allclose(numpy_of(p), numpy_of(q), rtol=tolerance, atol=tolerance)
 
@@ -283,14 +283,14 @@ def test_without_readable_objects_training_goes_one_by_one(make, monkeypatch):
 
 def test_results_do_not_depend_on_the_number_of_threads(make):
     values, gradients = values_and_gradients([(300, 400), (40,), (70_001,)])
-    found, before = [], dynograd.get_num_threads()
+    results, before = [], dynograd.get_num_threads()
     try:
         for count in (1, 2):
             dynograd.set_num_threads(count)
             parameters = parameters_of(values, dynograd.float32)
             train(make(parameters), parameters, gradients, range(3))
-            found.append([numpy_of(p) for p in parameters])
+            results.append([numpy_of(p) for p in parameters])
     finally:
         dynograd.set_num_threads(before)
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for element, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(element, other)

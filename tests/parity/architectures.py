@@ -74,7 +74,7 @@ def transformer(T):
             self.head = T.nn.Linear(16, 40)
 
         def forward(self, source, target):
-            source, target = (self.embed(one) + self.places[: one.shape[1]] for one in (source, target))
+            source, target = (self.embed(element) + self.places[: element.shape[1]] for element in (source, target))
             mask = T.nn.Transformer.generate_square_subsequent_mask(target.shape[1])
             return self.head(self.body(source, target, tgt_mask=mask))
 

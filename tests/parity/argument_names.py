@@ -40,7 +40,7 @@ OTHER_NAMES = {"dim": ["axis"], "keepdim": ["keepdims"]}
 def refused(name: str) -> set[str]:
     """What torch takes in an entry and we do not, as `function axis` or `method axis`."""
     entry = ENTRIES[name]
-    found: set[str] = set()
+    result: set[str] = set()
     try:
         samples = samples_of(entry, dtypes_of(entry, FORWARD_DTYPES)[0], most=8)
         forms = {"function": (entry.op, twin(entry.op, entry.name))}
@@ -49,19 +49,19 @@ def refused(name: str) -> set[str]:
         if entry.inplace_variant is not None:
             forms["inplace"] = entry.inplace_variant, twin(entry.inplace_variant)
     except Exception:  # the op database says what is missing
-        return found
+        return result
     for form, (theirs, ours) in forms.items():
         for sample in samples:
             if isinstance(sample.input, torch.Tensor) or form == "function":
                 for alias, args, kwargs in _calls(ours, sample, form):
-                    if f"{form} {alias}" not in found and _refused(theirs, ours, args, kwargs):
-                        found.add(f"{form} {alias}")
+                    if f"{form} {alias}" not in result and _refused(theirs, ours, args, kwargs):
+                        result.add(f"{form} {alias}")
     for form, (theirs, ours) in forms.items():
         for args, kwargs in _as_in_the_stubs(entry.name, form, samples):
             called = ", ".join(kwargs)
-            if f"{form} {called}" not in found and _refused(theirs, ours, args, kwargs):
-                found.add(f"{form} {called.replace(', ', ' ')}")
-    return found
+            if f"{form} {called}" not in result and _refused(theirs, ours, args, kwargs):
+                result.add(f"{form} {called.replace(', ', ' ')}")
+    return result
 
 
 @functools.cache
@@ -74,14 +74,14 @@ def _stubs() -> dict[str, dict[str, list[list[str]]]]:
         for node in ast.parse((folder / "__init__.pyi").read_text()).body
         if isinstance(node, ast.ClassDef) and node.name == "TensorBase"
     ]
-    found: dict[str, dict[str, list[list[str]]]] = {"function": {}, "method": {}}
+    results: dict[str, dict[str, list[list[str]]]] = {"function": {}, "method": {}}
     for form, body in (("function", functions), ("method", tensor.body)):
         for node in body:
             if isinstance(node, ast.FunctionDef):
-                names = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
-                found[form].setdefault(node.name, []).append(names)
-    found["inplace"] = {name[:-1]: names for name, names in found["method"].items() if name.endswith("_")}
-    return found
+                names = [posonlyarg.arg for posonlyarg in (*node.args.posonlyargs, *node.args.args)]
+                results[form].setdefault(node.name, []).append(names)
+    results["inplace"] = {name[:-1]: names for name, names in results["method"].items() if name.endswith("_")}
+    return results
 
 
 def _as_in_the_stubs(name: str, form: str, samples: list[Any]) -> Iterator[tuple[tuple, dict[str, Any]]]:
@@ -90,12 +90,12 @@ def _as_in_the_stubs(name: str, form: str, samples: list[Any]) -> Iterator[tuple
         for sample in samples:
             fixed: tuple = () if form == "function" else (sample.input,)
             rest = (sample.input, *sample.args)[len(fixed) :]
-            wanted = names[len(fixed) :]
-            if not rest or not wanted or (fixed and not isinstance(sample.input, torch.Tensor)):
+            expected = names[len(fixed) :]
+            if not rest or not expected or (fixed and not isinstance(sample.input, torch.Tensor)):
                 continue
-            packed = dict(zip(wanted, rest))
-            if len(rest) > len(wanted):
-                packed[wanted[-1]] = tuple(rest[len(wanted) - 1 :])
+            packed = dict(zip(expected, rest))
+            if len(rest) > len(expected):
+                packed[expected[-1]] = tuple(rest[len(expected) - 1 :])
             if not packed.keys() & sample.kwargs.keys():
                 yield fixed, packed | sample.kwargs
 
@@ -104,18 +104,18 @@ def _calls(function: Any, sample: Any, form: str) -> Iterator[tuple[str, tuple, 
     """A sample's call with arguments by name, once for each other name of one of them."""
     try:
         signature = inspect.signature(function)
-        given = signature.bind(sample.input, *sample.args, **sample.kwargs).arguments
+        arguments = signature.bind(sample.input, *sample.args, **sample.kwargs).arguments
     except (TypeError, ValueError):
         return
-    kinds = [signature.parameters[name].kind for name in given]
+    kinds = [signature.parameters[name].kind for name in arguments]
     if any(kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD) for kind in kinds):
         return
-    names = list(given)
+    names = list(arguments)
     for name in names[form != "function" :]:
         for alias in OTHER_NAMES.get(name, ()):
             place = names.index(name)
-            by_name = {alias if one == name else one: given[one] for one in names[place:]}
-            yield alias, tuple(given[one] for one in names[:place]), by_name
+            by_name = {alias if element == name else element: arguments[element] for element in names[place:]}
+            yield alias, tuple(arguments[name] for name in names[:place]), by_name
 
 
 def _refused(theirs: Any, ours: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
@@ -143,12 +143,12 @@ KNOWN = known_of(KNOWN_FILE, ", ")
 def main() -> int:
     warnings.simplefilter("ignore")
     writing = "--write" in sys.argv
-    chosen = [one for one in sys.argv[1:] if one != "--write"] or list(ENTRIES)
+    chosen = [element for element in sys.argv[1:] if element != "--write"] or list(ENTRIES)
     lines = []
     for name in chosen:
-        found = refused(name)
-        if found:
-            lines.append(f"{name} | {', '.join(sorted(found))}")
+        result = refused(name)
+        if result:
+            lines.append(f"{name} | {', '.join(sorted(result))}")
             print(lines[-1], flush=True)
     if writing:
         KNOWN_FILE.write_text(HEADER + "\n".join(lines) + "\n")

@@ -33,5 +33,5 @@ def pytest_terminal_summary(terminalreporter):
             name, _, kind = report.nodeid.partition("::test_entry[")[2].rstrip("]").rpartition("-")
             if name and "test_op_database" in report.nodeid:
                 counts.setdefault(kind, dict.fromkeys(("passed", "xfailed", "failed"), 0))[outcome] += 1
-    for kind, found in counts.items():
-        terminalreporter.write_line(f"op database, {kind}: {found['passed']} of {sum(found.values())} entries pass")
+    for kind, result in counts.items():
+        terminalreporter.write_line(f"op database, {kind}: {result['passed']} of {sum(result.values())} entries pass")

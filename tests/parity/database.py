@@ -82,13 +82,13 @@ class Database:
         """What the list names and is not there."""
         return [(kind, name) for kind, name in self.known if name not in self.entries or kind not in self.checks]
 
-    def write(self, found: dict[str, dict[str, list[str]]]) -> None:
+    def write(self, results: dict[str, dict[str, list[str]]]) -> None:
         """Writes the list anew; reasons stay."""
         lines = [
             f"# What of PyTorch's {self.name.replace('_', ' ')} does not pass yet: entry | checks | reason. Lines only go away: a test",
             f"# fails when one of these passes. `python -m tests.parity.{self.name} --write` writes the file anew and keeps reasons.",
         ]
-        for name, kinds in found.items():
+        for name, kinds in results.items():
             by_reason: dict[str, list[str]] = {}
             for kind, texts in kinds.items():
                 if texts:
@@ -104,17 +104,20 @@ class Database:
         parser.add_argument("--all", action="store_true", help="show every failing sample instead of three")
         parser.add_argument("--write", action="store_true", help=f"write {self.known_file.name}")
         options = parser.parse_args()
-        wanted = options.names or ["%"]
+        expected = options.names or ["%"]
         chosen = [
             name
             for name, entry in self.entries.items()
-            if any(one in (name, entry.name) or (one.endswith("%") and name.startswith(one[:-1])) for one in wanted)
+            if any(
+                element in (name, entry.name) or (element.endswith("%") and name.startswith(element[:-1]))
+                for element in expected
+            )
         ]
-        found: dict[str, dict[str, list[str]]] = {}
+        result: dict[str, dict[str, list[str]]] = {}
         passed = dict.fromkeys(options.kinds.split(), 0)
         for name in chosen:
             for kind in passed:
-                texts = found.setdefault(name, {})[kind] = self.failures(kind, name)
+                texts = result.setdefault(name, {})[kind] = self.failures(kind, name)
                 passed[kind] += not texts
                 if texts:
                     note = f" (known: {self.known[kind, name]})" if (kind, name) in self.known else ""
@@ -122,7 +125,7 @@ class Database:
                     print("".join(f"    {text}\n" for text in texts[: None if options.all else 3]), end="", flush=True)
         print(f"of {len(chosen)} entries pass: " + ", ".join(f"{kind} {count}" for kind, count in passed.items()))
         if options.write and not options.names:
-            self.write(found)
+            self.write(result)
         return 0
 
 

@@ -56,30 +56,30 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 def differing(name: str) -> dict[str, list[str]]:
     """By layout, the samples of an entry whose results lie otherwise in memory."""
-    entry, found = ENTRIES[name], {}
+    entry, result = ENTRIES[name], {}
     if entry.name in UNINITIALISED:
-        return found
+        return result
     try:
         function = twin(entry.op, entry.name)
         samples = samples_of(entry, dtypes_of(entry, FORWARD_DTYPES)[0], most=6)
     except Exception:  # the op database says what is missing
-        return found
+        return result
     for layout, change in LAYOUTS.items():
         for sample in samples:
-            given = torch.utils._pytree.tree_map(
+            arguments = torch.utils._pytree.tree_map(
                 lambda one, change=change: change(one) if _dense(one) else one,
                 (sample.input, tuple(sample.args), dict(sample.kwargs)),
             )
             met: dict[int, Any] = {}
             try:
-                own = [converted(one, met) for one in given]
-                wanted = _strides(entry.op(given[0], *given[1], **given[2]))
+                own = [converted(argument, met) for argument in arguments]
+                expected = _strides(entry.op(arguments[0], *arguments[1], **arguments[2]))
                 got = _strides(function(own[0], *own[1], **own[2]))
             except Exception:
                 continue
-            if len(got) == len(wanted) and got != wanted:
-                found.setdefault(layout, []).append(f"{described(sample)}: {got} instead of {wanted}")
-    return found
+            if len(got) == len(expected) and got != expected:
+                result.setdefault(layout, []).append(f"{described(sample)}: {got} instead of {expected}")
+    return result
 
 
 def _dense(one: Any) -> bool:
@@ -89,12 +89,14 @@ def _dense(one: Any) -> bool:
 def _strides(result: Any) -> list[tuple[int, ...]]:
     """Of each tensor, the strides of the dims that are longer than 1."""
     leaves = torch.utils._pytree.tree_leaves(result)
-    tensors = [one for one in leaves if _dense(one) or (isinstance(one, dynograd.Tensor) and hasattr(one, "stride"))]
+    tensors = [
+        leaf for leaf in leaves if _dense(leaf) or (isinstance(leaf, dynograd.Tensor) and hasattr(leaf, "stride"))
+    ]
     return [
-        tuple(step for step, size in zip(one.stride(), one.shape, strict=True) if size > 1)
-        if 0 not in one.shape
+        tuple(step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+        if 0 not in tensor.shape
         else ()
-        for one in tensors
+        for tensor in tensors
     ]
 
 
@@ -104,14 +106,14 @@ KNOWN = known_of(KNOWN_FILE)
 def main() -> int:
     warnings.simplefilter("ignore")
     writing = "--write" in sys.argv
-    chosen = [one for one in sys.argv[1:] if one != "--write"] or list(ENTRIES)
+    chosen = [element for element in sys.argv[1:] if element != "--write"] or list(ENTRIES)
     lines = []
     for name in chosen:
-        found = differing(name)
-        if found:
-            lines.append(f"{name} | {' '.join(found)}")
+        results = differing(name)
+        if results:
+            lines.append(f"{name} | {' '.join(results)}")
             print(
-                name, *[f"\n    {layout} {text}" for layout, texts in found.items() for text in texts[:2]], flush=True
+                name, *[f"\n    {layout} {text}" for layout, texts in results.items() for text in texts[:2]], flush=True
             )
     if writing:
         KNOWN_FILE.write_text(HEADER + "\n".join(lines) + "\n")

@@ -54,7 +54,7 @@ def _variants(entry: Any) -> Iterator[tuple[str, Any]]:
     """Samples with the tensors' dtypes drawn anew; of elementwise ops also one element's tensors and numbers as the second operand."""
     draw = random.Random(entry.name)
     elementwise = isinstance(entry, (UnaryUfuncInfo, BinaryUfuncInfo))
-    factorizes = "skipCPUIfNoLapack" in {getattr(one, "__name__", "") for one in entry.decorators or ()}
+    factorizes = "skipCPUIfNoLapack" in {getattr(element, "__name__", "") for element in entry.decorators or ()}
     ordinary = factorizes or entry.name.startswith(SUMS_OF_PRODUCTS)
     for sample in samples_of(entry, torch.float32, most=4 if elementwise else 2):
         leaves, spec = torch.utils._pytree.tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
@@ -75,15 +75,17 @@ def _variants(entry: Any) -> Iterator[tuple[str, Any]]:
                 else:
                     cast[number] = leaves[number].to(dtype)
                 words.append(f"{str(dtype)[6:]}{list(leaves[number].shape)}")
-            given, args, kwargs = torch.utils._pytree.tree_unflatten(cast, spec)
+            argument, args, kwargs = torch.utils._pytree.tree_unflatten(cast, spec)
             if isinstance(entry, BinaryUfuncInfo) and args and count % 3 == 2:
                 if draw.random() < 0.5:
                     args = (draw.choice(NUMBERS), *args[1:])
                 elif isinstance(args[0], torch.Tensor) and args[0].numel():
                     args = (args[0].reshape(-1)[0].clone(), *args[1:])
                 words[-1] = repr(args[0])
-            made = SampleInput(given, args=args, kwargs=kwargs, output_process_fn_grad=sample.output_process_fn_grad)
-            yield f"({', '.join(words)}, {_options(kwargs)})", made
+            created = SampleInput(
+                argument, args=args, kwargs=kwargs, output_process_fn_grad=sample.output_process_fn_grad
+            )
+            yield f"({', '.join(words)}, {_options(kwargs)})", created
 
 
 def _options(kwargs: dict[str, Any]) -> str:
@@ -97,20 +99,20 @@ def mixed(entry: Any) -> Iterator[str]:
     function, tolerance = twin(entry.op, entry.name), _wide(tolerance_of(entry))
     for words, sample in _variants(entry):
         try:
-            wanted = entry.op(sample.input, *sample.args, **sample.kwargs)
+            expected = entry.op(sample.input, *sample.args, **sample.kwargs)
         except Exception:
             continue
         met: dict[int, Any] = {}
         try:
-            value, args, kwargs = (converted(one, met) for one in (sample.input, sample.args, sample.kwargs))
+            value, args, kwargs = (converted(element, met) for element in (sample.input, sample.args, sample.kwargs))
             got = function(value, *args, **kwargs)
             if (
-                differences(got, wanted, {}, False) == ""
+                differences(got, expected, {}, False) == ""
             ):  # eigenvectors are unique up to what the entry takes out of them
                 process = sample.output_process_fn_grad
-                got, wanted = twin(process)(got), process(wanted)
-            wrong = differences(_plain(got), _plain(wanted), tolerance, entry.name not in TIES)
-            if wrong.startswith("values") and not _of_doubles(entry, sample, got, wanted, tolerance):
+                got, expected = twin(process)(got), process(expected)
+            wrong = differences(_plain(got), _plain(expected), tolerance, entry.name not in TIES)
+            if wrong.startswith("values") and not _of_doubles(entry, sample, got, expected, tolerance):
                 wrong = ""  # what PyTorch rounds on the way may overflow or cancel
         except Missing as error:
             wrong = str(error)
@@ -123,7 +125,7 @@ def mixed(entry: Any) -> Iterator[str]:
 def _plain(result: Any) -> Any:
     """Complex numbers of which a part is infinite or NaN as NaN: which part it is differs between PyTorch's own loops."""
     if isinstance(result, (list, tuple)):
-        return [_plain(one) for one in result]
+        return [_plain(element) for element in result]
     if not getattr(getattr(result, "dtype", None), "is_complex", False):
         return result
     if str(result.layout) not in STRIDED:

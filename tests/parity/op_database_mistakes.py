@@ -64,20 +64,23 @@ def mistakes(ours: Any, sample: Any) -> Iterator[tuple[str, Call]]:
     yield from _wrong_numbers(ours, sample)
     leaves = [sample.input, *sample.args, *sample.kwargs.values()]
     may_be_none = _may_be_none(ours, len(sample.args) + 1)
-    for number, one in enumerate(leaves):
-        if not isinstance(one, torch.Tensor) or one.layout is not torch.strided:
+    for number, element in enumerate(leaves):
+        if not isinstance(element, torch.Tensor) or element.layout is not torch.strided:
             continue
         where = f"tensor {number}"
-        if one.dtype in (torch.int64, torch.int32):
-            yield f"{where}: indices out of range", _replaced(sample, number, one + FAR)
-            yield f"{where}: negative indices", _replaced(sample, number, one - FAR)
+        if element.dtype in (torch.int64, torch.int32):
+            yield f"{where}: indices out of range", _replaced(sample, number, element + FAR)
+            yield f"{where}: negative indices", _replaced(sample, number, element - FAR)
         for dtype in (torch.bool, torch.int64, torch.float64, torch.complex64):
-            if one.dtype is not dtype:
-                yield f"{where}: {dtype}", _replaced(sample, number, one.detach().to(dtype))
-        if one.ndim:
-            yield f"{where}: one row more", _replaced(sample, number, torch.cat([one, one[:1]]).detach())
-            yield f"{where}: one column more", _replaced(sample, number, torch.cat([one, one[..., :1]], -1).detach())
-        yield f"{where}: one dim more", _replaced(sample, number, one.detach()[None, None, None])
+            if element.dtype is not dtype:
+                yield f"{where}: {dtype}", _replaced(sample, number, element.detach().to(dtype))
+        if element.ndim:
+            yield f"{where}: one row more", _replaced(sample, number, torch.cat([element, element[:1]]).detach())
+            yield (
+                f"{where}: one column more",
+                _replaced(sample, number, torch.cat([element, element[..., :1]], -1).detach()),
+            )
+        yield f"{where}: one dim more", _replaced(sample, number, element.detach()[None, None, None])
         yield f"{where}: a number", _replaced(sample, number, 2.5)
         yield f"{where}: a string", _replaced(sample, number, "x")
         if number not in may_be_none:
@@ -90,9 +93,9 @@ def _may_be_none(ours: Any, count: int) -> set[int]:
         taken = list(inspect.signature(ours).parameters.values())
     except (TypeError, ValueError):
         return set()
-    anything = [number for number, one in enumerate(taken) if one.kind is one.VAR_POSITIONAL]
-    found = {number for number, one in enumerate(taken) if one.default is None}
-    return found | set(range(anything[0] if anything else count, count))
+    anything = [number for number, element in enumerate(taken) if element.kind is element.VAR_POSITIONAL]
+    result = {number for number, element in enumerate(taken) if element.default is None}
+    return result | set(range(anything[0] if anything else count, count))
 
 
 def _wrong_numbers(ours: Any, sample: Any) -> Iterator[tuple[str, Call]]:
@@ -126,7 +129,7 @@ def _wrong_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name}={wrong!r}", wrong
     elif isinstance(value, float):
         yield f"{name}='x'", "x"
-    elif isinstance(value, (tuple, list)) and value and all(type(one) is int for one in value):
+    elif isinstance(value, (tuple, list)) and value and all(type(element) is int for element in value):
         for wrong in (-FAR, 2**40, "x", 1.5):
             yield f"{name}[0]={wrong!r}", type(value)([wrong, *value[1:]])
         yield f"{name} longer", type(value)([*value, *value])
@@ -144,43 +147,43 @@ def _replaced(sample: Any, number: int, value: Any) -> Call:
 class _Shared:
     """The input and `out=` in one memory, one element apart."""
 
-    def __init__(self, sample: Any, value: torch.Tensor, made: torch.Tensor) -> None:
-        self.sample, self.shapes = sample, (tuple(value.shape), tuple(made.shape))
-        self.room = torch.zeros(value.numel() + made.numel(), dtype=made.dtype)
+    def __init__(self, sample: Any, value: torch.Tensor, created: torch.Tensor) -> None:
+        self.sample, self.shapes = sample, (tuple(value.shape), tuple(created.shape))
+        self.room = torch.zeros(value.numel() + created.numel(), dtype=created.dtype)
         self.room[: value.numel()] = value.detach().reshape(-1)
 
     def call(self, room: Any, args: tuple, kwargs: dict) -> Call:
         (first, second), size = self.shapes, room.numel()
-        count, made = math.prod(first), math.prod(second)
-        assert size == count + made
-        return room[:count].reshape(first), args, kwargs | {"out": room[1 : 1 + made].reshape(second)}
+        count, created = math.prod(first), math.prod(second)
+        assert size == count + created
+        return room[:count].reshape(first), args, kwargs | {"out": room[1 : 1 + created].reshape(second)}
 
 
 def _outs(entry: Any, sample: Any) -> Iterator[tuple[str, Any]]:
     """`out=` of another dtype, of elements that share memory, in the memory of the input, and partly in it."""
     try:
-        made = entry.op(sample.input, *sample.args, **sample.kwargs)
+        created = entry.op(sample.input, *sample.args, **sample.kwargs)
     except Exception:
         return
-    if not isinstance(made, torch.Tensor) or made.layout is not torch.strided or not made.numel():
+    if not isinstance(created, torch.Tensor) or created.layout is not torch.strided or not created.numel():
         return
 
     def with_out(out: Any, value: Any = sample.input) -> Call:
         return value, sample.args, sample.kwargs | {"out": out}
 
     for dtype in (torch.float64, torch.int64, torch.bool, torch.complex64):
-        if dtype is not made.dtype:
-            yield f"out of {dtype}", with_out(torch.zeros_like(made, dtype=dtype))
-    if made.numel() > 1:
-        shared = torch.zeros(1, dtype=made.dtype).expand(made.shape)
+        if dtype is not created.dtype:
+            yield f"out of {dtype}", with_out(torch.zeros_like(created, dtype=dtype))
+    if created.numel() > 1:
+        shared = torch.zeros(1, dtype=created.dtype).expand(created.shape)
         yield "out whose elements share memory", with_out(shared)
     value = sample.input
-    if isinstance(value, torch.Tensor) and value.dtype is made.dtype:
-        if value.shape == made.shape:
-            held = value.detach().clone()
-            yield "out is the input", with_out(held, held)
+    if isinstance(value, torch.Tensor) and value.dtype is created.dtype:
+        if value.shape == created.shape:
+            kept = value.detach().clone()
+            yield "out is the input", with_out(kept, kept)
         if value.numel() > 1:
-            yield "out partly in the input", _Shared(sample, value, made)
+            yield "out partly in the input", _Shared(sample, value, created)
 
 
 def calls_of(name: str, most: int = 4) -> Iterator[tuple[str, Any, Any, Any]]:
@@ -215,7 +218,7 @@ def _kind(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.dtype, value.ndim, value.layout, value.numel() > 0
     if isinstance(value, dict):
-        return tuple((key, _kind(one)) for key, one in value.items())
+        return tuple((key, _kind(element)) for key, element in value.items())
     if isinstance(value, (list, tuple)):
         return type(value), tuple(map(_kind, value))
     return value if isinstance(value, (bool, str)) else type(value)
@@ -224,7 +227,7 @@ def _kind(value: Any) -> Any:
 def _shown(call: Any) -> str:
     if isinstance(call, _Shared):
         return described(call.sample)
-    return f"({', '.join(map(_text, (call[0], *call[1])))}, { ({name: _text(one) for name, one in call[2].items()}) })"
+    return f"({', '.join(map(_text, (call[0], *call[1])))}, { ({name: _text(element) for name, element in call[2].items()}) })"
 
 
 def _compared(theirs: Any, ours: Any, call: Any, tell: Callable[[str], Any]) -> str:
@@ -293,14 +296,14 @@ class _Worker:
     PATIENCE = 60  # of any time, if it sleeps
 
     def __init__(self) -> None:
-        wanted, self.ask = os.pipe()
+        expected, self.ask = os.pipe()
         answers, told = os.pipe()
-        command = [sys.executable, "-m", "tests.parity.op_database_mistakes", "--serve", str(wanted), str(told)]
+        command = [sys.executable, "-m", "tests.parity.op_database_mistakes", "--serve", str(expected), str(told)]
         search = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
-            command, pass_fds=(wanted, told), env=os.environ | {"PYTHONPATH": search}, stderr=subprocess.DEVNULL
+            command, pass_fds=(expected, told), env=os.environ | {"PYTHONPATH": search}, stderr=subprocess.DEVNULL
         )
-        os.close(wanted)
+        os.close(expected)
         os.close(told)
         self.answers = os.fdopen(answers)
 
@@ -341,21 +344,21 @@ class _Worker:
     def tried(self, name: str, first: int, last: int = 2**31) -> tuple[list[str], int | None]:
         """What was found from call `first` to `last`, and the number of the call at which the process ended, if it did."""
         os.write(self.ask, f"{name} {first} {last}\n".encode())
-        found, at = [], ["0", "", ""]
+        result, at = [], ["0", "", ""]
         for line in self.answers:
             word, _, rest = line.rstrip("\n").partition(" ")
             if word == "done":
-                return found, None
+                return result, None
             if word == "found":
-                found.append(rest)
+                result.append(rest)
             elif word == "at":
                 at = rest.split(" ", 2)
             else:
                 number = int(at[0])
                 # Of a call that ends torch, nothing is asked; torch may also have spoilt memory before: our call must end a new process alone.
                 if at[1] == "dynograd" and (first == last or self.tried(name, number, number)[1] is not None):
-                    found.append(f"{at[2]}: the process ended with signal {rest}")
-                return found, number
+                    result.append(f"{at[2]}: the process ended with signal {rest}")
+                return result, number
         raise RuntimeError(f"the process that tries mistakes has ended with status {self.process.wait()}")
 
     def close(self) -> None:
@@ -371,18 +374,18 @@ atexit.register(lambda: [worker.close() for worker in _workers])
 
 def wrong_in(name: str) -> list[str]:
     """What torch refuses and we do not, or refuse with an error from underneath; the same change of several samples counts once."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     first: int | None = 0
     while first is not None:
         if not _workers:
             _workers.append(_Worker())
         lines, ended = _workers[0].tried(name, first)
         for line in lines:
-            found.setdefault(line.partition(": (")[0], line)
+            result.setdefault(line.partition(": (")[0], line)
         first = None
         if ended is not None:
             first = ended + 1
-    return list(found.values())
+    return list(result.values())
 
 
 def main() -> int:
@@ -394,14 +397,14 @@ def main() -> int:
         _Worker.serve(*map(int, sys.argv[-2:]))
         return 0
     writing = "--write" in sys.argv
-    chosen = [one for one in sys.argv[1:] if one != "--write"] or list(ENTRIES)
+    chosen = [element for element in sys.argv[1:] if element != "--write"] or list(ENTRIES)
     clean, lines = 0, []
     for name in chosen:
-        found = wrong_in(name)
-        clean += not found
-        if found:
-            lines.append(f"{name} | {len(found)}")
-        for text in found:
+        results = wrong_in(name)
+        clean += not results
+        if results:
+            lines.append(f"{name} | {len(results)}")
+        for text in results:
             print(f"{name} | {text}", flush=True)
     if writing:
         KNOWN_FILE.write_text(HEADER + "\n".join(lines) + "\n")

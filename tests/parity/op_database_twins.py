@@ -41,15 +41,15 @@ class Missing(Exception):
 def _names_of_torch() -> dict[int, str]:
     """Where the public functions of torch are found: id -> dotted name."""
     places = ["nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "Tensor", ""]
-    found: dict[int, str] = {}
+    result: dict[int, str] = {}
     for place in places:
         home = _at(torch, place)
         for name in dir(home):
             with contextlib.suppress(Exception):
                 value = getattr(home, name)
                 if callable(value) and not isinstance(value, type):
-                    found[id(value)] = f"{place}.{name}".strip(".")
-    return found
+                    result[id(value)] = f"{place}.{name}".strip(".")
+    return result
 
 
 def _at(library: Any, path: str) -> Any:
@@ -107,11 +107,11 @@ def rebound(function: Any, translated: Callable[[Any], Any]) -> Any:
     if "wrapper_set_seed" in space:
         space["wrapper_set_seed"] = _without_seed
     cells = tuple(types.CellType(translated(cell.cell_contents)) for cell in function.__closure__ or ())
-    made = types.FunctionType(
+    created = types.FunctionType(
         function.__code__, {"__builtins__": builtins} | space, function.__name__, function.__defaults__, cells
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    created.__kwdefaults__ = function.__kwdefaults__
+    return created
 
 
 def _without_seed(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -141,21 +141,23 @@ def converted(value: Any, met: dict[int, Any]) -> Any:
     if isinstance(value, torch.Size):
         return tuple(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return tuple(converted(one, met) for one in value)
+        return tuple(converted(element, met) for element in value)
     if isinstance(value, (list, tuple)):
-        return type(value)(converted(one, met) for one in value)
+        return type(value)(converted(element, met) for element in value)
     if isinstance(value, dict):
-        return {key: converted(one, met) for key, one in value.items()}
+        return {key: converted(element, met) for key, element in value.items()}
     if isinstance(value, slice):
-        return slice(*(converted(one, met) for one in (value.start, value.stop, value.step)))
+        return slice(*(converted(element, met) for element in (value.start, value.stop, value.step)))
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
         return _in_dynograd(str(value).removeprefix("torch."))
     if isinstance(value, torch.device):
         return str(value)
     if isinstance(value, torch.nn.Module):
-        made = _in_dynograd(f"nn.{type(value).__name__}")()
-        vars(made).update({name: one for name, one in vars(value).items() if isinstance(one, (int, float))})
-        return made
+        created = _in_dynograd(f"nn.{type(value).__name__}")()
+        vars(created).update(
+            {name: element for name, element in vars(value).items() if isinstance(element, (int, float))}
+        )
+        return created
     if callable(value) and (
         id(value) in _names_of_torch() or getattr(value, "__module__", "").startswith("torch.testing")
     ):
@@ -171,24 +173,24 @@ def _tensor(value: torch.Tensor, met: dict[int, Any]) -> Any:
     plain = value.detach().resolve_conj().resolve_neg()
     if plain.dtype is torch.bfloat16 or "float8" in str(plain.dtype):
         bits = torch.int16 if plain.itemsize == 2 else torch.uint8
-        made = converted(plain.view(bits), {}).view(_in_dynograd(str(plain.dtype).removeprefix("torch.")))
+        created = converted(plain.view(bits), {}).view(_in_dynograd(str(plain.dtype).removeprefix("torch.")))
     elif plain.dtype is torch.complex32:
-        made = dynograd.tensor(plain.to(torch.float32).numpy()).to(
+        created = dynograd.tensor(plain.to(torch.float32).numpy()).to(
             _in_dynograd(str(plain.dtype).removeprefix("torch."))
         )
     elif plain.device.type == "meta" or not plain.numel() or (plain.is_contiguous() and _is_whole(plain)):
-        made = dynograd.from_numpy(numpy.array(plain.numpy()))
+        created = dynograd.from_numpy(numpy.array(plain.numpy()))
     else:
         whole = torch.as_strided(plain, (plain.untyped_storage().nbytes() // plain.itemsize,), (1,), 0)
-        held = dynograd.from_numpy(numpy.array(whole.numpy()))
+        kept = dynograd.from_numpy(numpy.array(whole.numpy()))
         if (
             not value.is_conj() and not value.is_neg()
         ):  # tensors in one memory stay in one; a resolved one is a copy that goes
-            held = met.setdefault(hash((plain.untyped_storage().data_ptr(), plain.dtype)), held)
-        made = (held.clone() if value.requires_grad else held).as_strided(
+            kept = met.setdefault(hash((plain.untyped_storage().data_ptr(), plain.dtype)), kept)
+        created = (kept.clone() if value.requires_grad else kept).as_strided(
             tuple(plain.shape), plain.stride(), plain.storage_offset()
         )
-    return made.requires_grad_(value.requires_grad) if value.requires_grad else made
+    return created.requires_grad_(value.requires_grad) if value.requires_grad else created
 
 
 def _sparse(value: torch.Tensor) -> Any:
@@ -200,8 +202,8 @@ def _sparse(value: torch.Tensor) -> Any:
         parts, make = (plain.crow_indices(), plain.col_indices(), plain.values()), dynograd.sparse_csr_tensor
     else:
         parts, make = (plain.ccol_indices(), plain.row_indices(), plain.values()), dynograd.sparse_csc_tensor
-    made = make(*[converted(one, {}) for one in parts], tuple(value.shape))
-    return made.requires_grad_() if value.requires_grad else made
+    created = make(*[converted(part, {}) for part in parts], tuple(value.shape))
+    return created.requires_grad_() if value.requires_grad else created
 
 
 def _is_whole(value: torch.Tensor) -> bool:
@@ -264,13 +266,13 @@ def differences(got: Any, wanted: Any, tolerance: Tolerance, values: bool = True
 
 def tolerance_of(entry: Any) -> Tolerance:
     """For each dtype of results, the widest tolerance that PyTorch's own tests give an entry."""
-    found = dict.fromkeys((torch.float64, torch.complex128), (1e-07, 1e-07))
-    found |= dict.fromkeys((torch.float32, torch.complex64), (1e-05, 2e-05))
-    found |= {torch.float16: (2e-3, 1e-4), torch.complex32: (2e-3, 1e-4), torch.bfloat16: (2e-2, 1e-3)}
+    result = dict.fromkeys((torch.float64, torch.complex128), (1e-07, 1e-07))
+    result |= dict.fromkeys((torch.float32, torch.complex64), (1e-05, 2e-05))
+    result |= {torch.float16: (2e-3, 1e-4), torch.complex32: (2e-3, 1e-4), torch.bfloat16: (2e-2, 1e-3)}
     for decorator in entry.decorators or ():
-        for one in getattr(decorator, "decorators", [decorator]):
-            if isinstance(one, toleranceOverride):
-                for dtype, wide in one.d.items():
-                    rtol, atol = found.get(dtype, (0, 0))
-                    found[dtype] = max(rtol, wide.rtol), max(atol, wide.atol)
-    return found
+        for element in getattr(decorator, "decorators", [decorator]):
+            if isinstance(element, toleranceOverride):
+                for dtype, wide in element.d.items():
+                    rtol, atol = result.get(dtype, (0, 0))
+                    result[dtype] = max(rtol, wide.rtol), max(atol, wide.atol)
+    return result

@@ -45,8 +45,8 @@ ENTRIES = {entry.name: entry for entry in optim_db}
 
 def inputs_of(entry: Any, **only: bool) -> list[Any]:
     """The configurations, each also with every implementation that the entry names."""
-    found = _get_optim_inputs_including_global_cliquey_kwargs("cpu", torch.float64, entry)
-    return [one for one in found if all(bool(one.kwargs.get(key)) == value for key, value in only.items())]
+    results = _get_optim_inputs_including_global_cliquey_kwargs("cpu", torch.float64, entry)
+    return [result for result in results if all(bool(result.kwargs.get(key)) == value for key, value in only.items())]
 
 
 def plain_inputs_of(entry: Any) -> list[Any]:
@@ -69,7 +69,7 @@ class Pair:
             shapes = [shape for shape in shapes if 0 not in shape]
         differentiable = kwargs.get("differentiable", False)
         theirs = [torch.randn(shape, dtype=dtype).requires_grad_(not differentiable) for shape in shapes]
-        self.parameters = [converted(one, {}) for one in theirs], theirs
+        self.parameters = [converted(their, {}) for their in theirs], theirs
         self.random = torch.Generator().manual_seed(1)
         self.make(kwargs)
 
@@ -100,9 +100,9 @@ class Pair:
 
     def wrong(self) -> str:
         """What distinguishes parameters and states."""
-        found = differences(*(list(map(_detached, params)) for params in self.parameters), self.tolerance)
-        if found:
-            return f"parameters: {found}"
+        result = differences(*(list(map(_detached, params)) for params in self.parameters), self.tolerance)
+        if result:
+            return f"parameters: {result}"
         ours, theirs = (optimizer.state_dict() for optimizer in self.optimizers)
         return state_differences(ours, theirs, self.tolerance)
 
@@ -168,48 +168,48 @@ def described(one: Any) -> str:
 
 def steps(entry: Any) -> Iterator[str]:
     """20 steps with every configuration and implementation, in float64; plain ones in float32 too. States as well."""
-    for one in inputs_of(entry):
-        if not one.kwargs.get("differentiable"):
-            yield _said(one, Pair(entry, one.kwargs).run())
-    for one in plain_inputs_of(entry):
+    for element in inputs_of(entry):
+        if not element.kwargs.get("differentiable"):
+            yield _said(element, Pair(entry, element.kwargs).run())
+    for element in plain_inputs_of(entry):
         if entry.name != "LBFGS":  # rounding changes what a search tries next
-            yield _said(one, Pair(entry, one.kwargs, torch.float32).run(), "float32 ")
+            yield _said(element, Pair(entry, element.kwargs, torch.float32).run(), "float32 ")
 
 
 def capturable(entry: Any) -> Iterator[str]:
     """`capturable` makes no difference: torch, which takes it on a GPU alone, steps without."""
-    for one in entry.optim_inputs_func("cuda"):
-        if one.kwargs.get("capturable"):
-            pair = Pair(entry, one.kwargs | {"capturable": False})
+    for element in entry.optim_inputs_func("cuda"):
+        if element.kwargs.get("capturable"):
+            pair = Pair(entry, element.kwargs | {"capturable": False})
             pair.tolerance = dict.fromkeys(TOLERANCE, (1e-6, 1e-6))  # a tensor lr is float32 in torch's arithmetic
             for group in pair.optimizers[0].param_groups:
                 group["capturable"] = True
             wrong = pair.run(8)
-            yield _said(one, "" if wrong.startswith("state_dict") else wrong)
+            yield _said(element, "" if wrong.startswith("state_dict") else wrong)
 
 
 def recorded(entry: Any) -> Iterator[str]:
     """Steps with differentiable=True. torch's Adam takes roots and powers of float32 counters there."""
-    for one in inputs_of(entry, differentiable=True):
-        pair = Pair(entry, one.kwargs)
+    for element in inputs_of(entry, differentiable=True):
+        pair = Pair(entry, element.kwargs)
         pair.tolerance = dict.fromkeys(TOLERANCE, (1e-5, 1e-6))
-        yield _said(one, pair.run(6))
+        yield _said(element, pair.run(6))
 
 
 def complex_numbers(entry: Any) -> Iterator[str]:
     """Complex parameters, where torch takes them."""
     if entry.supports_complex:
-        for one in plain_inputs_of(entry):
+        for element in plain_inputs_of(entry):
             if not entry.step_requires_closure:
-                yield _said(one, Pair(entry, one.kwargs, torch.complex128).run(8))
+                yield _said(element, Pair(entry, element.kwargs, torch.complex128).run(8))
 
 
 def sparse_gradients(entry: Any) -> Iterator[str]:
     """Sparse gradients, where torch takes them; refused elsewhere."""
     if entry.only_supports_sparse_grads or entry.supports_sparse:
-        for one in plain_inputs_of(entry):
-            if not one.kwargs.get("weight_decay"):
-                yield _said(one, Pair(entry, one.kwargs, sparse=True).run())
+        for element in plain_inputs_of(entry):
+            if not element.kwargs.get("weight_decay"):
+                yield _said(element, Pair(entry, element.kwargs, sparse=True).run())
         pair = Pair(entry, entry.metadata_for_sparse[0], sparse=True)
         yield _said(plain_inputs_of(entry)[0], _scheduled(pair, entry.metadata_for_sparse[1]))
     elif not entry.step_requires_closure:
@@ -228,15 +228,15 @@ def closures(entry: Any) -> Iterator[str]:
     """Steps with a closure that computes loss and gradients."""
     if entry.only_supports_sparse_grads:
         return
-    for one in inputs_of(entry):
-        if one.kwargs.get("differentiable"):
+    for element in inputs_of(entry):
+        if element.kwargs.get("differentiable"):
             continue
-        pair = Pair(entry, one.kwargs)
+        pair = Pair(entry, element.kwargs)
         for number in range(8):
             losses = [optimizer.step(_loss_of(optimizer)) for optimizer in pair.optimizers]
             wrong = differences(losses[0].detach(), losses[1].detach(), pair.tolerance) or pair.wrong()
             if wrong:
-                yield _said(one, f"step {number}: {wrong}")
+                yield _said(element, f"step {number}: {wrong}")
                 break
 
 
@@ -244,65 +244,65 @@ def groups(entry: Any) -> Iterator[str]:
     """Groups with rates of their own, names, and one more group later."""
     if not entry.supports_param_groups:
         return
-    for one in plain_inputs_of(entry):
+    for element in plain_inputs_of(entry):
         for named in (False, True):
-            pair = Pair(entry, one.kwargs)
-            made = []
+            pair = Pair(entry, element.kwargs)
+            created = []
             for params, cls, lib in zip(pair.parameters, pair.classes, (dynograd, torch)):
-                given = [(f"p{n}", p) for n, p in enumerate(params)] if named else list(params)
-                kwargs = converted(one.kwargs, {}) if lib is dynograd else one.kwargs
-                made.append(cls([{"params": given[:1]}, {"params": given[1:2], "lr": 0.01}], **kwargs))
-            pair.optimizers = made
+                argument = [(f"p{n}", p) for n, p in enumerate(params)] if named else list(params)
+                kwargs = converted(element.kwargs, {}) if lib is dynograd else element.kwargs
+                created.append(cls([{"params": argument[:1]}, {"params": argument[1:2], "lr": 0.01}], **kwargs))
+            pair.optimizers = created
             wrong = pair.run(4)
-            for optimizer, params in zip(made, pair.parameters):
+            for optimizer, params in zip(created, pair.parameters):
                 rest = params[2:]
                 optimizer.add_param_group({"params": [("last", rest[0])] if named else rest[:1], "lr": 0.5})
-            yield _said(one, wrong or pair.run(6, 4), "named " if named else "")
+            yield _said(element, wrong or pair.run(6, 4), "named " if named else "")
 
 
 def states(entry: Any) -> Iterator[str]:
     """The state of each library in an optimizer of the other, and in a new one of its own; each goes on as the other would."""
-    for one in plain_inputs_of(entry):
-        pair = Pair(entry, one.kwargs)
+    for element in plain_inputs_of(entry):
+        pair = Pair(entry, element.kwargs)
         if entry.name in ("NAdam", "ASGD"):
             pair.tolerance = dict.fromkeys(TOLERANCE, (1e-6, 1e-6))
         wrong = pair.run(7)
         if wrong:
-            yield _said(one, wrong)
+            yield _said(element, wrong)
             continue
         ours, theirs = (copy.deepcopy(optimizer.state_dict()) for optimizer in pair.optimizers)
         for name, pieces in {"other": (_to_ours(theirs), _to_theirs(ours)), "own": (ours, theirs)}.items():
             pair.make({})
             for optimizer, saved in zip(pair.optimizers, pieces):
                 optimizer.load_state_dict(copy.deepcopy(saved))
-            yield _said(one, pair.run(5, 7), f"{name} state: ")
+            yield _said(element, pair.run(5, 7), f"{name} state: ")
 
 
 def _to_ours(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _to_ours(one) for key, one in value.items()}
+        return {key: _to_ours(element) for key, element in value.items()}
     if isinstance(value, list):
-        return [_to_ours(one) for one in value]
+        return [_to_ours(element) for element in value]
     return converted(value, {})
 
 
 def _to_theirs(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _to_theirs(one) for key, one in value.items()}
+        return {key: _to_theirs(element) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_to_theirs(one) for one in value)
+        return type(value)(_to_theirs(element) for element in value)
     return torch.from_numpy(numpy.array(value.detach().numpy())) if isinstance(value, dynograd.Tensor) else value
 
 
 def copies(entry: Any) -> Iterator[str]:
     """Copies and pickles of an optimizer with its parameters go on as torch's, which is not copied (its LBFGS cannot be)."""
-    for one in plain_inputs_of(entry):
+    for element in plain_inputs_of(entry):
         for name, way in {"deepcopy": copy.deepcopy, "pickle": lambda it: pickle.loads(pickle.dumps(it))}.items():
-            pair = Pair(entry, one.kwargs)
+            pair = Pair(entry, element.kwargs)
             pair.run(3)
             params, optimizer = way((pair.parameters[0], pair.optimizers[0]))
             pair.parameters, pair.optimizers = (params, pair.parameters[1]), [optimizer, pair.optimizers[1]]
-            yield _said(one, pair.run(4, 3), f"{name}: ")
+            yield _said(element, pair.run(4, 3), f"{name}: ")
 
 
 def hooks(entry: Any) -> Iterator[str]:
@@ -341,7 +341,9 @@ def hooks(entry: Any) -> Iterator[str]:
 
 def _logged(log: list[Any], number: int, lib: Any) -> Any:
     def hook(*given: Any) -> None:
-        log.append((number, [sorted(one) if isinstance(one, dict) else type(one).__name__ for one in given]))
+        log.append(
+            (number, [sorted(element) if isinstance(element, dict) else type(element).__name__ for element in given])
+        )
 
     return hook
 
@@ -349,21 +351,21 @@ def _logged(log: list[Any], number: int, lib: Any) -> Any:
 def errors(entry: Any) -> Iterator[str]:
     """Arguments that torch refuses are refused with its type and words."""
     for refused in entry.optim_error_inputs_func("cpu", torch.float32):
-        given = refused.optimizer_error_input
-        params = given.params if given.params is not None else [torch.nn.Parameter(torch.randn(1, 1))]
+        argument = refused.optimizer_error_input
+        params = argument.params if argument.params is not None else [torch.nn.Parameter(torch.randn(1, 1))]
         try:
-            params, kwargs = (_arguments(one, {}) for one in (params, given.kwargs))
+            params, kwargs = (_arguments(element, {}) for element in (params, argument.kwargs))
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 optimizer = getattr(dynograd.optim, entry.name)(params, **kwargs)
                 if refused.error_on == OptimizerErrorEnum.STEP_ERROR:
                     optimizer.step()
-            yield _said(given, f"no {refused.error_type.__name__}")
+            yield _said(argument, f"no {refused.error_type.__name__}")
         except refused.error_type as error:
             if not re.search(refused.error_regex, str(error)):
-                yield _said(given, f"says {str(error)!r}, expected {refused.error_regex!r}")
+                yield _said(argument, f"says {str(error)!r}, expected {refused.error_regex!r}")
         except Exception as error:
-            yield _said(given, f"{type(error).__name__} ({error}) instead of {refused.error_type.__name__}")
+            yield _said(argument, f"{type(error).__name__} ({error}) instead of {refused.error_type.__name__}")
 
 
 def _arguments(value: Any, met: dict[int, Any]) -> Any:
@@ -371,23 +373,23 @@ def _arguments(value: Any, met: dict[int, Any]) -> Any:
     if isinstance(value, torch.Tensor):
         if id(value) not in met:
             sparse = value.layout is not torch.strided
-            made = dynograd.sparse_coo_tensor(tuple(value.shape)) if sparse else converted(value, {})
-            met[id(value)] = dynograd.nn.Parameter(made) if isinstance(value, torch.nn.Parameter) else made
+            created = dynograd.sparse_coo_tensor(tuple(value.shape)) if sparse else converted(value, {})
+            met[id(value)] = dynograd.nn.Parameter(created) if isinstance(value, torch.nn.Parameter) else created
             if not sparse and value.grad is not None:
-                made.grad = converted(value.grad, {})
+                created.grad = converted(value.grad, {})
         return met[id(value)]
     if isinstance(value, dict):
-        return {key: _arguments(one, met) for key, one in value.items()}
+        return {key: _arguments(element, met) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_arguments(one, met) for one in value)
+        return type(value)(_arguments(element, met) for element in value)
     return value
 
 
 def schedules(entry: Any) -> Iterator[str]:
     """The schedules that torch runs beside the optimizer: 50 steps of rates and parameters."""
-    for made in entry.scheduler_inputs:
-        for one in plain_inputs_of(entry)[:3]:
-            yield _said(one, _scheduled(Pair(entry, one.kwargs), made, 50))
+    for created in entry.scheduler_inputs:
+        for element in plain_inputs_of(entry)[:3]:
+            yield _said(element, _scheduled(Pair(entry, element.kwargs), created, 50))
 
 
 def _scheduled(pair: Pair, makers: Any, count: int = STEPS) -> str:
@@ -396,8 +398,8 @@ def _scheduled(pair: Pair, makers: Any, count: int = STEPS) -> str:
     for number in range(count):
         pair.step(number)
         for schedulers in both:
-            for one in schedulers:
-                one.step(*([1.0] if type(one).__name__ == "ReduceLROnPlateau" else ()))
+            for scheduler in schedulers:
+                scheduler.step(*([1.0] if type(scheduler).__name__ == "ReduceLROnPlateau" else ()))
         rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in pair.optimizers]
         if not numpy.allclose([float(r) for r in rates[0]], [float(r) for r in rates[1]], rtol=1e-12, atol=0):
             return f"step {number}: rates {rates[0]} instead of {rates[1]}"

@@ -14,10 +14,10 @@ from tests.parity import argument_names
 def test_entry(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = argument_names.refused(name)
+        result = argument_names.refused(name)
     known = argument_names.KNOWN.get(name, set())
-    assert not found - known
-    assert not known - found, "taken now: take them out of argument_names_known.txt"
+    assert not result - known
+    assert not known - result, "taken now: take them out of argument_names_known.txt"
 
 
 def test_known_entries_exist():
@@ -38,12 +38,12 @@ def test_known_entries_exist():
 def test_what_the_database_has_not(call):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = call(torch, torch.arange(12.0).reshape(3, 4))
-    numpy.testing.assert_allclose(call(dynograd, dynograd.arange(12.0).reshape(3, 4)).tolist(), wanted.tolist(), 1e-5)
+        expected = call(torch, torch.arange(12.0).reshape(3, 4))
+    numpy.testing.assert_allclose(call(dynograd, dynograd.arange(12.0).reshape(3, 4)).tolist(), expected.tolist(), 1e-5)
 
 
 def _row(text: str) -> list[str]:
-    return [one.strip() for one in text.split(";") if one.strip()]
+    return [element.strip() for element in text.split(";") if element.strip()]
 
 
 CREATED = _row("""
@@ -79,7 +79,7 @@ def test_names_of_what_makes_tensors(call):
         x = lib.ones(3)
         return eval(call if call.startswith("x.") else f"lib.{call}", {"lib": lib, "x": x, "bytearray": bytearray})
 
-    wanted, found = made(torch), made(dynograd)
-    assert tuple(found.shape) == tuple(wanted.shape)
-    assert str(found.dtype).split(".")[1] == str(wanted.dtype).split(".")[1]
-    assert found.requires_grad == wanted.requires_grad
+    expected, result = made(torch), made(dynograd)
+    assert tuple(result.shape) == tuple(expected.shape)
+    assert str(result.dtype).split(".")[1] == str(expected.dtype).split(".")[1]
+    assert result.requires_grad == expected.requires_grad

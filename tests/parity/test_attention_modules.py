@@ -22,12 +22,12 @@ def tensors(library, *shapes):
     return [library.from_numpy(rng.normal(size=shape)).requires_grad_() for shape in shapes]
 
 
-def check(found, wanted):
-    for name, one in found.items():
+def check(results, wanted):
+    for name, element in results.items():
         other = wanted[name]
-        assert (one is None) == (other is None), name
-        if one is not None:
-            numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-9, err_msg=name)
+        assert (element is None) == (other is None), name
+        if element is not None:
+            numpy.testing.assert_allclose(element.detach().numpy(), other.detach().numpy(), atol=1e-9, err_msg=name)
 
 
 OPTIONS = [
@@ -51,13 +51,13 @@ def test_multihead_attention(options, mask):
     square[:, 0] = False
     heads = rng.random((B * HEADS, L, S)) < 0.5
     heads[..., 0] = False
-    given = {
+    argument = {
         "keys": (keys, None),
         "square": (None, square),
         "heads": (None, heads),
         "numbers": (None, rng.normal(size=(L, S))),
     }
-    padding, attn = given.get(mask, (keys, square) if mask == "both" else (None, None))
+    padding, attn = argument.get(mask, (keys, square) if mask == "both" else (None, None))
     for weights, average in ((True, True), (True, False), (False, True)):
         outcomes = []
         for library, layer in ((dynograd, ours), (torch, theirs)):
@@ -65,11 +65,11 @@ def test_multihead_attention(options, mask):
             order = (1, 0) if layer.batch_first else (0, 1)
             sizes = ((L, B)[order[0]], (L, B)[order[1]]), ((S, B)[order[0]], (S, B)[order[1]])
             q, k, v = tensors(library, (*sizes[0], E), (*sizes[1], layer.kdim), (*sizes[1], layer.vdim))
-            masks = [None if one is None else library.from_numpy(one) for one in (padding, attn)]
-            output, found = layer(q, k, v, masks[0], weights, masks[1], average)
-            (output.sin().sum() + (0 if found is None else found.square().sum())).backward()
-            values = {"output": output, "weights": found, "q": q.grad, "k": k.grad, "v": v.grad}
-            outcomes.append(values | {name: one.grad for name, one in layer.named_parameters()})
+            masks = [None if element is None else library.from_numpy(element) for element in (padding, attn)]
+            output, result = layer(q, k, v, masks[0], weights, masks[1], average)
+            (output.sin().sum() + (0 if result is None else result.square().sum())).backward()
+            values = {"output": output, "weights": result, "q": q.grad, "k": k.grad, "v": v.grad}
+            outcomes.append(values | {name: element.grad for name, element in layer.named_parameters()})
         check(*outcomes)
 
 
@@ -95,7 +95,7 @@ def test_transformer(options, training):
         output.sin().sum().backward()
         outcomes.append(
             {"output": output, "src": src.grad, "tgt": tgt.grad}
-            | {name: one.grad for name, one in model.named_parameters()}
+            | {name: element.grad for name, element in model.named_parameters()}
         )
     check(*outcomes)
 
@@ -130,6 +130,6 @@ def test_normed_weights(kind, name, args, shape):
         (x,) = tensors(library, shape)
         layer(x)
         layer(x).sin().sum().backward()
-        values = {key: one.grad for key, one in layer.named_parameters()} | dict(layer.named_buffers())
+        values = {key: element.grad for key, element in layer.named_parameters()} | dict(layer.named_buffers())
         outcomes.append(values | {"output": layer.eval()(x), "x": x.grad})
     check(*outcomes)

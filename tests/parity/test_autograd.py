@@ -132,12 +132,12 @@ PROGRAMS = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.__name__)
 def test_program(program):
-    found = []
+    result = []
     for library in (torch, dynograd):
         __import__(f"{library.__name__}.utils.checkpoint")
         x = leaf(library)
         y = program(library, x)
         (slope,) = library.autograd.grad(y, x)
-        found.append((y.item(), slope.numpy()))
-    assert found[1][0] == pytest.approx(found[0][0], rel=1e-12)
-    numpy.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-12)
+        result.append((y.item(), slope.numpy()))
+    assert result[1][0] == pytest.approx(result[0][0], rel=1e-12)
+    numpy.testing.assert_allclose(result[1][1], result[0][1], rtol=1e-12)

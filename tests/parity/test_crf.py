@@ -18,22 +18,22 @@ def test_likelihoods_and_gradients(tag_count, dtype, near):
     for parameter in theirs.parameters():
         torch.nn.init.normal_(parameter)
     mine = dynograd.nn.CRF(tag_count, batch_first=True, dtype=getattr(dynograd, dtype))
-    mine.load_state_dict({name: dynograd.tensor(one.numpy()) for name, one in theirs.state_dict().items()})
+    mine.load_state_dict({name: dynograd.tensor(each.numpy()) for name, each in theirs.state_dict().items()})
 
     values = RNG.normal(size=(3, 7, tag_count)).astype(dtype)
     tags = RNG.integers(0, tag_count, (3, 7))
     x, y = dynograd.tensor(values, requires_grad=True), torch.tensor(values, requires_grad=True)
-    found = mine(x, dynograd.tensor(tags), lengths=LENGTHS)
-    wanted = theirs(y, torch.tensor(tags), torch.tensor(LENGTHS))
-    found.backward()
-    wanted.backward()
-    assert found.item() == pytest.approx(wanted.item(), rel=near, abs=near)
+    result = mine(x, dynograd.tensor(tags), lengths=LENGTHS)
+    expected = theirs(y, torch.tensor(tags), torch.tensor(LENGTHS))
+    result.backward()
+    expected.backward()
+    assert result.item() == pytest.approx(expected.item(), rel=near, abs=near)
     pairs = [
         (x.grad, y.grad),
-        *[(one.grad, dict(theirs.named_parameters())[name].grad) for name, one in mine.named_parameters()],
+        *[(each.grad, dict(theirs.named_parameters())[name].grad) for name, each in mine.named_parameters()],
     ]
-    for one, other in pairs:
-        numpy.testing.assert_allclose(one.numpy(), other.numpy(), atol=near * 10)
+    for element, other in pairs:
+        numpy.testing.assert_allclose(element.numpy(), other.numpy(), atol=near * 10)
 
 
 def test_initial_weights_are_uniform_in_the_same_range():

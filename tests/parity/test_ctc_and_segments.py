@@ -76,10 +76,10 @@ def evaluate(library, expression):
         padded=library.tensor(TARGETS),
         flat=library.tensor(FLAT),
     )
-    found = eval(expression, names)
-    seed = library.arange(1.0, found.numel() + 1).to(found.dtype).reshape(found.shape)
-    (slope,) = library.autograd.grad(found, x, seed)
-    return found, slope
+    result = eval(expression, names)
+    seed = library.arange(1.0, result.numel() + 1).to(result.dtype).reshape(result.shape)
+    (slope,) = library.autograd.grad(result, x, seed)
+    return result, slope
 
 
 @pytest.mark.parametrize("expression", [*LOSSES, *reductions()])

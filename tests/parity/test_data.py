@@ -19,9 +19,9 @@ def plain(value):
     if hasattr(value, "tolist"):
         return str(getattr(value, "dtype", "")).split(".")[-1], list(getattr(value, "shape", ())), value.tolist()
     if isinstance(value, collections.abc.Mapping):
-        return type(value).__name__, {key: plain(one) for key, one in value.items()}
+        return type(value).__name__, {key: plain(element) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value).__name__, [plain(one) for one in value]
+        return type(value).__name__, [plain(element) for element in value]
     return value
 
 

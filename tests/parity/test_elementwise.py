@@ -186,16 +186,16 @@ def to_numpy(tensor: Any) -> numpy.ndarray:
     return array.astype(numpy.float64) if array.dtype.kind in "fV" else array
 
 
-def compare(found: Any, expected: Any, case: Case, name: str, what: str) -> None:
+def compare(result: Any, expected: Any, case: Case, name: str, what: str) -> None:
     kind = str(expected.dtype).removeprefix("torch.")
-    assert found.dtype is getattr(dynograd, kind), f"{what}: {found.dtype}, PyTorch gives {kind}"
+    assert result.dtype is getattr(dynograd, kind), f"{what}: {result.dtype}, PyTorch gives {kind}"
     rtol, atol = (part * case.loose for part in TOLERANCE.get(name, TOLERANCE["float32"]))
-    one, other = to_numpy(found), to_numpy(expected)
-    numpy.testing.assert_allclose(one, other, rtol=rtol, atol=atol, err_msg=what)
+    element, other = to_numpy(result), to_numpy(expected)
+    numpy.testing.assert_allclose(element, other, rtol=rtol, atol=atol, err_msg=what)
     if case.sign and what == "values":
         zero = other == 0
         numpy.testing.assert_array_equal(
-            numpy.signbit(one[zero]), numpy.signbit(other[zero]), err_msg=f"{what}: signs of zeros"
+            numpy.signbit(element[zero]), numpy.signbit(other[zero]), err_msg=f"{what}: signs of zeros"
         )
 
 
@@ -204,22 +204,22 @@ def check(case: Case, arrays: list[numpy.ndarray], name: str) -> None:
     wants = case.gradient and name in FLOATS
     mine = [dynograd.from_numpy(array.copy()).requires_grad_(wants) for array in arrays]
     other = [to_torch(array).requires_grad_(wants) for array in arrays]
-    found = ours(*mine, *case.args, **case.kwargs)
+    result = ours(*mine, *case.args, **case.kwargs)
     expected = theirs(*other, *case.args, **case.kwargs)
-    compare(found, expected, case, name, "values")
+    compare(result, expected, case, name, "values")
     if not wants or not expected.requires_grad:
         return
-    found.backward(dynograd.ones_like(found))
+    result.backward(dynograd.ones_like(result))
     expected.backward(torch.ones_like(expected))
-    for place, (one, two) in enumerate(zip(mine, other, strict=True)):
+    for place, (element, two) in enumerate(zip(mine, other, strict=True)):
         if two.grad is None:
-            assert one.grad is None or not one.grad.array.any()
+            assert element.grad is None or not element.grad.array.any()
         else:
-            compare(one.grad, two.grad, case, name, f"gradient of argument {place}")
+            compare(element.grad, two.grad, case, name, f"gradient of argument {place}")
 
 
 def title(case: Case) -> str:
-    extra = [str(one) for one in case.args] + [f"{key}={value}" for key, value in case.kwargs.items()]
+    extra = [str(arg) for arg in case.args] + [f"{key}={value}" for key, value in case.kwargs.items()]
     return "-".join([case.name.rpartition(".")[2], str(case.count), *extra])
 
 
@@ -242,8 +242,8 @@ def test_random_values(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.special], ids=title)
 def test_special_values(case: Case) -> None:
     """Whole vectors of them: PyTorch's code for the last few elements of an array gives other gradients at NaN."""
-    left_out = [numpy.float64(one).tobytes() for one in case.skip]  # by bits: -0 is not 0, and NaN is NaN
-    values = numpy.array([one for one in SPECIAL if one.tobytes() not in left_out])
+    left_out = [numpy.float64(element).tobytes() for element in case.skip]  # by bits: -0 is not 0, and NaN is NaN
+    values = numpy.array([element for element in SPECIAL if element.tobytes() not in left_out])
     for name in ("float32", "float64"):
         grids = numpy.meshgrid(*[values] * case.count, indexing="ij")
         check(case, [numpy.tile(grid.astype(name).ravel(), 64) for grid in grids], name)
@@ -254,18 +254,18 @@ def test_integers(name: str) -> None:
     rng = numpy.random.default_rng(2)
     for kind in INTEGERS:
         arrays = [rng.integers(1, 60, (4, 5)).astype(kind) for _ in range(2)]
-        found = getattr(dynograd, name)(*[dynograd.from_numpy(one) for one in arrays])
-        expected = getattr(torch, name)(*[torch.from_numpy(one) for one in arrays])
-        assert found.dtype is getattr(dynograd, kind)
-        numpy.testing.assert_array_equal(found.array, expected.numpy())
+        result = getattr(dynograd, name)(*[dynograd.from_numpy(array) for array in arrays])
+        expected = getattr(torch, name)(*[torch.from_numpy(array) for array in arrays])
+        assert result.dtype is getattr(dynograd, kind)
+        numpy.testing.assert_array_equal(result.array, expected.numpy())
 
 
 @pytest.mark.parametrize("name", ["bitwise_left_shift", "bitwise_right_shift"])
 def test_shifts_beyond_the_width(name: str) -> None:
     values, shifts = numpy.meshgrid([-9, -1, 0, 1, 7], [0, 1, 31, 62, 63, 64, 100])
-    found = getattr(dynograd, name)(dynograd.from_numpy(values.copy()), dynograd.from_numpy(shifts.copy()))
+    result = getattr(dynograd, name)(dynograd.from_numpy(values.copy()), dynograd.from_numpy(shifts.copy()))
     expected = getattr(torch, name)(torch.from_numpy(values.copy()), torch.from_numpy(shifts.copy()))
-    numpy.testing.assert_array_equal(found.array, expected.numpy())
+    numpy.testing.assert_array_equal(result.array, expected.numpy())
 
 
 KINDS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
@@ -305,9 +305,11 @@ def same_dtype(ours: Any, theirs: Any, mine: list, other: list) -> None:
         expected = theirs(*other)
     except (RuntimeError, TypeError, NotImplementedError):
         return  # dynograd may take more
-    found = ours(*mine)
-    described = ", ".join(f"{one.dtype} {tuple(one.shape)}" if hasattr(one, "dtype") else repr(one) for one in other)
-    assert found.dtype is getattr(dynograd, str(expected.dtype).removeprefix("torch.")), (
-        f"({described}) gave {found.dtype}, PyTorch gives {expected.dtype}"
+    result = ours(*mine)
+    described = ", ".join(
+        f"{element.dtype} {tuple(element.shape)}" if hasattr(element, "dtype") else repr(element) for element in other
     )
-    numpy.testing.assert_allclose(to_numpy(found), to_numpy(expected), rtol=1e-6, err_msg=described)
+    assert result.dtype is getattr(dynograd, str(expected.dtype).removeprefix("torch.")), (
+        f"({described}) gave {result.dtype}, PyTorch gives {expected.dtype}"
+    )
+    numpy.testing.assert_allclose(to_numpy(result), to_numpy(expected), rtol=1e-6, err_msg=described)

@@ -16,13 +16,13 @@ def test_four_results(offsets, mode, padding, last):
     torch.manual_seed(0)
     table, indices = torch.randn(6, 3), torch.tensor([0, 2, 1, 3, 3, 5])
     rest = False, mode, False, None, last, padding
-    wanted = torch.embedding_bag(table, indices, torch.tensor(offsets), *rest)
+    expected = torch.embedding_bag(table, indices, torch.tensor(offsets), *rest)
     own = (
         dynograd.tensor(table.tolist(), requires_grad=True),
         dynograd.tensor(indices.tolist()),
         dynograd.tensor(offsets),
     )
-    found = dynograd.embedding_bag(*own, *rest)
-    assert [one.tolist() for one in found[1:]] == [one.tolist() for one in wanted[1:]]
-    assert torch.allclose(torch.tensor(found[0].tolist()), wanted[0])
-    assert found[0].requires_grad and not any(one.requires_grad for one in found[1:])
+    results = dynograd.embedding_bag(*own, *rest)
+    assert [result.tolist() for result in results[1:]] == [element.tolist() for element in expected[1:]]
+    assert torch.allclose(torch.tensor(results[0].tolist()), expected[0])
+    assert results[0].requires_grad and not any(result.requires_grad for result in results[1:])

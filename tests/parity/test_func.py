@@ -51,16 +51,18 @@ REFUSED = {
 
 
 def outputs(library, program):
-    found = program(library, *[library.tensor(one, dtype=library.float64) for one in (X, Y, W, IMAGES, FILTERS)])
-    return found if isinstance(found, tuple) else (found,)
+    result = program(
+        library, *[library.tensor(element, dtype=library.float64) for element in (X, Y, W, IMAGES, FILTERS)]
+    )
+    return result if isinstance(result, tuple) else (result,)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name):
-    for one, other in zip(outputs(dynograd, PROGRAMS[name]), outputs(torch, PROGRAMS[name]), strict=True):
-        assert str(one.dtype).rpartition(".")[2] == str(other.dtype).rpartition(".")[2]
-        numpy.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-9, atol=1e-12)
+    for element, other in zip(outputs(dynograd, PROGRAMS[name]), outputs(torch, PROGRAMS[name]), strict=True):
+        assert str(element.dtype).rpartition(".")[2] == str(other.dtype).rpartition(".")[2]
+        numpy.testing.assert_allclose(element.numpy(), other.numpy(), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", REFUSED)

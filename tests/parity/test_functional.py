@@ -174,24 +174,24 @@ def gradients(library, result, leaves, names, create_graph=False):
 
 
 def arrays_of(tensors):
-    return [None if one is None else one.detach().double().numpy() for one in tensors]
+    return [None if tensor is None else tensor.detach().double().numpy() for tensor in tensors]
 
 
 @pytest.mark.parametrize("expression", CASES)
 def test_values_and_gradients(expression):
-    found = []
+    actual = []
     for library, functional in libraries():
         result, leaves = evaluate(library, functional, expression)
         names = [name for name in FLOATS if name in expression]
         kept = types.SimpleNamespace(
             value=result.detach().numpy(), dtype=str(result.dtype).split(".")[-1], first=[], second=[]
         )
-        found.append(kept)
+        actual.append(kept)
         if not result.requires_grad:
             continue
         first = gradients(library, result, leaves, names, create_graph=True)
         kept.first = arrays_of(first)
-        total = sum((one * one).sum() for one in first if one is not None)
+        total = sum((element * element).sum() for element in first if element is not None)
         if library is torch and not total.requires_grad:
             kept.second = None
             continue
@@ -201,7 +201,7 @@ def test_values_and_gradients(expression):
         except (RuntimeError, NotImplementedError):
             assert library is torch  # some of PyTorch's ops have no second gradient
             kept.second = None
-    theirs, ours = found
+    theirs, ours = actual
     assert ours.dtype == theirs.dtype
     exact = ours.value.dtype != numpy.float32  # what asks for float32 may differ in its last bits
     numpy.testing.assert_allclose(ours.value, theirs.value, rtol=1e-7 if exact else 1e-6, atol=1e-9)
@@ -227,23 +227,23 @@ OTHER_SECOND = ["F.embedding(ids, table, scale_grad_by_freq=True)"]
 @pytest.mark.parametrize(
     "expression",
     [
-        one
-        for one in CASES
-        if not any(word in one for word in ("running_", "double()", "float32", "sign_rows", "return_indices"))
+        case
+        for case in CASES
+        if not any(word in case for word in ("running_", "double()", "float32", "sign_rows", "return_indices"))
     ],
 )
 def test_dtype_and_precision(expression, kind):
     """PyTorch's own float64 is the measure; the result keeps the dtype, and its error is that of the dtype."""
-    wanted, _ = evaluate(*libraries()[0], expression)
-    found, leaves = evaluate(*libraries()[1], expression, kind)
-    assert found.dtype is getattr(dynograd, kind)
-    wanted = wanted.detach().numpy()
+    expected, _ = evaluate(*libraries()[0], expression)
+    result, leaves = evaluate(*libraries()[1], expression, kind)
+    assert result.dtype is getattr(dynograd, kind)
+    expected = expected.detach().numpy()
     unit = {"float32": 1e-5, "float16": 2e-2, "bfloat16": 2e-1}[kind]
     numpy.testing.assert_allclose(
-        found.detach().double().numpy(), wanted, rtol=unit, atol=unit * max(1.0, numpy.abs(wanted).max())
+        result.detach().double().numpy(), expected, rtol=unit, atol=unit * max(1.0, numpy.abs(expected).max())
     )
-    if found.requires_grad:
-        for name, part in zip(FLOATS, gradients(dynograd, found, leaves, FLOATS), strict=True):
+    if result.requires_grad:
+        for name, part in zip(FLOATS, gradients(dynograd, result, leaves, FLOATS), strict=True):
             assert part is None or part.dtype is getattr(dynograd, kind), f"the gradient of {name} is {part.dtype}"
 
 

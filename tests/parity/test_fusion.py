@@ -23,6 +23,6 @@ def test_the_same_weights(row, bias):
         first = library.nn.Parameter(vectors[0]) if bias else None
         fuse = getattr(library.nn.utils.fusion, name)
         results.append(fuse(weight, first, vectors[1], vectors[2], 1e-3, vectors[3], vectors[4], **options))
-    for found, wanted in zip(*results):
-        assert found.requires_grad == wanted.requires_grad
-        numpy.testing.assert_allclose(found.detach().numpy(), wanted.detach().numpy(), atol=1e-12)
+    for result, expected in zip(*results):
+        assert result.requires_grad == expected.requires_grad
+        numpy.testing.assert_allclose(result.detach().numpy(), expected.detach().numpy(), atol=1e-12)

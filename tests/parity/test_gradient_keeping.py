@@ -11,7 +11,7 @@ import dynograd
 
 def shown(value):
     if isinstance(value, (tuple, list)):
-        return [shown(one) for one in value]
+        return [shown(element) for element in value]
     if hasattr(value, "detach"):
         return value.detach().tolist(), str(value.dtype).split(".")[-1], value.requires_grad
     return value
@@ -415,14 +415,14 @@ CASES = {
     **{f"written: {name}": case for name, case in WRITTEN.items()},
     **{f"everywhere: {name}": (lambda t, write=write: overwritten(t, write)) for name, write in EVERYWHERE.items()},
     **{
-        f"{hook.__name__}: {given}": (lambda t, hook=hook, change=change: hook(t, change))
+        f"{hook.__name__}: {argument}": (lambda t, hook=hook, change=change: hook(t, change))
         for hook in HOOKS
-        for given, change in GIVEN.items()
-        if (hook.__name__, given) not in NO_ANSWER
+        for argument, change in GIVEN.items()
+        if (hook.__name__, argument) not in NO_ANSWER
     },
-    **{f"function: {given}": (lambda t, change=change: function(t, change)) for given, change in GIVEN.items()},
-    **{f"unpacked: {given}": (lambda t, change=change: unpacked(t, change)) for given, change in GIVEN.items()},
-    **{f"grad_outputs: {given}": (lambda t, change=change: asked_with(t, change)) for given, change in GIVEN.items()},
+    **{f"function: {argument}": (lambda t, change=change: function(t, change)) for argument, change in GIVEN.items()},
+    **{f"unpacked: {argument}": (lambda t, change=change: unpacked(t, change)) for argument, change in GIVEN.items()},
+    **{f"grad_outputs: {argument}": (lambda t, change=change: asked_with(t, change)) for argument, change in GIVEN.items()},
     "grad_outputs: real for complex": lambda t: asked_with(t, lambda t, g: g, "complex64"),
     "backward: complex": backward_of_complex,
     "node_hook: no tuple": lambda t: hook_without_tuple(t, lambda g: g),

@@ -65,7 +65,7 @@ def random_index(rng, numbers, shape):
     pieces = random_pieces(rng, numbers, shape)
     if len(pieces) == 1 and rng.random() < 0.5:
         return pieces[0]
-    return tuple(one for one, _ in pieces), tuple(two for _, two in pieces)
+    return tuple(element for element, _ in pieces), tuple(two for _, two in pieces)
 
 
 def outcome(call):
@@ -157,17 +157,17 @@ def test_scatters_with_zeros_and_ties(number):
         rows = max(rows, columns)
         x, src = numbers.integers(-2, 3, (rows, columns)) * 0.5, numbers.integers(-2, 3, (rows, width)) * 0.5
         index = numbers.integers(0, columns, (rows, width))
-        theirs_in = [torch.tensor(one, requires_grad=True) for one in (x, src)]
-        ours_in = [dynograd.tensor(one, requires_grad=True) for one in (x, src)]
+        theirs_in = [torch.tensor(each, requires_grad=True) for each in (x, src)]
+        ours_in = [dynograd.tensor(each, requires_grad=True) for each in (x, src)]
         theirs = function(theirs_in[0], torch.tensor(index), theirs_in[1])
         ours = function(ours_in[0], dynograd.tensor(index), ours_in[1])
         equal(theirs, ours, index)
         weights = numbers.normal(size=tuple(theirs.shape))
         theirs.backward(torch.tensor(weights))
         ours.backward(dynograd.tensor(weights))
-        for one, two in zip(theirs_in, ours_in, strict=True):
-            if one.grad is not None:
-                equal(one.grad, two.grad, (index, x, src))
+        for element, two in zip(theirs_in, ours_in, strict=True):
+            if element.grad is not None:
+                equal(element.grad, two.grad, (index, x, src))
 
 
 # The same expression for both: `t` is the library, `x` a (3, 4, 5) tensor of it, `i` an int64 vector [0, 2, 0].
@@ -350,9 +350,9 @@ def test_expressions(expression):
     if not isinstance(theirs, tuple | list):
         theirs, ours = [theirs], [ours]
     assert len(theirs) == len(ours)
-    for one, two in zip(theirs, ours, strict=True):
-        assert str(one.dtype).removeprefix("torch.") == str(two.dtype).removeprefix("dynograd.")
-        equal(one, two, expression)
+    for element, two in zip(theirs, ours, strict=True):
+        assert str(element.dtype).removeprefix("torch.") == str(two.dtype).removeprefix("dynograd.")
+        equal(element, two, expression)
 
 
 @pytest.mark.parametrize("expression", MISTAKES)

@@ -62,13 +62,13 @@ LAYERS = [
 
 
 def assert_alike(mine, theirs, what):
-    mine, theirs = (numpy.asarray(one, "float64").reshape(-1) for one in (mine, theirs))
+    mine, theirs = (numpy.asarray(element, "float64").reshape(-1) for element in (mine, theirs))
     assert mine.size == theirs.size, what
     if len(set(theirs.tolist())) <= 2:
         numpy.testing.assert_allclose(numpy.sort(mine), numpy.sort(theirs), err_msg=what)
     elif mine.size >= 30:
-        found = scipy_stats.ks_2samp(mine, theirs)
-        assert found.pvalue > 1e-3, f"{what}: {found}"
+        result = scipy_stats.ks_2samp(mine, theirs)
+        assert result.pvalue > 1e-3, f"{what}: {result}"
         assert abs(mine).max() <= abs(theirs).max() * (1.5 if mine.size < 1000 else 1.3), what
 
 
@@ -96,8 +96,8 @@ def test_layers(name, args):
 
 
 def test_the_same_seed_gives_the_same_weights():
-    found = []
+    result = []
     for seed in (7, 7, 8):
         dynograd.manual_seed(seed)
-        found.append(dynograd.nn.Linear(5, 4).weight.tolist())
-    assert found[0] == found[1] != found[2]
+        result.append(dynograd.nn.Linear(5, 4).weight.tolist())
+    assert result[0] == result[1] != result[2]

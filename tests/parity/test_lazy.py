@@ -21,9 +21,9 @@ def test_before_and_after_the_first_forward(row):
     ours, theirs = build(dynograd, row), build(torch, row)
     assert repr(ours) == repr(theirs) and list(ours.state_dict()) == list(theirs.state_dict())
     assert ours.has_uninitialized_params() == theirs.has_uninitialized_params()
-    signature = [list(inspect.signature(type(one)).parameters.items()) for one in (ours, theirs)]
-    assert [(name, one.default, one.kind) for name, one in signature[0]] == [
-        (name, one.default, one.kind) for name, one in signature[1]
+    signature = [list(inspect.signature(type(element)).parameters.items()) for element in (ours, theirs)]
+    assert [(name, element.default, element.kind) for name, element in signature[0]] == [
+        (name, element.default, element.kind) for name, element in signature[1]
     ]
     known_of_torch = len(row[3]) > 2 or "Linear" in row[0]  # torch takes dim 1 of an unbatched input of instance norm
     x = numpy.random.default_rng(0).normal(size=row[3]).astype("float32")
@@ -32,9 +32,11 @@ def test_before_and_after_the_first_forward(row):
         return
     theirs(torch.from_numpy(x))
     assert repr(ours) == repr(theirs) and type(ours).__name__ == type(theirs).__name__
-    theirs.load_state_dict({name: torch.from_numpy(one.numpy().copy()) for name, one in ours.state_dict().items()})
-    found = ours.eval()(dynograd.from_numpy(x)).detach().numpy()
-    numpy.testing.assert_allclose(found, theirs.eval()(torch.from_numpy(x)).detach().numpy(), atol=1e-5)
+    theirs.load_state_dict(
+        {name: torch.from_numpy(element.numpy().copy()) for name, element in ours.state_dict().items()}
+    )
+    result = ours.eval()(dynograd.from_numpy(x)).detach().numpy()
+    numpy.testing.assert_allclose(result, theirs.eval()(torch.from_numpy(x)).detach().numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=label)
@@ -45,9 +47,11 @@ def test_weights_of_torch_materialise(row):
     x = numpy.random.default_rng(0).normal(size=row[3]).astype("float32")
     theirs(torch.from_numpy(x))
     ours = build(dynograd, row)
-    ours.load_state_dict({name: dynograd.from_numpy(one.numpy().copy()) for name, one in theirs.state_dict().items()})
-    found = ours.eval()(dynograd.from_numpy(x)).detach().numpy()
-    numpy.testing.assert_allclose(found, theirs.eval()(torch.from_numpy(x)).detach().numpy(), atol=1e-5)
+    ours.load_state_dict(
+        {name: dynograd.from_numpy(element.numpy().copy()) for name, element in theirs.state_dict().items()}
+    )
+    result = ours.eval()(dynograd.from_numpy(x)).detach().numpy()
+    numpy.testing.assert_allclose(result, theirs.eval()(torch.from_numpy(x)).detach().numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("call", ["weight + 1", "weight.shape", "weight.numel()", "share_memory()"])

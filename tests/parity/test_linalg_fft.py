@@ -79,11 +79,11 @@ def plain(one):
     return one.detach().numpy(force=True) if isinstance(one, torch.Tensor) else one.detach().numpy()
 
 
-def parts_of(found, library):
+def parts_of(result, library):
     """Real tensors of a result."""
-    if not hasattr(found, "shape"):
-        return [found]
-    return [library.view_as_real(found.resolve_conj())] if found.is_complex() else [found]
+    if not hasattr(result, "shape"):
+        return [result]
+    return [library.view_as_real(result.resolve_conj())] if result.is_complex() else [result]
 
 
 def evaluated(text, library):
@@ -91,17 +91,17 @@ def evaluated(text, library):
     arrays = {name: library.tensor(value, requires_grad=True) for name, value in ARRAYS.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = eval(text, {"T": library, "L": library.linalg, **arrays})
-    outputs = parts_of(found, library)
-    results = [plain(one) if hasattr(one, "detach") else one for one in outputs]
+        result = eval(text, {"T": library, "L": library.linalg, **arrays})
+    outputs = parts_of(result, library)
+    results = [plain(output) if hasattr(output, "detach") else output for output in outputs]
     leaves = list(arrays.values())
     nothing = [None] * len(leaves)
-    moving = [one for one in outputs if getattr(one, "requires_grad", False)]
+    moving = [output for output in outputs if getattr(output, "requires_grad", False)]
     if not moving or text in ONLY_VALUES:
         return results, nothing, nothing
-    total = sum((one * one.detach().cos()).sum() for one in moving)
+    total = sum((element * element.detach().cos()).sum() for element in moving)
     first = library.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
-    total = sum((one * one).sum() for one in first if one is not None and one.requires_grad)
+    total = sum((element * element).sum() for element in first if element is not None and element.requires_grad)
     second = (
         library.autograd.grad(total, leaves, allow_unused=True) if getattr(total, "requires_grad", False) else nothing
     )
@@ -111,15 +111,15 @@ def evaluated(text, library):
 @pytest.mark.parametrize("text", LINALG + COMPLEX + FFT)
 def test_same_as_torch(text):
     ours, theirs = evaluated(text, dynograd), evaluated(text, torch)
-    for one, other in zip(ours[0], theirs[0], strict=True):
-        assert getattr(one, "dtype", None) == getattr(other, "dtype", None)
-        assert getattr(one, "shape", None) == getattr(other, "shape", None)
-        numpy.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+    for element, other in zip(ours[0], theirs[0], strict=True):
+        assert getattr(element, "dtype", None) == getattr(other, "dtype", None)
+        assert getattr(element, "shape", None) == getattr(other, "shape", None)
+        numpy.testing.assert_allclose(element, other, rtol=1e-6, atol=1e-7)
     for order in (1, 2):
-        for name, one, other in zip(ARRAYS, ours[order], theirs[order], strict=True):
-            one = numpy.zeros(ARRAYS[name].shape) if one is None else plain(one)
+        for name, element, other in zip(ARRAYS, ours[order], theirs[order], strict=True):
+            element = numpy.zeros(ARRAYS[name].shape) if element is None else plain(element)
             other = numpy.zeros(ARRAYS[name].shape) if other is None else plain(other)
-            numpy.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6, err_msg=f"order {order} of {name}")
+            numpy.testing.assert_allclose(element, other, rtol=1e-5, atol=1e-6, err_msg=f"order {order} of {name}")
 
 
 @pytest.mark.parametrize("text", MISTAKES)

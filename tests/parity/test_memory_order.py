@@ -11,11 +11,11 @@ from tests.parity import memory_order
 def test_entry(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = memory_order.differing(name)
+        results = memory_order.differing(name)
     known = memory_order.KNOWN.get(name, set())
-    more = {layout: texts[0] for layout, texts in found.items() if layout not in known}
+    more = {layout: texts[0] for layout, texts in results.items() if layout not in known}
     assert not more
-    assert set(found) >= known, f"agree now: take {known - set(found)} of {name} out of memory_order_known.txt"
+    assert set(results) >= known, f"agree now: take {known - set(results)} of {name} out of memory_order_known.txt"
 
 
 def test_known_entries_exist():

@@ -137,10 +137,10 @@ def loss_grid():
         yield Row(
             "SoftMarginLoss", (None, None, how), inputs=lambda rng: [rng.normal(size=5), signs(rng)], constants=(1,)
         )
-        for p, one in itertools.product((1, 2), (None, weight)):
+        for p, element in itertools.product((1, 2), (None, weight)):
             yield Row(
                 "MultiMarginLoss",
-                (p, 0.7, one, None, None, how),
+                (p, 0.7, element, None, None, how),
                 inputs=lambda rng: [rng.normal(size=(5, 4)), rng.integers(0, 4, 5)],
             )
         yield Row(
@@ -204,40 +204,40 @@ def theirs(row, ours):
 
 
 def run(library, row, layer, arrays):
-    inputs = [library.from_numpy(numpy.array(one)) for one in arrays]
+    inputs = [library.from_numpy(numpy.array(array)) for array in arrays]
     leaves = [
-        one.requires_grad_()
-        for place, one in enumerate(inputs)
-        if one.is_floating_point() and place not in row.constants
+        element.requires_grad_()
+        for place, element in enumerate(inputs)
+        if element.is_floating_point() and place not in row.constants
     ]
-    called = [one * 1.0 if one.requires_grad else one for one in inputs]
+    called = [operand * 1.0 if operand.requires_grad else operand for operand in inputs]
     result = layer(*called)
     outputs = list(result) if isinstance(result, (tuple, list)) else [result]
     total = 0.0
-    for one in outputs:
-        if one.is_floating_point():
-            factors = numpy.cos(numpy.arange(one.numel())).reshape(tuple(one.shape)) + 1.5
-            total = total + (one * library.from_numpy(numpy.asarray(factors))).sum()
+    for output in outputs:
+        if output.is_floating_point():
+            factors = numpy.cos(numpy.arange(output.numel())).reshape(tuple(output.shape)) + 1.5
+            total = total + (output * library.from_numpy(numpy.asarray(factors))).sum()
     if getattr(total, "requires_grad", False):
         total.backward()
-    values = {f"output {place}": one for place, one in enumerate(outputs)}
-    values |= {f"gradient of input {place}": one.grad for place, one in enumerate(leaves)}
-    values |= {f"gradient of {name}": one.grad for name, one in layer.named_parameters()}
+    values = {f"output {place}": element for place, element in enumerate(outputs)}
+    values |= {f"gradient of input {place}": element.grad for place, element in enumerate(leaves)}
+    values |= {f"gradient of {name}": element.grad for name, element in layer.named_parameters()}
     values |= dict(layer.named_buffers())
-    return {name: None if one is None else one.detach().numpy() for name, one in values.items()}
+    return {name: None if element is None else element.detach().numpy() for name, element in values.items()}
 
 
-def same(found, wanted, atol=1e-9):
-    assert list(found) == list(wanted)
-    for name, one in found.items():
+def same(results, wanted, atol=1e-9):
+    assert list(results) == list(wanted)
+    for name, element in results.items():
         other = wanted[name]
-        if one is None or other is None:
-            assert one is other, name
+        if element is None or other is None:
+            assert element is other, name
             continue
-        assert one.shape == other.shape and one.dtype == other.dtype, (
-            f"{name}: {one.shape} {one.dtype}, torch {other.shape} {other.dtype}"
+        assert element.shape == other.shape and element.dtype == other.dtype, (
+            f"{name}: {element.shape} {element.dtype}, torch {other.shape} {other.dtype}"
         )
-        numpy.testing.assert_allclose(one, other, atol=atol, rtol=1e-7, err_msg=name)
+        numpy.testing.assert_allclose(element, other, atol=atol, rtol=1e-7, err_msg=name)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -249,8 +249,8 @@ def test_values_and_gradients(row, training):
     ours = build(row).double()
     other = theirs(row, ours)
     arrays = arrays_of(row)
-    found, wanted = run(dynograd, row, ours.train(training), arrays), run(torch, row, other.train(training), arrays)
-    same(found, wanted)
+    result, expected = run(dynograd, row, ours.train(training), arrays), run(torch, row, other.train(training), arrays)
+    same(result, expected)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -341,12 +341,16 @@ def classes():
     )
 
 
-@pytest.mark.parametrize("name", [one for one in classes() if one not in ("RNN", "LSTM", "GRU", "Module")])
+@pytest.mark.parametrize("name", [kind for kind in classes() if kind not in ("RNN", "LSTM", "GRU", "Module")])
 def test_constructors_take_the_same_arguments(name):
     ours, other = (inspect.signature(getattr(library, name).__init__).parameters for library in (nn, torch.nn))
     shown = [
-        [(one, getattr(value.default, "__name__", value.default)) for one, value in given.items() if one[0] != "_"]
-        for given in (ours, other)
+        [
+            (element, getattr(value.default, "__name__", value.default))
+            for element, value in arguments.items()
+            if element[0] != "_"
+        ]
+        for arguments in (ours, other)
     ]
     assert shown[0] == shown[1]
 

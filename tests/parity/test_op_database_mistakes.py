@@ -22,5 +22,5 @@ FEW = [
     "name", [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in ENTRIES]
 )
 def test_mistakes(name):
-    found = wrong_in(name)
-    assert len(found) <= KNOWN.get(name, 0), "\n".join(found)
+    result = wrong_in(name)
+    assert len(result) <= KNOWN.get(name, 0), "\n".join(result)

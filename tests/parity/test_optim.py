@@ -54,8 +54,8 @@ class Pair:
             optimizer.step()
 
     def check(self, tolerance):
-        for one, other in zip(*self.parameters):
-            np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=tolerance, atol=tolerance)
+        for element, other in zip(*self.parameters):
+            np.testing.assert_allclose(element.detach().numpy(), other.detach().numpy(), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
@@ -94,15 +94,15 @@ def test_states_go_both_ways(row):
 def test_complex_parameters(name, options):
     random = np.random.default_rng(0)
     values = random.normal(size=(4, 3, 2)).view(np.complex128)[..., 0]
-    found = []
+    result = []
     for lib in (dynograd, torch):
         p = lib.tensor(values[0], requires_grad=True)
         optimizer = getattr(lib.optim, name)([p], **options)
         for gradient in values[1:]:
             p.grad = lib.tensor(gradient)
             optimizer.step()
-        found.append(p.detach().numpy())
-    np.testing.assert_allclose(*found, rtol=1e-12)
+        result.append(p.detach().numpy())
+    np.testing.assert_allclose(*result, rtol=1e-12)
 
 
 @pytest.mark.parametrize("row", [ROWS[14], ROWS[20], ROWS[-1]], ids=row_id)
@@ -143,12 +143,12 @@ SCHEDULES = [
 
 def scheduled(name, options, kind="SGD", rates=(1.0, 2.0)):
     """(optimizer, schedule) of both libraries."""
-    made = []
+    created = []
     for lib in (dynograd, torch):
         groups = [{"params": [lib.zeros(1, requires_grad=True)], "lr": lr} for lr in rates]
         optimizer = getattr(lib.optim, kind)(groups)
-        made.append((optimizer, getattr(lib.optim.lr_scheduler, name)(optimizer, **options)))
-    return made
+        created.append((optimizer, getattr(lib.optim.lr_scheduler, name)(optimizer, **options)))
+    return created
 
 
 def groups_of(optimizer):
@@ -200,7 +200,7 @@ def test_warm_restarts_at_fractions(options, epochs):
 @pytest.mark.parametrize("name, options", SCHEDULES[:9], ids=[row[0] for row in SCHEDULES[:9]])
 @pytest.mark.parametrize("last_epoch", [3, 4])
 def test_resuming_by_last_epoch(name, options, last_epoch):
-    found = []
+    result = []
     for lib in (dynograd, torch):
         optimizer = lib.optim.SGD([lib.zeros(1, requires_grad=True)], lr=0.7)
         optimizer.param_groups[0]["initial_lr"] = 1.0
@@ -210,8 +210,8 @@ def test_resuming_by_last_epoch(name, options, last_epoch):
             optimizer.step()
             schedule.step()
             rates += schedule.get_last_lr()
-        found.append(rates)
-    assert found[0] == pytest.approx(found[1], rel=1e-13)
+        result.append(rates)
+    assert result[0] == pytest.approx(result[1], rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_combinations(name):
     assert set(ours) - {"last_epoch"} == set(theirs) - {"last_epoch"}
     assert_same(
         ours["_schedulers"],
-        [{key: one[key] for key in mine} for one, mine in zip(theirs["_schedulers"], ours["_schedulers"])],
+        [{key: element[key] for key in mine} for element, mine in zip(theirs["_schedulers"], ours["_schedulers"])],
         0,
     )
 
@@ -270,21 +270,21 @@ def test_combinations(name):
 def test_clip_grad_norm(max_norm, norm_type, dtype, tolerance):
     random = np.random.default_rng(0)
     values = [random.normal(size=shape) for shape in SHAPES]
-    found = []
+    results = []
     for lib in (dynograd, torch):
         parameters = [lib.zeros(value.shape, dtype=getattr(lib, dtype), requires_grad=True) for value in values]
         for p, value in zip(parameters, values):
             p.grad = lib.tensor(value).to(p.dtype)
         norm = lib.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
         assert norm.dtype == getattr(lib, dtype)
-        found.append([norm.double().numpy()] + [p.grad.double().numpy() for p in parameters])
-    for one, other in zip(*found):
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+        results.append([norm.double().numpy()] + [p.grad.double().numpy() for p in parameters])
+    for element, other in zip(*results):
+        np.testing.assert_allclose(element, other, rtol=tolerance, atol=tolerance)
 
 
 def test_clip_grad_value_and_non_finite_norms():
     for value in ([3.0, -2.0, 0.1], [np.inf, 1.0, -1.0], [np.nan, 1.0, 5.0]):
-        found = []
+        results = []
         for lib in (dynograd, torch):
             p = lib.zeros(3, requires_grad=True)
             p.grad = lib.tensor(value)
@@ -292,12 +292,12 @@ def test_clip_grad_value_and_non_finite_norms():
             first = p.grad.numpy().copy()
             p.grad = lib.tensor(value)
             norm = lib.nn.utils.clip_grad_norm_([p], 0.5)
-            found.append([first, norm.numpy(), p.grad.numpy()])
+            results.append([first, norm.numpy(), p.grad.numpy()])
             if not np.isfinite(value).all():
                 with pytest.raises(RuntimeError, match="non-finite"):
                     lib.nn.utils.clip_grad_norm_([p], 0.5, error_if_nonfinite=True)
-        for one, other in zip(*found):
-            np.testing.assert_allclose(one, other, rtol=1e-6)
+        for element, other in zip(*results):
+            np.testing.assert_allclose(element, other, rtol=1e-6)
 
 
 # --- differentiable ----------------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def test_clip_grad_value_and_non_finite_norms():
     ],
 )
 def test_gradients_through_the_step(name, options):
-    found = []
+    results = []
     for lib in (dynograd, torch):
         start = lib.tensor([1.0, -2.0, 0.5], dtype=lib.float64, requires_grad=True)
         scale = lib.tensor([0.5, 2.0, -0.4], dtype=lib.float64, requires_grad=True)
@@ -322,9 +322,9 @@ def test_gradients_through_the_step(name, options):
         p.grad = scale + scale * scale
         optimizer.step()
         (p**2).sum().backward()
-        found.append([p.detach().numpy(), start.grad.numpy(), scale.grad.numpy()])
-    for one, other in zip(*found):  # PyTorch keeps Adam's bias corrections in float32 here
-        np.testing.assert_allclose(one, other, rtol=1e-5 if name != "SGD" else 1e-12, atol=1e-7)
+        results.append([p.detach().numpy(), start.grad.numpy(), scale.grad.numpy()])
+    for element, other in zip(*results):  # PyTorch keeps Adam's bias corrections in float32 here
+        np.testing.assert_allclose(element, other, rtol=1e-5 if name != "SGD" else 1e-12, atol=1e-7)
 
 
 # --- errors ------------------------------------------------------------------------------------------------------------------

@@ -79,8 +79,8 @@ class Pair:
             optimizer.step()
 
     def check(self, tolerance):
-        for one, other in zip(*self.parameters):
-            np.testing.assert_allclose(as_numpy(one), as_numpy(other), rtol=tolerance, atol=tolerance)
+        for element, other in zip(*self.parameters):
+            np.testing.assert_allclose(as_numpy(element), as_numpy(other), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -102,8 +102,8 @@ def test_bfloat16(row):
     for number in range(3):
         pair.step(number)
         pair.check(TOLERANCES["bfloat16"])
-    for one, other in zip(*[optimizer.state.values() for optimizer in pair.optimizers]):
-        assert {name: str(value.dtype).split(".")[-1] for name, value in one.items()} == {
+    for element, other in zip(*[optimizer.state.values() for optimizer in pair.optimizers]):
+        assert {name: str(value.dtype).split(".")[-1] for name, value in element.items()} == {
             name: str(value.dtype).split(".")[-1] for name, value in other.items()
         }
 
@@ -142,8 +142,8 @@ def test_repr_and_groups(row):
 @pytest.mark.parametrize("name", EVERY)
 def test_arguments(name):
     ours, theirs = (inspect.signature(getattr(lib.optim, name)).parameters for lib in (dynograd, torch))
-    assert [(one.name, one.default, one.kind) for one in ours.values()] == [
-        (one.name, one.default, one.kind) for one in theirs.values()
+    assert [(our.name, our.default, our.kind) for our in ours.values()] == [
+        (their.name, their.default, their.kind) for their in theirs.values()
     ]
 
 
@@ -169,7 +169,7 @@ def test_every_optimizer_and_schedule_is_there():
     ids=row_id,
 )
 def test_gradients_through_the_step(row):
-    found = []
+    results = []
     for lib in (dynograd, torch):
         start = lib.tensor([1.0, -2.0, 0.5], dtype=lib.float64, requires_grad=True)
         scale = lib.tensor([0.5, 2.0, -0.4], dtype=lib.float64, requires_grad=True)
@@ -178,10 +178,10 @@ def test_gradients_through_the_step(row):
         p.grad = scale + scale * scale
         optimizer.step()
         (p**2).sum().backward()
-        found.append([value.detach().numpy() for value in (p, start.grad)])
-        found[-1].append(np.zeros(3) if scale.grad is None else scale.grad.numpy())
-    for one, other in zip(*found):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+        results.append([value.detach().numpy() for value in (p, start.grad)])
+        results[-1].append(np.zeros(3) if scale.grad is None else scale.grad.numpy())
+    for element, other in zip(*results):
+        np.testing.assert_allclose(element, other, rtol=1e-6, atol=1e-7)
 
 
 # --- LBFGS -------------------------------------------------------------------------------------------------------------------
@@ -219,8 +219,8 @@ def test_lbfgs(options):
                     return value
 
                 optimizer.step(closure)
-            for one, other in zip(both[0][1], both[1][1]):
-                np.testing.assert_allclose(as_numpy(one), as_numpy(other), rtol=tolerance, atol=tolerance)
+            for element, other in zip(both[0][1], both[1][1]):
+                np.testing.assert_allclose(as_numpy(element), as_numpy(other), rtol=tolerance, atol=tolerance)
 
     steps(2, 1e-9)
     saved = [as_numpy(optimizer.state_dict()) for optimizer in optimizers]

@@ -36,8 +36,8 @@ NOT_PLAIN = re.compile(r"cudnn|mkldnn|batch_norm|hspmm|saddmm|sspaddmm|_elemt$|a
 def pytorch_names(module):
     if module == "":
         text = (Path(torch.__path__[0]) / "_C" / "_VariableFunctions.pyi").read_text()
-        found = re.finditer(r"def (\w+)\((.*?)\) *->", text, re.S)
-        names = {one.group(1) for one in found if re.search(r"\bout:", one.group(2))}
+        results = re.finditer(r"def (\w+)\((.*?)\) *->", text, re.S)
+        names = {result.group(1) for result in results if re.search(r"\bout:", result.group(2))}
         return {name for name in names if hasattr(torch, name) and name[0] != "_" and not NOT_PLAIN.search(name)}
     place = getattr(torch, module)
     documented = {name: (getattr(place, name).__doc__ or "").partition("->")[0] for name in dir(place)}
@@ -68,7 +68,7 @@ def test_the_same_functions_have_out(module):
 
 def both(call):
     """What a call gives with each library: the value, or the kind of exception, and the warning's first words."""
-    found = []
+    result = []
     for library in (dynograd, torch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -77,9 +77,9 @@ def both(call):
                 got = numpy.asarray(got.detach().numpy()).tolist() if hasattr(got, "detach") else got
             except (RuntimeError, TypeError, IndexError) as error:
                 got = RuntimeError if isinstance(error, RuntimeError) else type(error)
-        resized = any("was resized since it had shape" in str(one.message) for one in caught)
-        found.append((got, resized))
-    return found
+        resized = any("was resized since it had shape" in str(element.message) for element in caught)
+        result.append((got, resized))
+    return result
 
 
 @pytest.mark.parametrize(

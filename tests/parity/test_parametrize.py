@@ -36,25 +36,27 @@ def test_the_same_originals_give_the_same_weight(row):
     ours, theirs = build(dynograd, row), build(torch, row)
     assert list(ours.state_dict()) == list(theirs.state_dict()) and repr(ours) == repr(theirs)
     random = numpy.random.default_rng(0)
-    state = {name: one.numpy().copy() for name, one in theirs.state_dict().items()}
-    for name, one in state.items():
+    state = {name: each.numpy().copy() for name, each in theirs.state_dict().items()}
+    for name, element in state.items():
         if "original" in name and row[2].get("orthogonal_map", "") in ("", "matrix_exp", "cayley"):
-            one += 0.1 * random.normal(size=one.shape)
+            element += 0.1 * random.normal(size=element.shape)
     for library, layer in ((dynograd, ours), (torch, theirs)):
-        layer.load_state_dict({name: library.from_numpy(one.copy()) for name, one in state.items()})
+        layer.load_state_dict({name: library.from_numpy(each.copy()) for name, each in state.items()})
     numpy.testing.assert_allclose(ours.weight.detach().numpy(), theirs.weight.detach().numpy(), atol=1e-10)
     factors = random.normal(size=tuple(theirs.weight.shape))
     for library, layer in ((dynograd, ours), (torch, theirs)):
         (layer.weight * library.from_numpy(factors)).sum().backward()
-    for (name, one), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+    for (name, element), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         if other.grad is not None:
-            numpy.testing.assert_allclose(one.grad.numpy(), other.grad.numpy(), atol=1e-9, err_msg=name)
+            numpy.testing.assert_allclose(element.grad.numpy(), other.grad.numpy(), atol=1e-9, err_msg=name)
 
 
 @pytest.mark.parametrize("module", ["parametrize", "parametrizations"])
 def test_the_same_names_and_arguments(module):
-    ours, theirs = (getattr(one.nn.utils, module) for one in (dynograd, torch))
+    ours, theirs = (getattr(element.nn.utils, module) for element in (dynograd, torch))
     assert set(ours.__all__) == set(theirs.__all__)
     for name in theirs.__all__:
-        mine, other = (inspect.signature(getattr(one, name)).parameters for one in (ours, theirs))
-        assert [(key, one.default) for key, one in mine.items()] == [(key, one.default) for key, one in other.items()]
+        mine, other = (inspect.signature(getattr(element, name)).parameters for element in (ours, theirs))
+        assert [(key, element.default) for key, element in mine.items()] == [
+            (key, element.default) for key, element in other.items()
+        ]

@@ -53,7 +53,7 @@ def random_shape(chance):
 def random_numbers(chance, shape):
     stream = numpy.random.default_rng(chance.randrange(2**32))
     style = chance.choice(["unit", "normal", "whole", "wide", "huge", "tiny", "ratio", "zeros", "edge"])
-    made = {
+    created = {
         "unit": lambda: stream.random(shape),
         "normal": lambda: stream.normal(size=shape),
         "whole": lambda: stream.integers(-50, 50, shape).astype(float),
@@ -64,12 +64,12 @@ def random_numbers(chance, shape):
         "zeros": lambda: numpy.zeros(shape),
         "edge": lambda: stream.choice([0.99995, 9.99999, -0.0, 0.00005, 1e8, 1e-4, 999.99996], shape),
     }[style]()
-    made = numpy.asarray(made)
+    created = numpy.asarray(created)
     if chance.random() < 0.3:
-        made = numpy.where(
-            stream.random(shape) < 0.2, stream.choice([numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0], shape), made
+        created = numpy.where(
+            stream.random(shape) < 0.2, stream.choice([numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0], shape), created
         )
-    return made
+    return created
 
 
 def random_pair(number):

@@ -39,17 +39,18 @@ STEPS = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_the_same_masks(name):
-    found = []
+    results = []
     for library in (dynograd, torch):
         random = numpy.random.default_rng(0)
         model = library.nn.Sequential(library.nn.Linear(5, 4), library.nn.Linear(4, 3)).double()
-        for one in model.parameters():
-            one.data = library.from_numpy(random.normal(size=tuple(one.shape)))
+        for parameter in model.parameters():
+            parameter.data = library.from_numpy(random.normal(size=tuple(parameter.shape)))
         STEPS[name](library.nn.utils.prune, model)
         assert library.nn.utils.prune.is_pruned(model)
-        found.append(
-            {key: one.numpy() for key, one in model.state_dict().items()} | {"w": model[0].weight.detach().numpy()}
+        results.append(
+            {key: element.numpy() for key, element in model.state_dict().items()}
+            | {"w": model[0].weight.detach().numpy()}
         )
-    assert list(found[0]) == list(found[1])
-    for key, one in found[0].items():
-        numpy.testing.assert_array_equal(one, found[1][key], err_msg=key)
+    assert list(results[0]) == list(results[1])
+    for key, parameter in results[0].items():
+        numpy.testing.assert_array_equal(parameter, results[1][key], err_msg=key)

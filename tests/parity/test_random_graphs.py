@@ -38,7 +38,7 @@ class Program:
         return self.t.tensor(self.numbers.integers(0, stop, shape).tolist(), dtype=self.t.int64).reshape(shape)
 
     def any(self, least=0):
-        fits = [one for one in self.pool if one.ndim >= least and one.numel() > 0]
+        fits = [element for element in self.pool if element.ndim >= least and element.numel() > 0]
         return self.choose.choice(fits) if fits else self.constant((3,) * least)
 
     def distinct(self, a):
@@ -51,12 +51,12 @@ class Program:
     def run(self):
         for _ in range(self.choose.randint(4, 14)):
             kind = self.choose.choice(KINDS)
-            made = kind(self)
-            for one in made if isinstance(made, (tuple, list)) else [made]:
-                if one is not None and one.numel() <= 400:
-                    self.pool.append(one)
+            created = kind(self)
+            for element in created if isinstance(created, (tuple, list)) else [created]:
+                if element is not None and element.numel() <= 400:
+                    self.pool.append(element)
         ends = self.choose.sample(self.pool, min(len(self.pool), 4)) + [self.pool[-1]]
-        return sum(((one * self.constant(tuple(one.shape))).sum() for one in ends), self.constant(()))
+        return sum(((end * self.constant(tuple(end.shape))).sum() for end in ends), self.constant(()))
 
 
 def unary(p):
@@ -103,12 +103,12 @@ def unary(p):
 def binary(p):
     a = p.any()
     fits = []
-    for one in p.pool:
+    for element in p.pool:
         try:
-            numpy.broadcast_shapes(tuple(one.shape), tuple(a.shape))
+            numpy.broadcast_shapes(tuple(element.shape), tuple(a.shape))
         except ValueError:
             continue
-        fits.append(one)
+        fits.append(element)
     b = p.choose.choice(fits)
     t = p.t
     return p.choose.choice(
@@ -251,7 +251,7 @@ def indexing(p):
 
 def joining(p):
     a = p.any(1)
-    same = [one for one in p.pool if one.shape == a.shape]
+    same = [element for element in p.pool if element.shape == a.shape]
     b = p.choose.choice(same) if same else a * 2
     t, d = p.t, p.dim(a)
     return p.choose.choice(
@@ -272,7 +272,7 @@ def product(p):
     t = p.t
     n, m = a.shape[-2], a.shape[-1]
     w = p.constant((m, 2))
-    rows = [one for one in p.pool if one.ndim >= 2 and one.shape[-1] == m]
+    rows = [element for element in p.pool if element.ndim >= 2 and element.shape[-1] == m]
     b = p.choose.choice(rows) if rows else w.T
     square = a @ a.mT + 2 * t.eye(n, dtype=t.float64)
     return p.choose.choice(
@@ -320,7 +320,7 @@ def written(p):
         v = p.choose.choice(parts)
         if v.ndim and p.choose.random() < 0.6:
             d = p.dim(v)
-            made = p.choose.choice(
+            created = p.choose.choice(
                 [
                     lambda v=v, d=d: v.select(d, p.choose.randrange(v.shape[d])),
                     lambda v=v, d=d: v.narrow(d, 0, max(1, v.shape[d] - 1)),
@@ -331,8 +331,8 @@ def written(p):
                     lambda v=v: v.view(-1) if v.is_contiguous() else v,
                 ]
             )()
-            if made.numel():
-                parts.append(made)
+            if created.numel():
+                parts.append(created)
         v = p.choose.choice(parts)
         b = p.any()
         scale = b.sum().tanh() if p.choose.random() < 0.6 else p.constant(())
@@ -382,44 +382,46 @@ def outcome(library, seed):
         first = library.autograd.grad(loss, program.leaves, create_graph=twice, allow_unused=True)
     except RuntimeError as error:
         return [loss], error
-    found = [loss, *first]
+    result = [loss, *first]
     if twice:
         factors = [program.constant(tuple(leaf.shape)) for leaf in program.leaves]
-        moving = [(one * k).sum() for one, k in zip(first, factors) if one is not None and one.requires_grad]
+        moving = [
+            (element * k).sum() for element, k in zip(first, factors) if element is not None and element.requires_grad
+        ]
         if moving:
             total = sum(moving)
             try:
-                found += library.autograd.grad(total, program.leaves, allow_unused=True)
+                result += library.autograd.grad(total, program.leaves, allow_unused=True)
             except RuntimeError as error:
-                return found, error
-    return found, None
+                return result, error
+    return result, None
 
 
 def values(tensors):
-    return [None if one is None else one.detach().numpy() for one in tensors]
+    return [None if tensor is None else tensor.detach().numpy() for tensor in tensors]
 
 
 @pytest.mark.parametrize("start", range(0, COUNT, 50))
 def test_random_graphs(start):
     for seed in range(start, min(start + 50, COUNT)):
         try:
-            wanted, refused = outcome(torch, seed)
+            expected, refused = outcome(torch, seed)
         except RuntimeError:  # torch refuses some writes into views whose base has got a history meanwhile
             continue
-        found, error = outcome(dynograd, seed)
-        if refused is None or len(found) < len(wanted):
+        result, error = outcome(dynograd, seed)
+        if refused is None or len(result) < len(expected):
             assert error is None, f"program {seed}: {error!r}, torch gives gradients"
         if error is not None:
             assert isinstance(error, InplaceError), f"program {seed}: {error!r} instead of {refused!r}"
-        for place, (one, other) in enumerate(zip(values(found), values(wanted), strict=False)):
-            if one is None or other is None:
+        for place, (element, other) in enumerate(zip(values(result), values(expected), strict=False)):
+            if element is None or other is None:
                 # no path, or one that only carries zeros
-                rest = one if other is None else other
+                rest = element if other is None else other
                 assert rest is None or numpy.allclose(rest, 0, atol=1e-9), (
-                    f"program {seed}, result {place}: {one} instead of {other}"
+                    f"program {seed}, result {place}: {element} instead of {other}"
                 )
                 continue
             scale = max(1.0, float(numpy.abs(other).max(initial=0.0)))
             numpy.testing.assert_allclose(
-                one, other, rtol=1e-7, atol=1e-9 * scale, err_msg=f"program {seed}, result {place}"
+                element, other, rtol=1e-7, atol=1e-9 * scale, err_msg=f"program {seed}, result {place}"
             )

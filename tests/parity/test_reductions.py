@@ -215,8 +215,8 @@ CALLS = [
         for form in ("", ", p=1", ", p=3.0", ", p=inf", ", compute_mode='use_mm_for_euclid_dist'")
     ],
     *[
-        (f"{one} @ {two}", (*WIDE, "int64", "complex64"))
-        for one, two in [("y", "m"), ("v", "m"), ("y", "v"), ("x", "m"), ("y", "n.mT"), ("v", "v"), ("v", "n.mT")]
+        (f"{element} @ {two}", (*WIDE, "int64", "complex64"))
+        for element, two in [("y", "m"), ("v", "m"), ("y", "v"), ("x", "m"), ("y", "n.mT"), ("v", "v"), ("v", "n.mT")]
     ],
 ]
 
@@ -225,7 +225,7 @@ def numbers(dtype):
     """Distinct, well apart, without zeros, the same for both libraries."""
     rng = numpy.random.default_rng(3)
     shapes = {"x": (2, 3, 4), "y": (3, 4), "v": (4,), "m": (4, 5), "n": (3, 5, 4), "s": (), "e": (0, 3), "r": (3, 200)}
-    made = {}
+    created = {}
     for name, shape in shapes.items():
         count = int(numpy.prod(shape))
         values = rng.permutation(count) - count // 2 + 0.5
@@ -235,10 +235,10 @@ def numbers(dtype):
             values = values + 1j * rng.permutation(count) / max(count, 1)
         if kind.kind == "b":
             values = values > 0
-        made[name] = (
+        created[name] = (
             numpy.abs(values).reshape(shape).astype(kind) if kind.kind == "u" else values.reshape(shape).astype(kind)
         )
-    return made
+    return created
 
 
 def run(library, text, arrays, gradients):
@@ -252,19 +252,19 @@ def run(library, text, arrays, gradients):
         tensors[name] = tensor.requires_grad_() if gradients else tensor
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = eval(text, {"t": library, "inf": inf}, tensors)
-    results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    chosen = [one for one in results if one.requires_grad]
+        result = eval(text, {"t": library, "inf": inf}, tensors)
+    results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    chosen = [each for each in results if each.requires_grad]
     if not chosen:
         return results, {}
     total = 0
-    for one in chosen:
-        weights = numpy.random.default_rng(9).uniform(-1, 1, tuple(one.shape))
+    for element in chosen:
+        weights = numpy.random.default_rng(9).uniform(-1, 1, tuple(element.shape))
         weights = (
             torch.from_numpy(numpy.asarray(weights)) if library is torch else dynograd.tensor(numpy.asarray(weights))
         )
         # A real function of complex numbers in which both parts matter.
-        total = total + (((one + weights).abs() if one.dtype.is_complex else one) * weights).sum()
+        total = total + (((element + weights).abs() if element.dtype.is_complex else element) * weights).sum()
     total.backward()
     return results, {name: tensor.grad for name, tensor in tensors.items() if tensor.grad is not None}
 
@@ -276,15 +276,15 @@ def as_numpy(tensor):
     return tensor.array.astype(numpy.float32) if tensor.array.dtype.kind == "V" else tensor.array
 
 
-def compare(found, expected, dtype, what):
-    assert str(found.dtype).split(".")[-1] == str(expected.dtype).split(".")[-1], (
-        f"{what}: {found.dtype} for {expected.dtype}"
+def compare(result, expected, dtype, what):
+    assert str(result.dtype).split(".")[-1] == str(expected.dtype).split(".")[-1], (
+        f"{what}: {result.dtype} for {expected.dtype}"
     )
-    assert tuple(found.shape) == tuple(expected.shape), (
-        f"{what}: shape {tuple(found.shape)} for {tuple(expected.shape)}"
+    assert tuple(result.shape) == tuple(expected.shape), (
+        f"{what}: shape {tuple(result.shape)} for {tuple(expected.shape)}"
     )
     rtol, atol = TOLERANCE.get(dtype, TOLERANCE["float32"])
-    numpy.testing.assert_allclose(as_numpy(found), as_numpy(expected), rtol=rtol, atol=atol, err_msg=what)
+    numpy.testing.assert_allclose(as_numpy(result), as_numpy(expected), rtol=rtol, atol=atol, err_msg=what)
 
 
 CASES = [pytest.param(text, dtype, id=f"{text}-{dtype}") for text, dtypes in CALLS for dtype in dtypes]
@@ -295,10 +295,10 @@ def test_same_as_torch(text, dtype):
     arrays = numbers(dtype)
     gradients = dtype in ("float32", "float64", "complex64")
     expected, expected_gradients = run(torch, text, arrays, gradients)
-    found, found_gradients = run(dynograd, text, arrays, gradients)
-    assert len(found) == len(expected)
-    for place, (one, other) in enumerate(zip(found, expected, strict=True)):
-        compare(one, other, dtype, f"output {place}")
+    results, found_gradients = run(dynograd, text, arrays, gradients)
+    assert len(results) == len(expected)
+    for place, (element, other) in enumerate(zip(results, expected, strict=True)):
+        compare(element, other, dtype, f"output {place}")
     assert set(found_gradients) >= set(expected_gradients)
     for name, gradient in found_gradients.items():
         if name in expected_gradients:
@@ -335,8 +335,8 @@ TIES = [
 def test_ties_and_zeros_have_torchs_gradients(text):
     arrays = {"x": numpy.array([[0.0, 2.0, 2.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [3.0, 3.0, 3.0]])}
     expected, expected_gradients = run(torch, text, arrays, True)
-    found, found_gradients = run(dynograd, text, arrays, True)
-    compare(found[0], expected[0], "float64", "output")
+    result, found_gradients = run(dynograd, text, arrays, True)
+    compare(result[0], expected[0], "float64", "output")
     for name, gradient in expected_gradients.items():
         compare(found_gradients[name], gradient, "float64", f"gradient of {name}")
 
@@ -377,8 +377,8 @@ def test_nan_and_infinity(text, dtype):
     rows = [[1, nan, 3, nan], [inf, 1, 2, 0], [-inf, 1, inf, 2], [nan] * 4, [-inf, -inf, 0, 1], [1, 2, -inf, 3]]
     arrays = {"x": numpy.array(rows, dtype)}
     expected, _ = run(torch, text, arrays, False)
-    found, _ = run(dynograd, text, arrays, False)
-    compare(found[0], expected[0], dtype, text)
+    result, _ = run(dynograd, text, arrays, False)
+    compare(result[0], expected[0], dtype, text)
 
 
 MISTAKES = [
@@ -439,5 +439,7 @@ def test_mistakes_raise_what_torch_raises(text):
         with pytest.raises(Exception) as caught:
             eval(text, {"t": library, "inf": inf})
         raised.append(caught.value)
-    kind = next(one for one in (IndexError, TypeError, ValueError, RuntimeError) if isinstance(raised[0], one))
+    kind = next(
+        element for element in (IndexError, TypeError, ValueError, RuntimeError) if isinstance(raised[0], element)
+    )
     assert isinstance(raised[1], kind), f"{type(raised[1]).__name__} for {type(raised[0]).__name__}: {raised[1]}"

@@ -35,11 +35,11 @@ def run(library, layer, options, kind, lengths, with_state):
     c = library.from_numpy(rng.normal(size=(count, B, H))).requires_grad_()
     state = (((h, c) if kind == "LSTM" else h),) if with_state else ()
     first = options["batch_first"]
-    given = x if first else x.transpose(0, 1)
+    argument = x if first else x.transpose(0, 1)
     tools = library.nn.utils.rnn
     if lengths is not None:
-        given = tools.pack_padded_sequence(given, lengths, first, enforce_sorted=lengths[0] == max(lengths))
-    output, final = layer(given, *state)
+        argument = tools.pack_padded_sequence(argument, lengths, first, enforce_sorted=lengths[0] == max(lengths))
+    output, final = layer(argument, *state)
     values = {}
     if lengths is not None:
         values |= {
@@ -47,15 +47,15 @@ def run(library, layer, options, kind, lengths, with_state):
         }
         output, values["lengths"] = tools.pad_packed_sequence(output, first)
     finals = final if kind == "LSTM" else (final,)
-    values |= {"output": output, **{f"final {place}": one for place, one in enumerate(finals)}}
+    values |= {"output": output, **{f"final {place}": element for place, element in enumerate(finals)}}
     total = sum(
-        (one * library.from_numpy(numpy.cos(numpy.arange(one.numel())).reshape(tuple(one.shape)))).sum()
-        for one in (output, *finals)
+        (element * library.from_numpy(numpy.cos(numpy.arange(element.numel())).reshape(tuple(element.shape)))).sum()
+        for element in (output, *finals)
     )
     total.backward()
     leaves = {"x": x, **({"h": h} if with_state else {}), **({"c": c} if with_state and kind == "LSTM" else {})}
-    values |= {f"gradient of {name}": one.grad for name, one in (*leaves.items(), *layer.named_parameters())}
-    return {name: None if one is None else one.detach().numpy() for name, one in values.items()}
+    values |= {f"gradient of {name}": element.grad for name, element in (*leaves.items(), *layer.named_parameters())}
+    return {name: None if element is None else element.detach().numpy() for name, element in values.items()}
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
@@ -68,15 +68,15 @@ def test_values_and_gradients(kind, options, lengths):
     }
     assert list(ours.state_dict()) == list(theirs.state_dict())
     for with_state in (False, True):
-        found = run(dynograd, ours, options, kind, lengths, with_state)
-        wanted = run(torch, theirs, options, kind, lengths, with_state)
-        assert list(found) == list(wanted)
-        for name, one in found.items():
-            if one is None or wanted[name] is None:
-                assert one is wanted[name]
+        results = run(dynograd, ours, options, kind, lengths, with_state)
+        expected = run(torch, theirs, options, kind, lengths, with_state)
+        assert list(results) == list(expected)
+        for name, element in results.items():
+            if element is None or expected[name] is None:
+                assert element is expected[name]
                 continue
-            assert one.shape == wanted[name].shape
-            numpy.testing.assert_allclose(one, wanted[name], atol=1e-10, err_msg=name)
+            assert element.shape == expected[name].shape
+            numpy.testing.assert_allclose(element, expected[name], atol=1e-10, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -90,30 +90,30 @@ def test_cells(kind, options, bias, shape):
     theirs.load_state_dict({name: torch.from_numpy(value.numpy().copy()) for name, value in ours.state_dict().items()})
     assert repr(ours) == repr(theirs) and list(ours.state_dict()) == list(theirs.state_dict())
     x = numpy.random.default_rng(0).normal(size=shape)
-    found = []
+    results = []
     for library, cell in ((dynograd, ours), (torch, theirs)):
-        given = library.from_numpy(x).requires_grad_()
-        state = cell(given, cell(given))
+        argument = library.from_numpy(x).requires_grad_()
+        state = cell(argument, cell(argument))
         parts = state if kind == "LSTM" else (state,)
-        sum(one.sin().sum() for one in parts).backward()
-        found.append(
-            [one.detach().numpy() for one in (*parts, given.grad, *[value.grad for value in cell.parameters()])]
+        sum(part.sin().sum() for part in parts).backward()
+        results.append(
+            [part.detach().numpy() for part in (*parts, argument.grad, *[value.grad for value in cell.parameters()])]
         )
-    for one, other in zip(*found, strict=True):
-        numpy.testing.assert_allclose(one, other, atol=1e-10)
+    for element, other in zip(*results, strict=True):
+        numpy.testing.assert_allclose(element, other, atol=1e-10)
 
 
 @pytest.mark.parametrize("padding_side", ["left", "right"])
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_pad_sequence(batch_first, padding_side):
     arrays = [numpy.random.default_rng(0).normal(size=(length, 2)) for length in (2, 4, 1)]
-    found = [
+    result = [
         library.nn.utils.rnn.pad_sequence(
-            [library.from_numpy(one) for one in arrays], batch_first, -3.0, padding_side
+            [library.from_numpy(array) for array in arrays], batch_first, -3.0, padding_side
         ).numpy()
         for library in (dynograd, torch)
     ]
-    numpy.testing.assert_array_equal(*found)
+    numpy.testing.assert_array_equal(*result)
 
 
 def test_packed_sequences_print_alike():

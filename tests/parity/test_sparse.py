@@ -50,23 +50,23 @@ ROWS = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_values(name):
-    found, wanted = (
+    result, expected = (
         ROWS[name](T, T.sparse_coo_tensor(T.tensor(PLACES), T.tensor(VALUES), (7, 5))) for T in (dynograd, torch)
     )
-    assert tuple(found.shape) == tuple(wanted.shape)
-    assert str(found.dtype).rpartition(".")[2] == str(wanted.dtype).rpartition(".")[2]
-    numpy.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-10, atol=1e-12)
+    assert tuple(result.shape) == tuple(expected.shape)
+    assert str(result.dtype).rpartition(".")[2] == str(expected.dtype).rpartition(".")[2]
+    numpy.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["to_dense", "mm", "matmul", "addmm", "values", "add", "sum", "softmax"])
 def test_gradients(name):
-    found = []
+    result = []
     for T in (dynograd, torch):
         values = T.tensor(VALUES, requires_grad=True)
         y = ROWS[name](T, T.sparse_coo_tensor(T.tensor(PLACES), values, (7, 5)))
         (y * y).sum().backward()
-        found.append(values.grad.numpy())
-    numpy.testing.assert_allclose(*found, rtol=1e-9, atol=1e-12)
+        result.append(values.grad.numpy())
+    numpy.testing.assert_allclose(*result, rtol=1e-9, atol=1e-12)
 
 
 def test_printed():

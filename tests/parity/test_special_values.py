@@ -67,7 +67,7 @@ COMPARED = [
 def found_differences(name):
     """(what, kind): the first places, of all dtypes that PyTorch has the function for."""
     op, function = registry[name], function_of(name)
-    found = {}
+    result = {}
     for dtype in FLOATS:
         operands = operands_of(op, dtype)
         # PyTorch's vector code computes whole vectors; the rest goes through its scalar code.
@@ -80,17 +80,17 @@ def found_differences(name):
         for what in ours.keys() & theirs.keys():
             mine, other = (results[what][: operands[0].size] for results in (ours, theirs))
             for kind, where in differences(mine, other, dtype).items():
-                found.setdefault((what, kind), f"{dtype}, {told(operands, mine, other, where)}")
-    return found
+                result.setdefault((what, kind), f"{dtype}, {told(operands, mine, other, where)}")
+    return result
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", COMPARED)
 def test_beside_torch(name):
-    found = found_differences(name)
-    new = {place: text for place, text in found.items() if (name, *place) not in KNOWN}
+    results = found_differences(name)
+    new = {place: text for place, text in results.items() if (name, *place) not in KNOWN}
     assert not new, f"{name} differs from torch: {new}"
-    agreed = {place[1:] for place, sometimes in KNOWN.items() if place[0] == name and not sometimes} - found.keys()
+    agreed = {place[1:] for place, sometimes in KNOWN.items() if place[0] == name and not sometimes} - results.keys()
     assert not agreed, f"{name} agrees now; take out of special_values_known.txt: {agreed}"
 
 

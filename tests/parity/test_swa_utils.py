@@ -21,8 +21,8 @@ def model_of(library):
     nn = library.nn
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).double()
     random = numpy.random.default_rng(0)
-    for one in model.parameters():
-        one.data = library.from_numpy(random.normal(size=tuple(one.shape)))
+    for parameter in model.parameters():
+        parameter.data = library.from_numpy(random.normal(size=tuple(parameter.shape)))
     return model
 
 
@@ -41,9 +41,9 @@ def train(library, kind, use_buffers):
         averaged.update_parameters(model)
         scheduler.step()
         rates.append(scheduler.get_last_lr()[0])
-    before = {name: one.numpy().copy() for name, one in averaged.state_dict().items()}
+    before = {name: element.numpy().copy() for name, element in averaged.state_dict().items()}
     swa.update_bn(batches, averaged)
-    after = {f"{name} after": one.numpy().copy() for name, one in averaged.state_dict().items()}
+    after = {f"{name} after": element.numpy().copy() for name, element in averaged.state_dict().items()}
     state = {name: value for name, value in scheduler.state_dict().items() if not name.startswith(("_get", "_is"))}
     return before | after, rates, state
 
@@ -53,13 +53,13 @@ def train(library, kind, use_buffers):
 def test_averages_while_training(kind, use_buffers):
     if kind == "swa" and use_buffers:
         pytest.skip("torch's addcdiv refuses the integer buffer")
-    (found, rates, state), (wanted, other_rates, other_state) = (
-        train(one, kind, use_buffers) for one in (dynograd, torch)
+    (results, rates, state), (expected, other_rates, other_state) = (
+        train(each, kind, use_buffers) for each in (dynograd, torch)
     )
-    assert list(found) == list(wanted) and rates == pytest.approx(other_rates, abs=1e-12)
-    for name, one in found.items():
-        assert one.dtype == wanted[name].dtype
-        numpy.testing.assert_allclose(one, wanted[name], atol=1e-12, err_msg=name)
+    assert list(results) == list(expected) and rates == pytest.approx(other_rates, abs=1e-12)
+    for name, element in results.items():
+        assert element.dtype == expected[name].dtype
+        numpy.testing.assert_allclose(element, expected[name], atol=1e-12, err_msg=name)
     assert set(state) == set(other_state)
     for name, value in state.items():
         assert value == (value if isinstance(value, str) else pytest.approx(other_state[name])), name
@@ -69,8 +69,8 @@ def test_averages_while_training(kind, use_buffers):
 def test_the_same_names_and_arguments(name):
     ours, theirs = getattr(dynograd.optim.swa_utils, name), getattr(torch.optim.swa_utils, name)
     mine, other = inspect.signature(ours).parameters, inspect.signature(theirs).parameters
-    assert [(one, value.default) for one, value in mine.items()] == [
-        (one, value.default) for one, value in other.items()
+    assert [(element, value.default) for element, value in mine.items()] == [
+        (element, value.default) for element, value in other.items()
     ]
 
 

@@ -30,29 +30,29 @@ def train(T, model, inputs, steps=3):
 def outcomes(T, model, inputs):
     """Outputs in evaluation and training mode, and gradients."""
     model.eval()
-    found = {"evaluation": model(*inputs)}
+    results = {"evaluation": model(*inputs)}
     model.train()
     model.zero_grad()
-    found["training"] = model(*inputs)
-    found["training"].square().mean().backward()
-    found |= {f"gradient of {name}": one.grad for name, one in model.named_parameters()}
-    found |= {name: one for name, one in model.named_buffers() if one.is_floating_point()}
-    return {name: one.detach().numpy().copy() for name, one in found.items()}
+    results["training"] = model(*inputs)
+    results["training"].square().mean().backward()
+    results |= {f"gradient of {name}": element.grad for name, element in model.named_parameters()}
+    results |= {name: element for name, element in model.named_buffers() if element.is_floating_point()}
+    return {name: element.detach().numpy().copy() for name, element in results.items()}
 
 
 def same(ours, theirs):
     assert list(ours) == list(theirs)
-    for name, one in ours.items():
+    for name, element in ours.items():
         wide = max(abs(theirs[name]).max(), 1e-3) if theirs[name].size else 1.0
-        numpy.testing.assert_allclose(one, theirs[name], rtol=2e-4, atol=2e-5 * wide + 1e-6, err_msg=name)
+        numpy.testing.assert_allclose(element, theirs[name], rtol=2e-4, atol=2e-5 * wide + 1e-6, err_msg=name)
 
 
 def to_torch(state):
-    return {name: torch.from_numpy(numpy.array(one.detach().numpy())) for name, one in state.items()}
+    return {name: torch.from_numpy(numpy.array(element.detach().numpy())) for name, element in state.items()}
 
 
 def to_dynograd(state):
-    return {name: dynograd.from_numpy(one.detach().numpy().copy()) for name, one in state.items()}
+    return {name: dynograd.from_numpy(element.detach().numpy().copy()) for name, element in state.items()}
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):
     state = model.state_dict()
     assert state["embed.weight"].data_ptr() == state["head.weight"].data_ptr()
     dynograd.save(state, tmp_path / "tied.safetensors")
-    once = sum(one.numel() * 4 for one in model.parameters())
+    once = sum(parameter.numel() * 4 for parameter in model.parameters())
     assert (tmp_path / "tied.safetensors").stat().st_size < once + 16384
     twin = lstm_language_model(dynograd)
     twin.load_state_dict(dynograd.load(tmp_path / "tied.safetensors"))

@@ -220,14 +220,14 @@ def with_flags(at: Any = (), behind: Any = (), read: bool = False) -> Callable[[
     def make(compile: Any) -> Any:
         def run(n: int, x: Any, first: Any, second: Any, notes: Any) -> Any:
             second.weight.requires_grad_(False)
-            one = second(Noted.apply(first(x), notes, halved(n, at))).square().mean()
+            element = second(Noted.apply(first(x), notes, halved(n, at))).square().mean()
             if read:
-                notes.append(one.item())
+                notes.append(element.item())
             if n in behind:
-                one = one + x.cos().mean()
+                element = element + x.cos().mean()
             second.weight.requires_grad_(True)
             two = F.linear(Noted.apply(F.linear(x, first.weight.detach()), notes, halved(n, at)), second.weight)
-            return one + two.abs().mean()
+            return element + two.abs().mean()
 
         return learning(compile, run)[:2]
 

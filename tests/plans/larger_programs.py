@@ -99,8 +99,8 @@ def policy_gradients(compile: Any) -> Any:
 
     @compile
     def learn(log_probs: Any, rewards: Any) -> Any:
-        wanted = (rewards - rewards.mean()) / (rewards.std() + 1e-5)
-        loss = -(torch.stack(log_probs) * wanted).sum()
+        expected = (rewards - rewards.mean()) / (rewards.std() + 1e-5)
+        loss = -(torch.stack(log_probs) * expected).sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -232,8 +232,8 @@ def functional_transforms(compile: Any) -> Any:
         return {name: value - 0.01 * gradients[name] for name, value in parameters.items()}, norms
 
     def run(n: int) -> Any:
-        given, norms = step(parameters, batch(n, 4, 3))
-        parameters.update(given)
+        argument, norms = step(parameters, batch(n, 4, 3))
+        parameters.update(argument)
         return norms, dict(parameters)
 
     return run, watching(model)
@@ -343,9 +343,9 @@ def soft_updates(compile: Any) -> Any:
     @compile
     def step(states: Any, actions: Any, rewards: Any, following: Any) -> Any:
         with torch.no_grad():
-            wanted = rewards + 0.9 * target(following).max(1).values
+            expected = rewards + 0.9 * target(following).max(1).values
         chosen = value(states).gather(1, actions[:, None])[:, 0]
-        loss = F.smooth_l1_loss(chosen, wanted)
+        loss = F.smooth_l1_loss(chosen, expected)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -29,7 +29,7 @@ class Case:
     def __init__(self, row: Any, backward: bool, turn: Any = None) -> None:
         self.row, self.backward, self.subject = row, backward, Subject(row)
         self.turn = turn  # makes of a tensor from outside one that the step has made
-        name = next((one for one in ("float32", "float64") if one in row.dtypes), row.dtypes[0])
+        name = next((name for name in ("float32", "float64") if name in row.dtypes), row.dtypes[0])
         self.arguments = draw(row).map(lambda array: converted(array, name))
         self.rng = numpy.random.default_rng(3)
 

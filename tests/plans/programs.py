@@ -365,10 +365,10 @@ def kept_by_the_caller(compile: Any) -> Any:
             return {"h": h, "out": [model[2](h.relu()), h[0], h.t()]}
 
     def step(n: int) -> Any:
-        given = forward(batch(n, 6, 4))
-        kept.append(given["out"][0])
-        kept.append(given["h"])
-        return given, list(kept)
+        argument = forward(batch(n, 6, 4))
+        kept.append(argument["out"][0])
+        kept.append(argument["h"])
+        return argument, list(kept)
 
     return step, watching(model)
 

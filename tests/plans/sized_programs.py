@@ -222,7 +222,7 @@ def a_gradient_of_the_input(compile: Any) -> Any:
         kept.append(x)
         loss = step(x)
         del kept[:-3]
-        return loss, [one.grad for one in kept]
+        return loss, [element.grad for element in kept]
 
     return keeping, watched, rows
 

@@ -116,17 +116,17 @@ def test_each_op_that_says_bound_has_a_row():
 
 def test_what_python_reads_from_an_array_is_not_bound():
     """The gradient of a loss is a plain number among the arguments of its kernel."""
-    made = Made(Row("huber_in_one_pass", _of((90, 90), (90, 90), numbers=(1.0, "mean"))), "float32", 1, "rule")
-    assert made.call.launches
-    assert lower_bound(made.call) is None
+    created = Made(Row("huber_in_one_pass", _of((90, 90), (90, 90), numbers=(1.0, "mean"))), "float32", 1, "rule")
+    assert created.call.launches
+    assert lower_bound(created.call) is None
 
 
 def test_arrays_that_kernels_take_by_address_are_kept():
     make = _of((4, 8, 20, 20), (16, 8, 3, 3), (16,), numbers=WINDOW)
-    made = Made(Row("convolution", make), "float32", 1)
-    kept = [array for launch in made.call.launches for array in launch.kept]
-    assert any([array is made.call.outputs[0] or array.base is made.call.outputs[0].base for array in kept])
-    assert all([launch.kept for launch in made.call.launches if launch.name.endswith("correlate")])
+    created = Made(Row("convolution", make), "float32", 1)
+    kept = [array for launch in created.call.launches for array in launch.kept]
+    assert any([array is created.call.outputs[0] or array.base is created.call.outputs[0].base for array in kept])
+    assert all([launch.kept for launch in created.call.launches if launch.name.endswith("correlate")])
 
 
 # What training rows of the benchmarks record, and which of it stays in Python: ops whose shapes or steps follow from whole numbers.

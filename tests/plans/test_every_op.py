@@ -44,13 +44,13 @@ def check_case(case: Case, tolerance: float) -> Compiled | None:
     for call in range(CALLS):
         others = case.others(arrays, call)
         _, expected = case.outcome(case.run, others, call)
-        outcome, given = case.outcome(compiled, others, call)
-        found = difference(expected, given, tolerance)
-        assert not found, f"call {call}{found}\n{compiled.report()}"
-        kept.append((outcome, given[0]))
+        outcome, argument = case.outcome(compiled, others, call)
+        result = difference(expected, argument, tolerance)
+        assert not result, f"call {call}{result}\n{compiled.report()}"
+        kept.append((outcome, argument[0]))
     for call, (outcome, numbers) in enumerate(kept):
-        found = difference(numbers, outcome.seen())
-        assert not found, f"kept from call {call}{found}\n{compiled.report()}"
+        result = difference(numbers, outcome.seen())
+        assert not result, f"kept from call {call}{result}\n{compiled.report()}"
     return compiled
 
 

@@ -22,49 +22,49 @@ def freeze(network: Any, flag: bool) -> None:
         parameter.requires_grad_(flag)
 
 
-def adversaries(made: Any, judge: Any, steps: Any, z: Any, x: Any, n: int) -> Any:
+def adversaries(created: Any, judge: Any, steps: Any, z: Any, x: Any, n: int) -> Any:
     """The judge is held fixed while the other network learns."""
     freeze(judge, False)
     judge.eval()
     steps[0].zero_grad()
-    loss = F.softplus(-judge(made(z))).mean()
+    loss = F.softplus(-judge(created(z))).mean()
     loss.backward()
     steps[0].step()
     freeze(judge, True)
     judge.train()
     steps[1].zero_grad()
-    other = (F.softplus(-judge(x)) + F.softplus(judge(made(z).detach()))).mean()
+    other = (F.softplus(-judge(x)) + F.softplus(judge(created(z).detach()))).mean()
     other.backward()
     steps[1].step()
     return loss, other.item()
 
 
-def part_of_a_network(made: Any, judge: Any, steps: Any, z: Any, x: Any, n: int) -> Any:
+def part_of_a_network(created: Any, judge: Any, steps: Any, z: Any, x: Any, n: int) -> Any:
     """A layer is fixed for one of two losses, whose gradients are added, and thawed again."""
     steps[0].zero_grad()
-    made[0].weight.requires_grad = False
-    first = made(z).square().mean()
-    made[0].weight.requires_grad = True
-    (first + made(x @ torch.ones(3, 4)).mean()).backward()
+    created[0].weight.requires_grad = False
+    first = created(z).square().mean()
+    created[0].weight.requires_grad = True
+    (first + created(x @ torch.ones(3, 4)).mean()).backward()
     steps[0].step()
     return first.detach()
 
 
-def now_and_then(made: Any, judge: Any, steps: Any, z: Any, x: Any, n: int) -> Any:
+def now_and_then(created: Any, judge: Any, steps: Any, z: Any, x: Any, n: int) -> Any:
     """In some steps the last layer is fixed; the graph of the first loss is left to the caller."""
     steps[0].zero_grad()
-    made[2].bias.requires_grad_(n % 3 > 0)
-    loss = made(z).square().mean()
+    created[2].bias.requires_grad_(n % 3 > 0)
+    loss = created(z).square().mean()
     loss.backward()
-    made[2].bias.requires_grad_(True)
-    kept = made(z).sum()
+    created[2].bias.requires_grad_(True)
+    kept = created(z).sum()
     return loss, kept.detach()
 
 
-def history_behind(made: Any, judge: Any, steps: Any, z: Any, x: Any, n: int) -> Any:
+def history_behind(created: Any, judge: Any, steps: Any, z: Any, x: Any, n: int) -> Any:
     """What is given still has a history, of before and behind a change."""
     freeze(judge, False)
-    before = judge(made(z))
+    before = judge(created(z))
     freeze(judge, True)
     return before.mean() + judge(x).mean()
 
@@ -84,24 +84,24 @@ def test_flags_that_change(function: Any, least: int, exact: bool) -> None:
     twins = []
     for compile in (lambda step: step, lambda step: Compiled(step, always=True, exact=exact)):
         torch.manual_seed(0)
-        made = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+        created = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
         judge = nn.Sequential(nn.Linear(3, 6), nn.LeakyReLU(0.2), nn.Dropout(0.2), nn.Linear(6, 1))
-        steps = [torch.optim.SGD(network.parameters(), lr=0.05) for network in (made, judge)]
-        twins.append((compile(lambda z, x, n, all=(made, judge, steps): function(*all, z, x, n)), made, judge))
+        steps = [torch.optim.SGD(network.parameters(), lr=0.05) for network in (created, judge)]
+        twins.append((compile(lambda z, x, n, all=(created, judge, steps): function(*all, z, x, n)), created, judge))
     with overwritten_between_steps():
         for n in range(STEPS):
             numbers = numpy.random.default_rng(n)
             z, x = [torch.from_numpy(numbers.standard_normal((5, size)).astype("float32")) for size in (4, 3)]
             sights = []
-            for step, made, judge in twins:
+            for step, created, judge in twins:
                 torch.manual_seed(n)
                 result = step(z, x, n)
                 if isinstance(result, torch.Tensor) and result.requires_grad:
-                    made.zero_grad()
+                    created.zero_grad()
                     judge.zero_grad()
                     result.backward()
-                flags = [parameter.requires_grad for parameter in (*made.parameters(), *judge.parameters())]
-                sights.append([seen(result), seen(made), seen(judge), flags])
+                flags = [parameter.requires_grad for parameter in (*created.parameters(), *judge.parameters())]
+                sights.append([seen(result), seen(created), seen(judge), flags])
             told = difference(*sights, 0.0 if exact else 1e-4)
             assert not told, f"step {n}: {told}\n{twins[1][0].report()}"
     assert twins[1][0].walked >= least, twins[1][0].report()

@@ -240,9 +240,9 @@ def test_as_a_graph_of_fx(name):
         module = torch.fx.from_record(graph, freeze=name == "recurrent")
         x = torch.randn(shape)
         expected = model(x)
-        for given in (module(x), torch.fx.Interpreter(module).run(x)):
-            for one, other in zip(_flat(given), _flat(expected), strict=True):
-                assert torch.equal(one, other)
+        for argument in (module(x), torch.fx.Interpreter(module).run(x)):
+            for element, other in zip(_flat(argument), _flat(expected), strict=True):
+                assert torch.equal(element, other)
     module.graph.lint()
     assert dict(module.named_parameters()).keys() == dict(model.named_parameters()).keys()
     ops = [node for node in module.graph.nodes if node.op == "call_function"]
@@ -256,9 +256,11 @@ def _flat(value):
 def test_as_a_graph_of_fx_with_structures():
     module = torch.fx.from_record(recorded(several, torch.randn(4, 5)).graph())
     x = torch.randn(4, 5)
-    given, expected = module(x), several(x)
-    assert torch.equal(given[0]["values"], expected[0]["values"]) and given[0]["places"][1] == 3
-    assert torch.equal(given[0]["places"][0], expected[0]["places"][0]) and given[1] is x and given[2] == "text"
+    argument, expected = module(x), several(x)
+    assert torch.equal(argument[0]["values"], expected[0]["values"]) and argument[0]["places"][1] == 3
+    assert (
+        torch.equal(argument[0]["places"][0], expected[0]["places"][0]) and argument[1] is x and argument[2] == "text"
+    )
 
 
 def trains(x):

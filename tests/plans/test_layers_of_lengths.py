@@ -60,13 +60,13 @@ def test_rules(name, ragged, reverse, bias):
 
 @pytest.mark.parametrize("ragged, wrong", [(False, [9, 7, 8, 0, 0]), (False, [9, 7, 7, 1, 1]), (True, [30, 0, -6, 0, 0]), (True, [1, 2, 3, 4, 5]), (False, [10**9, 7, 7, 1, 0])])  # fmt: skip
 def test_lengths_that_do_not_fit_raise_what_eager_raises(ragged, wrong):
-    made = Made(Row("lstm_layer", layer("lstm_layer", ragged, lengths=FIXED[ragged])), F, 1)
-    lowered = lower(made.call)
+    created = Made(Row("lstm_layer", layer("lstm_layer", ragged, lengths=FIXED[ragged])), F, 1)
+    lowered = lower(created.call)
     run(lowered)
-    made.call.inputs[-1][...] = wrong
+    created.call.inputs[-1][...] = wrong
     with pytest.raises(IndexRangeError, match="lengths"):
         run(lowered)
-    made.call.inputs[-1][...] = FIXED[ragged]
+    created.call.inputs[-1][...] = FIXED[ragged]
     run(lowered)
 
 
@@ -128,20 +128,20 @@ def training(kind, form, compiled, steps, dropout=0.0):
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize("form", ["state", "padded"])
 def test_steps_with_packed_layers_are_walked(kind, form):
-    made = []
+    created = []
 
     def compiled(function):
-        made.append(Compiled(function))
-        return made[-1]
+        created.append(Compiled(function))
+        return created[-1]
 
     expected = training(kind, form, lambda function: function, 16)
     with overwritten_between_steps():
         results = training(kind, form, compiled, 16)
-    for step, (one, other) in enumerate(zip(expected, results)):
-        differing = difference(one, other, 2e-4)
-        assert differing is None, f"step {step}: {differing}\n{made[0].report()}"
-    report = made[0].report()
-    assert made[0].walked >= 12 and len(report.ways) == 2, report
+    for step, (element, other) in enumerate(zip(expected, results)):
+        differing = difference(element, other, 2e-4)
+        assert differing is None, f"step {step}: {differing}\n{created[0].report()}"
+    report = created[0].report()
+    assert created[0].walked >= 12 and len(report.ways) == 2, report
     assert not [call for way in report.ways for call in way.in_python], report
 
 
@@ -171,28 +171,28 @@ def new_totals(form, compiled, steps):
             torch.from_numpy(random.standard_normal((length, 6)).astype("float32"))
             for length in random.integers(2, 12, 8)
         ]
-        given = nn.utils.rnn.pack_sequence(rows, enforce_sorted=False) if form == "packed" else rows
-        results.append(seen([step(given, torch.from_numpy(random.integers(0, 3, 8))), parameters]))
+        argument = nn.utils.rnn.pack_sequence(rows, enforce_sorted=False) if form == "packed" else rows
+        results.append(seen([step(argument, torch.from_numpy(random.integers(0, 3, 8))), parameters]))
     return results
 
 
 @pytest.mark.parametrize("form", ["packed", "rows"])
 def test_new_sums_of_lengths_are_walked_by_formula(form):
     """Each row of a list has a size, which is none of what ops get: the packed tokens and the steps have."""
-    made = []
+    created = []
 
     def compiled(function):
-        made.append(Compiled(function, dynamic=True))
-        return made[-1]
+        created.append(Compiled(function, dynamic=True))
+        return created[-1]
 
     expected = new_totals(form, lambda function: function, 40)
     with overwritten_between_steps():
         results = new_totals(form, compiled, 40)
-    for step, (one, other) in enumerate(zip(expected, results)):
-        differing = difference(one, other, 2e-4)
-        assert differing is None, f"step {step}: {differing}\n{made[0].report()}"
-    report = made[0].report()
-    assert made[0].walked >= 25 and len(report.ways) <= 15, report
+    for step, (element, other) in enumerate(zip(expected, results)):
+        differing = difference(element, other, 2e-4)
+        assert differing is None, f"step {step}: {differing}\n{created[0].report()}"
+    report = created[0].report()
+    assert created[0].walked >= 25 and len(report.ways) <= 15, report
     assert not [call for way in report.ways for call in way.in_python], report
 
 

@@ -239,31 +239,31 @@ def test_copies_between_any_layouts(order, source):
 
 
 def test_an_index_outside_raises_what_eager_raises():
-    made = Made(Row("embedding", lambda r, d: (tensor(r, d, 9, 5), dynograd.tensor([1, 2]), None, False)), F, 1)
-    lowered = lower(made.call)
+    created = Made(Row("embedding", lambda r, d: (tensor(r, d, 9, 5), dynograd.tensor([1, 2]), None, False)), F, 1)
+    lowered = lower(created.call)
     run(lowered)
-    made.call.inputs[1][1] = 9
+    created.call.inputs[1][1] = 9
     with pytest.raises((IndexRangeError, IndexError), match="9"):
         run(lowered)
-    made.call.inputs[1][1] = 8
+    created.call.inputs[1][1] = 8
     run(lowered)
 
 
 @pytest.mark.parametrize(("place", "wrong"), [(0, 9), (0, -10), (1, 5), (1, -6)])
 def test_each_of_several_indices_is_checked(place, wrong):
-    made = Made(
+    created = Made(
         Row("index", lambda r, d: (tensor(r, d, 9, 5), [dynograd.tensor([1, 2]), dynograd.tensor([0, 4])], (0, 1))),
         F,
         1,
     )
-    lowered = lower(made.call)
+    lowered = lower(created.call)
     run(lowered)
-    made.call.inputs[1 + place][1] = wrong
+    created.call.inputs[1 + place][1] = wrong
     with pytest.raises((IndexRangeError, IndexError), match=str(wrong)):
         run(lowered)
-    made.call.inputs[1 + place][1] = -1
+    created.call.inputs[1 + place][1] = -1
     run(lowered)
-    made.call.inputs[1 + place][1] = wrong
+    created.call.inputs[1 + place][1] = wrong
     Table(lowered, threads.get_num_threads()).run()  # the kernels leave it out
 
 
@@ -287,13 +287,13 @@ def test_what_has_no_form_stays_in_python():
 )
 def test_a_draw_begins_at_the_place_that_the_step_says(name, shapes, numbers):
     first, second = (5, 77), (6, 1 << 40)
-    made, other = (Made(Row(name, _of(*shapes, numbers=(*numbers, key))), F, 1) for key in (first, second))
-    lowered = lower(made.call)
+    created, other = (Made(Row(name, _of(*shapes, numbers=(*numbers, key))), F, 1) for key in (first, second))
+    lowered = lower(created.call)
     lowered.draw[...] = second
     run(lowered)
-    numpy.testing.assert_array_equal(made.call.outputs[0], other.call.outputs[0])
+    numpy.testing.assert_array_equal(created.call.outputs[0], other.call.outputs[0])
     if name.startswith("dropout"):
-        numpy.testing.assert_array_equal(made.node.mask, other.node.mask)
+        numpy.testing.assert_array_equal(created.node.mask, other.node.mask)
     lowered.draw[...] = first
     run(lowered)
-    assert (made.call.outputs[0] != other.call.outputs[0]).any()
+    assert (created.call.outputs[0] != other.call.outputs[0]).any()

@@ -33,8 +33,8 @@ def check_same(first: Any, second: Any, where: str) -> None:
         first, second = list(first.values()), list(second.values())
     if isinstance(first, list):
         assert len(first) == len(second), where
-        for place, (one, other) in enumerate(zip(first, second)):
-            check_same(one, other, f"{where}[{place}]")
+        for place, (element, other) in enumerate(zip(first, second)):
+            check_same(element, other, f"{where}[{place}]")
     elif isinstance(first, numpy.ndarray):
         assert first.dtype == second.dtype and first.shape == second.shape, where
         numpy.testing.assert_allclose(first.astype(float), second.astype(float), rtol=2e-4, atol=2e-5, err_msg=where)
@@ -44,10 +44,10 @@ def check_same(first: Any, second: Any, where: str) -> None:
         assert first == second, where
 
 
-def compile_all(made: list[Compiled]) -> Any:
+def compile_all(created: list[Compiled]) -> Any:
     def compile(function: Any) -> Compiled:
-        made.append(Compiled(function, always=True))
-        return made[-1]
+        created.append(Compiled(function, always=True))
+        return created[-1]
 
     return compile
 
@@ -60,9 +60,9 @@ LEFT = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled_programs_give_what_they_give_as_they_are_written(name: str) -> None:
-    made: list[Compiled] = []
+    created: list[Compiled] = []
     twins = []
-    for compile in (lambda function: function, compile_all(made)):
+    for compile in (lambda function: function, compile_all(created)):
         torch.manual_seed(0)
         twins.append(PROGRAMS[name](compile))
     kept: list[tuple[Any, Any]] = []
@@ -76,7 +76,7 @@ def test_compiled_programs_give_what_they_give_as_they_are_written(name: str) ->
         check_same(*seen, f"{name}, step {n}")
     for result, numbers in kept:
         check_same(plain(result), numbers, f"{name}, kept")
-    report = str(made[0].report())
-    assert (made[0].walked == 0) == (name in LEFT), report
+    report = str(created[0].report())
+    assert (created[0].walked == 0) == (name in LEFT), report
     if name in LEFT:
         assert LEFT[name] in report

@@ -83,9 +83,9 @@ def test_every_attribute(grad: bool, inside: bool) -> None:
                 if not inside:
                     answers.append(answer(y, name))
                 answers.append(answer(y.detach(), "tolist"))
-            expected, given = answers[:2], answers[-2:]
-            if expected != given:
-                wrong.append(f"{name}: {expected} and {given}")
+            expected, argument = answers[:2], answers[-2:]
+            if expected != argument:
+                wrong.append(f"{name}: {expected} and {argument}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -35,11 +35,11 @@ def replayed(function: Any, **options: Any) -> Compiled:
 
 def run_twins(build: Any, steps: int = STEPS, **options: Any) -> list[Compiled]:
     """Runs a program as it is written and replayed, in memory that is overwritten between steps, and compares all that it gives and changes."""
-    made: list[Compiled] = []
+    created: list[Compiled] = []
 
     def compile(function: Any) -> Compiled:
-        made.append(replayed(function, **options))
-        return made[-1]
+        created.append(replayed(function, **options))
+        return created[-1]
 
     twins, random, kept = [], [], []
     for use in (lambda function: function, compile):
@@ -57,15 +57,15 @@ def run_twins(build: Any, steps: int = STEPS, **options: Any) -> list[Compiled]:
         check_same(*results, f"step {n}")
     for result, numbers in kept:
         check_same(plain(result), numbers, "kept")
-    return made
+    return created
 
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("name", PURE)
 def test_pure_steps(name: str, exact: bool) -> None:
     with overwritten_between_steps():
-        made = run_twins(PURE[name], exact=exact)
-    report = made[0].report()
+        created = run_twins(PURE[name], exact=exact)
+    report = created[0].report()
     assert report.replayed >= STEPS - 6, str(report)
     assert " replayed, " in str(report)
 
@@ -96,9 +96,9 @@ LEFT = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_users(name: str) -> None:
-    made = run_twins(PROGRAMS[name], 14)
-    report = "\n".join([str(compiled.report()) for compiled in made])
-    assert any([compiled.report().replayed for compiled in made]) == (name not in LEFT), report
+    created = run_twins(PROGRAMS[name], 14)
+    report = "\n".join([str(compiled.report()) for compiled in created])
+    assert any([compiled.report().replayed for compiled in created]) == (name not in LEFT), report
     assert LEFT.get(name, "") in report, report
 
 
@@ -122,16 +122,16 @@ def test_what_the_collector_calls_is_nothing_of_the_programs() -> None:
 @pytest.mark.parametrize("name", SIZED)
 def test_lengths_that_come_again(name: str) -> None:
     sizes = [9, 14, 6, 20, 12, 9, 14, 6, 20, 12] * 4
-    results, made = [], []
+    results, created = [], []
     for use in (lambda function: function, replayed):
         torch.manual_seed(0)
-        step, watched, batch_of = SIZED[name](lambda function: made.append(use(function)) or made[-1])  # noqa: B023
+        step, watched, batch_of = SIZED[name](lambda function: created.append(use(function)) or created[-1])  # noqa: B023
         numbers = numpy.random.default_rng(0)
         with overwritten_between_steps():
             results.append([seen([step(*batch_of(numbers, n, 4)), watched()]) for n in sizes])
     for place, pair in enumerate(zip(*results)):
         differing = difference(*pair, 2e-4)
-        assert differing is None, f"step {place}: {differing}\n{made[-1].report()}"
+        assert differing is None, f"step {place}: {differing}\n{created[-1].report()}"
 
 
 # --- guards -------------------------------------------------------------------------------------------------------------------
@@ -219,8 +219,8 @@ def test_one_tensor_at_two_places() -> None:
         return a * 2 + b, a is b
 
     compiled = replayed(step)
-    one, other = torch.ones(3), torch.zeros(3)
-    for args in [(one, other)] * 6 + [(one, one), (other, other), (one, other)] * 3:
+    element, other = torch.ones(3), torch.zeros(3)
+    for args in [(element, other)] * 6 + [(element, element), (other, other), (element, other)] * 3:
         assert difference(seen(step(*args)), seen(compiled(*args))) is None
 
 
@@ -254,8 +254,8 @@ def test_gradients_that_are_there() -> None:
             gradients.append(model.weight.grad.numpy().copy())
         results.append(gradients)
     assert step.replays.times > 3, str(step.report())
-    for one, other in zip(*results):
-        numpy.testing.assert_allclose(one, other, rtol=1e-5)
+    for element, other in zip(*results):
+        numpy.testing.assert_allclose(element, other, rtol=1e-5)
 
 
 # --- what is not replayed ---------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def batch(number, count=4):
 
 
 def loss_of(model, trees):
-    return sum(F.cross_entropy(model(one), torch.tensor(1)) for one in trees)
+    return sum(F.cross_entropy(model(element), torch.tensor(1)) for element in trees)
 
 
 # ---------------------------------------------------------------- steps: from (model, optimizer, batch) to a list of tensors or numbers
@@ -119,11 +119,11 @@ def backward_within(model, optimizer, examples):
 
 def without_gradients(model, optimizer, examples):
     with torch.no_grad(), torch.autobatch(always=True):
-        found = [model(example) for example in examples]
+        result = [model(example) for example in examples]
     with torch.autobatch(always=True):
         loss = loss_of(model, examples)
     loss.backward()
-    return [*found, loss]
+    return [*result, loss]
 
 
 def retained(model, optimizer, examples):
@@ -148,11 +148,11 @@ def hooked_later(model, optimizer, examples):
     model.inner.kept = seen.append
     with torch.autobatch(always=True):
         loss = loss_of(model, examples)
-    found = []
+    result = []
     for c in seen[::2]:
-        c.register_hook(lambda g: found.append(g) or 2 * g)
+        c.register_hook(lambda g: result.append(g) or 2 * g)
     loss.backward()
-    return [loss, torch.stack(found).sum(0), *seen]
+    return [loss, torch.stack(result).sum(0), *seen]
 
 
 def read_within(model, optimizer, examples):
@@ -180,7 +180,7 @@ def decisions(model, optimizer, examples):
         return score
 
     with torch.autobatch(always=True):
-        loss = sum(F.cross_entropy(one, torch.tensor(0)) for one in torch.batched(steps, always=True)(examples))
+        loss = sum(F.cross_entropy(element, torch.tensor(0)) for element in torch.batched(steps, always=True)(examples))
     loss.backward()
     return [loss]
 
@@ -282,22 +282,22 @@ def made(cells=False):
 
 
 def run(step, model, optimizer, batches):
-    found = []
+    actual = []
     torch.manual_seed(1)
     for examples in batches:
         model.inner.kept = None
         for parameter in model.parameters():
             parameter.grad = None
         result = step(model, optimizer, examples)
-        found.append([numpy.asarray(value.detach() if isinstance(value, torch.Tensor) else value) for value in result])
-        found[-1] += [parameter.grad.numpy().copy() for parameter in model.parameters() if parameter.grad is not None]
-    return found
+        actual.append([numpy.asarray(value.detach() if isinstance(value, torch.Tensor) else value) for value in result])
+        actual[-1] += [parameter.grad.numpy().copy() for parameter in model.parameters() if parameter.grad is not None]
+    return actual
 
 
-def assert_same(found, wanted):
-    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        assert len(one) == len(other), number
-        for value, expected in zip(one, other, strict=True):
+def assert_same(results, wanted):
+    for number, (element, other) in enumerate(zip(results, wanted, strict=True)):
+        assert len(element) == len(other), number
+        for value, expected in zip(element, other, strict=True):
             numpy.testing.assert_allclose(value, expected, rtol=2e-5, atol=2e-6, err_msg=str(number))
 
 
@@ -320,9 +320,9 @@ def compiled(step):
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 def test_steps_are_as_they_are_written(step, form):
     batches = [batch(number % 5) for number in range(9)]
-    wanted = run(step, *made(), batches)
+    expected = run(step, *made(), batches)
     fast = compiled(step)
-    assert_same(run(fast, *made(), batches), wanted)
+    assert_same(run(fast, *made(), batches), expected)
     assert fast.scopes.calls >= 6
 
 
@@ -341,22 +341,24 @@ def test_sequences_are_gone_through(form):
         "15 ops from cat on (test_scopes.py:" in str(report)
         and "5 calls with scopes of autobatch" in report._repr_html_()
     )
-    assert [bool(one.rows) for one in sequences.all] == [form == "in rows"] * 2
-    usable = [cell.fusing.refused is cell.refused is None for one in sequences.all for cell in one.fused.values()]
+    assert [bool(element.rows) for element in sequences.all] == [form == "in rows"] * 2
+    usable = [
+        cell.fusing.refused is cell.refused is None for element in sequences.all for cell in element.fused.values()
+    ]
     assert usable == ([True, True] if form == "fused" else [])
 
 
 def test_cells_stay_cells():
     batches = [batch(number) for number in range(5)]
-    wanted = run(trees, *made(cells=True), batches)
-    assert_same(run(compiled(trees), *made(cells=True), batches), wanted)
+    expected = run(trees, *made(cells=True), batches)
+    assert_same(run(compiled(trees), *made(cells=True), batches), expected)
 
 
 def test_exact_mode_gives_the_same_bits():
     batches = [batch(number) for number in range(6)]
-    wanted = run(trees, *made(), batches)
-    for one, other in zip(run(torch.compile(trees, mode="exact"), *made(), batches), wanted, strict=True):
-        assert [value.tobytes() for value in one] == [value.tobytes() for value in other]
+    expected = run(trees, *made(), batches)
+    for element, other in zip(run(torch.compile(trees, mode="exact"), *made(), batches), expected, strict=True):
+        assert [value.tobytes() for value in element] == [value.tobytes() for value in other]
 
 
 def test_results_of_one_call_are_not_those_of_another():
@@ -374,9 +376,9 @@ def test_results_of_one_call_are_not_those_of_another():
                 references.append(weakref.ref(copied))
 
         model.inner.kept = keep
-        found = trees(model, optimizer, examples)
+        result = trees(model, optimizer, examples)
         seen.append([reference() for reference in references])
-        return found
+        return result
 
     run(compiled(step), model, optimizer, [batch(number) for number in range(6)])
     gc.collect()
@@ -513,9 +515,9 @@ def test_ops_in_rows_are_as_they_are_written(example, count, form):
         return [loss, *results]
 
     batches = [sentences(number % 7, count) for number in range(12)]
-    wanted = run(step, *made(), batches)
+    expected = run(step, *made(), batches)
     fast = compiled(step)
-    assert_same(run(fast, *made(), batches), wanted)
+    assert_same(run(fast, *made(), batches), expected)
     (sequences,) = sequences_of(fast)
     in_rows = [sequence for sequence in sequences.all if sequence.rows]
     assert form == "fused" or bool(in_rows) == (form == "in rows")
@@ -593,9 +595,9 @@ def test_looking_for_sequences_ends_among_cells(monkeypatch):
 
     monkeypatch.setattr(Sequences, "new_log", Log)
     batches = [batch(number, 12) for number in range(24)]
-    wanted = run(trees, *made(cells=True), batches)
+    expected = run(trees, *made(cells=True), batches)
     fast = compiled(trees)
-    assert_same(run(fast, *made(cells=True), batches), wanted)
+    assert_same(run(fast, *made(cells=True), batches), expected)
     (sequences,) = sequences_of(fast)
     assert [scope for scope, _ in looks] == [2, 4, 22] and not sequences.all and not sequences.pays
     assert [len(log.calls) for _, log in looks] == [24] * 3 and sequences.log is None

@@ -88,10 +88,10 @@ class Twice(Case):
             for result in results
             if isinstance(result, Tensor) and result.requires_grad and not result.is_complex()
         ]
-        wanted = [leaf for leaf in leaves if leaf.requires_grad and not leaf.is_complex()]
-        if not totals or not wanted:
+        expected = [leaf for leaf in leaves if leaf.requires_grad and not leaf.is_complex()]
+        if not totals or not expected:
             return results
-        gradients = torch.autograd.grad(totals, wanted, create_graph=True, allow_unused=True)
+        gradients = torch.autograd.grad(totals, expected, create_graph=True, allow_unused=True)
         squares = [g.pow(2).sum() for g in gradients if g is not None and g.requires_grad]
         if squares:
             sum(squares[1:], squares[0]).backward()

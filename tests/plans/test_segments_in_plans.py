@@ -80,14 +80,14 @@ def test_rules(name):
 
 def test_rows_of_no_segment_become_zeros_in_a_step_that_has_some():
     """The recorded step had none."""
-    made = Made(Row("segment_softmax", of_segments(WHOLE)), F, 1)
-    lowered = lower(made.call)
-    _, starts, ends = made.call.inputs
+    created = Made(Row("segment_softmax", of_segments(WHOLE)), F, 1)
+    lowered = lower(created.call)
+    _, starts, ends = created.call.inputs
     starts[...], ends[...] = bounds(numpy.random.default_rng(5), False)[0].array, bounds(numpy.random.default_rng(5), False)[1].array  # fmt: skip
-    made.call.outputs[0][...] = numpy.nan
+    created.call.outputs[0][...] = numpy.nan
     for launch in lowered:
         launch.kernel(*launch.arguments, count=launch.count, work=0, parts=1)
-    result = made.call.outputs[0]
+    result = created.call.outputs[0]
     assert not result[:3].any() and not result[-7:].any() and not numpy.isnan(result).any()
 
 
@@ -134,17 +134,17 @@ def run(compiled_by, steps=24):
 
 
 def test_steps_that_pool_rows_are_walked():
-    made = []
+    created = []
 
     def compiled_by(function):
-        made.append(Compiled(function))
-        return made[-1]
+        created.append(Compiled(function))
+        return created[-1]
 
     expected = run(lambda function: function)
     with overwritten_between_steps():
         results = run(compiled_by)
-    for step, (one, other) in enumerate(zip(expected, results)):
-        differing = difference(one, other, 2e-4)
-        assert differing is None, f"step {step}: {differing}\n{made[0].report()}"
-    report = made[0].report()
-    assert made[0].walked >= 18 and not [call for way in report.ways for call in way.in_python], report
+    for step, (element, other) in enumerate(zip(expected, results)):
+        differing = difference(element, other, 2e-4)
+        assert differing is None, f"step {step}: {differing}\n{created[0].report()}"
+    report = created[0].report()
+    assert created[0].walked >= 18 and not [call for way in report.ways for call in way.in_python], report

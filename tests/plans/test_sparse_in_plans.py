@@ -47,19 +47,19 @@ def test_rules(dtype):
 
 @pytest.mark.parametrize("place, value, told", [(1, ENTRIES + 1, "row starts"), (0, 1, "row starts"), (-1, 1, "row starts")])  # fmt: skip
 def test_rows_that_do_not_fit_raise_what_eager_raises(place, value, told):
-    made = Made(Row("sparse_product", product(COLUMNS)), F, 1)
-    lowered = lower(made.call)
+    created = Made(Row("sparse_product", product(COLUMNS)), F, 1)
+    lowered = lower(created.call)
     run(lowered)
-    made.call.inputs[1][place] = value
+    created.call.inputs[1][place] = value
     with pytest.raises(IndexError, match=told):
         run(lowered)
 
 
 @pytest.mark.parametrize("value", [-1, COLUMNS])
 def test_columns_outside_raise_what_eager_raises(value):
-    made = Made(Row("sparse_product", product(COLUMNS)), F, 1)
-    lowered = lower(made.call)
-    made.call.inputs[2][7] = value
+    created = Made(Row("sparse_product", product(COLUMNS)), F, 1)
+    lowered = lower(created.call)
+    created.call.inputs[2][7] = value
     with pytest.raises(IndexError, match="out of range"):
         run(lowered)
 
@@ -108,19 +108,19 @@ def test_a_large_input_beside_a_sparse_matrix():
 
 
 def test_steps_are_walked():
-    made = []
+    created = []
 
     def compiled_by(function):
-        made.append(Compiled(function))
-        return made[-1]
+        created.append(Compiled(function))
+        return created[-1]
 
     expected = steps(lambda function: function)
     with overwritten_between_steps():
         results = steps(compiled_by)
-    for number, (one, other) in enumerate(zip(expected, results)):
-        differing = difference(one, other, 2e-4)
-        assert differing is None, f"step {number}: {differing}\n{made[0].report()}"
-    report = made[0].report()
-    assert made[0].walked >= 6 and not [
+    for number, (element, other) in enumerate(zip(expected, results)):
+        differing = difference(element, other, 2e-4)
+        assert differing is None, f"step {number}: {differing}\n{created[0].report()}"
+    report = created[0].report()
+    assert created[0].walked >= 6 and not [
         call for way in report.ways for call in way.in_python if "sparse" in call.name
     ], report

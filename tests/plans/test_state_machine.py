@@ -125,13 +125,13 @@ class Steps(RuleBasedStateMachine):
         torch.set_num_threads(2)
 
     def both(self, change: Callable[[Side], Any]) -> None:
-        found = []
+        result = []
         for side in self.sides:
             torch.set_rng_state(side.random)
             outcome = outcome_of(lambda: change(side))  # noqa: B023
             side.random = torch.get_rng_state()
-            found.append([outcome.seen(), side.seen()])
-        told = difference(*found)
+            result.append([outcome.seen(), side.seen()])
+        told = difference(*result)
         assert not told, told + "".join([f"\n{compiled.report()}" for compiled in self.sides[1].compiled])
 
     def batch(self, size: int, seed: int = 0) -> tuple[Any, Any]:
@@ -152,10 +152,10 @@ class Steps(RuleBasedStateMachine):
         self.count += 1
 
         def change(side: Side) -> Any:
-            given = take(side, *self.batch(size))
+            argument = take(side, *self.batch(size))
             if keep % 4 == 3:
-                side.kept.append(given)
-            return given
+                side.kept.append(argument)
+            return argument
 
         self.both(change)
 
@@ -225,11 +225,11 @@ class Steps(RuleBasedStateMachine):
     @rule()
     def from_another_thread(self) -> None:
         def take(side: Side, x: Any, y: Any) -> Any:
-            given: list[Any] = []
-            thread = threading.Thread(target=lambda: given.append(outcome_of(lambda: side.train(x, y, True))))
+            argument: list[Any] = []
+            thread = threading.Thread(target=lambda: argument.append(outcome_of(lambda: side.train(x, y, True))))
             thread.start()
             thread.join()
-            return given[0].seen()
+            return argument[0].seen()
 
         self.call(4, take, 0)
 

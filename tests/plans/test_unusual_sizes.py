@@ -44,17 +44,17 @@ def differences(expression: Expression, batches: Sequence[int], tolerance: float
             for leaf, array in zip(leaves, arrays):
                 if leaf.grad is not None and tuple(leaf.grad.shape) != array.shape:
                     yield f"a gradient of shape {tuple(leaf.grad.shape)} for an operand of {array.shape}"
-        found = difference(*runs, tolerance)
-        if found:
-            yield f"{expression.title}, call {call} with B = {batch}: {found}\n{compiled.report()}"
+        result = difference(*runs, tolerance)
+        if result:
+            yield f"{expression.title}, call {call} with B = {batch}: {result}\n{compiled.report()}"
             return
 
 
 def check(some: Sequence[tuple[str, Expression]], tolerance: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = [text for _, expression in some for text in differences(expression, FEW, tolerance)]
-    assert not found, "\n".join(found)
+        result = [text for _, expression in some for text in differences(expression, FEW, tolerance)]
+    assert not result, "\n".join(result)
 
 
 @pytest.mark.parametrize("first", range(0, len(EVERYTHING), TOGETHER * EACH))

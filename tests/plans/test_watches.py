@@ -57,12 +57,12 @@ def test_references_are_counted_and_objects_exchanged(words):
         watch.holders(number, tensors[number], counts[number])
     watch.close()
     assert watch.holds()
-    held = tensors[1]
+    kept = tensors[1]
     assert watch.first_other() == 3 and watch.first_other(4) == watch.count
     tensors[1] = torch.ones(3)
     watch.put(1, tensors[1])
     assert watch.holds()
-    del held
+    del kept
     tensors[0] = torch.nn.Parameter(torch.ones(3))
     watch.put(0, tensors[0])
     assert watch.first_other() == 0  # another class

@@ -57,9 +57,9 @@ def seen(value: Any, memo: dict[int, Any] | None = None) -> Any:
     if isinstance(value, torch.Tensor):
         if id(value) in memo:
             return memo[id(value)]
-        found = ["tensor", str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf]
-        memo[id(value)] = found
-        found.append(
+        result = ["tensor", str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf]
+        memo[id(value)] = result
+        result.append(
             numpy.array(
                 value.detach().resolve_conj().float().numpy()
                 if value.dtype is torch.bfloat16
@@ -67,15 +67,17 @@ def seen(value: Any, memo: dict[int, Any] | None = None) -> Any:
             )
         )
         if value.is_leaf and value.requires_grad:
-            found.append(seen(value.grad, memo))
-        return found
+            result.append(seen(value.grad, memo))
+        return result
     if isinstance(value, nn.Module):
         return [
             [[name, seen(tensor, memo)] for name, tensor in (*value.named_parameters(), *value.named_buffers())],
             value.training,
         ]
     if isinstance(value, torch.optim.Optimizer):
-        groups = [{name: one for name, one in group.items() if name != "params"} for group in value.param_groups]
+        groups = [
+            {name: element for name, element in group.items() if name != "params"} for group in value.param_groups
+        ]
         return [seen(list(value.state_dict()["state"].items()), memo), seen(groups, memo)]
     if isinstance(value, dict):
         return {name: seen(inner, memo) for name, inner in value.items()}
@@ -99,17 +101,17 @@ def difference(first: Any, second: Any, tolerance: float = 0.0, where: str = "")
     elif isinstance(first, list):
         if len(first) != len(second):
             return f"{where}: {len(first)} and {len(second)} values: {first!r} and {second!r}"
-        pairs = [(one, other, f"{where}[{place}]") for place, (one, other) in enumerate(zip(first, second))]
+        pairs = [(each, other, f"{where}[{place}]") for place, (each, other) in enumerate(zip(first, second))]
     elif isinstance(first, numpy.ndarray):
         return None if _equal(first, second, tolerance) else f"{where}: {first} and {second}"
     elif isinstance(first, (float, complex)):
         return difference(numpy.asarray(first), numpy.asarray(second), tolerance, where)
     else:
         return None if first == second else f"{where}: {first!r} and {second!r}"
-    for one, other, place in pairs:
-        found = difference(one, other, tolerance, place)
-        if found:
-            return found
+    for element, other, place in pairs:
+        result = difference(element, other, tolerance, place)
+        if result:
+            return result
     return None
 
 

@@ -134,12 +134,12 @@ class Expression(NamedTuple):
 
     @property
     def title(self) -> str:
-        shapes = [f"{one.letter}{list(one.shape)}".replace("'", "") for one in self.operands]
+        shapes = [f"{operand.letter}{list(operand.shape)}".replace("'", "") for operand in self.operands]
         return f"{self.text} of {', '.join(shapes)}"
 
     @property
     def batches(self) -> Sequence[int]:
-        return BATCHES if any(["B" in one.shape for one in self.operands]) else [2] * 5
+        return BATCHES if any(["B" in operand.shape for operand in self.operands]) else [2] * 5
 
 
 def _shape(text: str) -> tuple[int | str, ...]:
@@ -151,10 +151,12 @@ def _operands(head: str) -> Iterator[tuple[Operand, ...]]:
     letters = {shape for operand in operands for shape in operand.shape if shape in ("x", "y")}
     if not letters:
         yield tuple(operands)
-    for shapes in [(one,) for one in SHAPES] if letters == {"x"} else [pair.split("/") for pair in PAIRS.split("|")]:
+    for shapes in (
+        [(shape,) for shape in SHAPES] if letters == {"x"} else [pair.split("/") for pair in PAIRS.split("|")]
+    ):
         stands = {("x",): _shape(shapes[0]), ("y",): _shape(shapes[-1])}
         if letters:
-            yield tuple([one._replace(shape=stands.get(one.shape, one.shape)) for one in operands])
+            yield tuple([operand._replace(shape=stands.get(operand.shape, operand.shape)) for operand in operands])
 
 
 def expressions() -> Iterator[tuple[str, Expression]]:

@@ -133,8 +133,8 @@ def test_the_nearest_ops_are_drawn():
 
 def boxes(page):
     return [
-        [float(one.getAttribute(name)) for name in ("x", "y", "width", "height")]
-        for one in page.getElementsByTagName("rect")
+        [float(element.getAttribute(name)) for name in ("x", "y", "width", "height")]
+        for element in page.getElementsByTagName("rect")
     ]
 
 
@@ -151,7 +151,7 @@ def test_svg():
     for place, (x, y, width, height) in enumerate(rectangles):  # no two overlap
         for x2, y2, width2, height2 in rectangles[:place]:
             assert x + width <= x2 or x2 + width2 <= x or y + height <= y2 or y2 + height2 <= y
-    words = [one.firstChild.data for one in page.getElementsByTagName("text")]
+    words = [element.firstChild.data for element in page.getElementsByTagName("text")]
     assert "layers.0.self_attn" in words and "in_proj_weight (24, 8)" in words
     assert picture._repr_svg_() == picture.svg()
 

@@ -36,13 +36,13 @@ def test_ops_nodes_ranges_and_modules_are_nested_as_they_ran():
     with profile(with_modules=True) as taken, record_function("mine"):
         step()
     events = taken.events()
-    by_name = {one.name: one for one in events}
+    by_name = {event.name: event for event in events}
     assert {"mine", "linear", "tanh", "LinearBackward0", "Optimizer.step#SGD.step", "nn.Module: Linear"} <= set(by_name)
     assert by_name["linear"].cpu_parent is by_name["nn.Module: Linear"]
     assert by_name["nn.Module: Linear"].cpu_parent is by_name["mine"] and by_name["mine"].cpu_parent is None
     assert by_name["mine"].is_user_annotation and not by_name["linear"].is_user_annotation
-    assert all(one.end >= one.start for one in events)
-    assert sum(one.self_cpu_time_total for one in events) == pytest.approx(by_name["mine"].cpu_time_total)
+    assert all(event.end >= event.start for event in events)
+    assert sum(event.self_cpu_time_total for event in events) == pytest.approx(by_name["mine"].cpu_time_total)
 
 
 def test_functions_are_what_they_were_afterwards():
@@ -64,14 +64,14 @@ def test_functions_are_what_they_were_afterwards():
     assert [name for name in before if before[name] is not after[name] and name != "cosh"] == []
     with profile() as again:
         dg.cosh(dg.ones(2))
-    assert [one.key for one in again.key_averages()] == ["cosh"]
+    assert [average.key for average in again.key_averages()] == ["cosh"]
     assert dg.autograd.engine.observers == [] and not dg.profiler.ranges._telling.times
 
 
 def test_shapes_memory_lines_and_operations():
     with profile(record_shapes=True, profile_memory=True, with_stack=True, with_flops=True) as taken:
         dg.ones(4, 8) @ dg.ones(8, 2)
-    (event,) = [one for one in taken.events() if one.name == "matmul"]
+    (event,) = [event for event in taken.events() if event.name == "matmul"]
     assert event.input_shapes == [[4, 8], [8, 2]] and event.memory == 32 and event.flops == 2 * 4 * 8 * 2
     assert "test_profiler.py" in event.stack[0] and "test_shapes_memory" in event.stack[0]
     table = taken.key_averages(group_by_input_shape=True).table(sort_by="cpu_time_total")
@@ -92,9 +92,9 @@ def test_averages():
     with profile(record_shapes=True) as taken:
         for size in (2, 2, 3):
             dg.ones(size).exp()
-    (one,) = taken.key_averages()
-    assert (one.key, one.count) == ("exp", 3) and one.cpu_time == pytest.approx(one.cpu_time_total / 3)
-    assert sorted(one.count for one in taken.key_averages(group_by_input_shape=True)) == [1, 2]
+    (element,) = taken.key_averages()
+    assert (element.key, element.count) == ("exp", 3) and element.cpu_time == pytest.approx(element.cpu_time_total / 3)
+    assert sorted(average.count for average in taken.key_averages(group_by_input_shape=True)) == [1, 2]
     assert taken.key_averages().total_average().count == 3
     with pytest.raises(ValueError, match="cannot sort by 'beauty'"):
         taken.key_averages().table(sort_by="beauty")
@@ -107,7 +107,9 @@ def test_a_schedule_gives_one_profile_per_cycle():
     assert [plan(number) for number in range(3)] == [ProfilerAction.NONE, ProfilerAction.NONE, ProfilerAction.WARMUP]
 
     def note(taken):
-        ready.append((taken.step_num, [one.name for one in taken.events() if one.name.startswith("ProfilerStep")]))
+        ready.append(
+            (taken.step_num, [event.name for event in taken.events() if event.name.startswith("ProfilerStep")])
+        )
 
     with profile(schedule=plan, on_trace_ready=note) as taken:
         for _ in range(12):
@@ -126,7 +128,7 @@ def test_files(tmp_path):
     taken.export_chrome_trace(tmp_path / "trace.json")
     taken.export_chrome_trace(tmp_path / "trace.json.gz")
     trace = json.loads((tmp_path / "trace.json").read_text())
-    assert [one["name"] for one in trace["traceEvents"]] == ["exp", "sin"]
+    assert [element["name"] for element in trace["traceEvents"]] == ["exp", "sin"]
     assert trace == json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
     taken.export_stacks(tmp_path / "stacks.txt")
     assert "test_profiler.py" in (tmp_path / "stacks.txt").read_text()
@@ -174,7 +176,7 @@ def test_it_goes_together_with_autocast_whichever_ends_first():
     expected = (dg.bfloat16, dg.float32)
     with profile() as taken:
         assert dtypes() == expected
-    assert "matmul" in [one.key for one in taken.key_averages()]
+    assert "matmul" in [average.key for average in taken.key_averages()]
     first = profile()
     first.start()
     with dg.autocast("cpu"):
@@ -194,7 +196,7 @@ def test_an_error_inside_ends_its_ranges():
         with pytest.raises(RuntimeError):
             dg.ones(2, 3) @ dg.ones(2, 3)
         dg.ones(2).exp()
-    assert [one.cpu_parent for one in taken.events() if one.name == "exp"] == [None]
+    assert [event.cpu_parent for event in taken.events() if event.name == "exp"] == [None]
 
 
 def test_the_older_interface():
@@ -202,7 +204,7 @@ def test_the_older_interface():
 
     with profiler.profile(record_shapes=True) as taken, profiler.record_function("mine"):
         dg.ones(2).exp()
-    assert [one.key for one in taken.key_averages()] == ["mine", "exp"]
+    assert [average.key for average in taken.key_averages()] == ["mine", "exp"]
     assert taken.self_cpu_time_total > 0 and "exp" in taken.table(sort_by="self_cpu_time_total")
     with profiler.profile(enabled=False) as nothing:
         dg.ones(2).exp()
@@ -216,4 +218,4 @@ def test_the_older_interface():
 
     with profiler.profile() as taken:
         function()
-    assert [one.key for one in taken.key_averages()] == ["decorated", "exp"]
+    assert [average.key for average in taken.key_averages()] == ["decorated", "exp"]

@@ -75,7 +75,7 @@ def main(steps=2000):
     torch.manual_seed(0)
     x = torch.linspace(-math.pi, math.pi, 2000)
     y = torch.sin(x)
-    found = {fit.__name__: fit(x, y, steps) for fit in (by_hand, by_autograd, by_function, by_module)}
+    result = {fit.__name__: fit(x, y, steps) for fit in (by_hand, by_autograd, by_function, by_module)}
     inp = torch.eye(4, 5, requires_grad=True)
     out = (inp + 1).pow(2).t()
     out.backward(torch.ones_like(out), retain_graph=True)
@@ -83,7 +83,7 @@ def main(steps=2000):
     out.backward(torch.ones_like(out), retain_graph=True)
     assert torch.equal(inp.grad, 2 * first)
     assert not (x + 1).requires_grad and out.grad_fn.next_functions
-    return found
+    return result
 
 
 if __name__ == "__main__":

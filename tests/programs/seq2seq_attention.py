@@ -28,10 +28,10 @@ class Lang:
 
 
 def pairs():
-    made = [(word, str(number)) for number, word in enumerate(ONES)]
+    created = [(word, str(number)) for number, word in enumerate(ONES)]
     for ten, word in enumerate(TENS, 2):
-        made += [(word if not one else f"{word} {ONES[one]}", f"{ten} {one}") for one in range(10)]
-    return made
+        created += [(word if not number else f"{word} {ONES[number]}", f"{ten} {number}") for number in range(10)]
+    return created
 
 
 class EncoderRNN(nn.Module):
@@ -99,7 +99,7 @@ def main(steps=40):
     torch.manual_seed(0)
     words, digits = Lang(), Lang()
     data = pairs()
-    inputs = torch.tensor([padded(words.indices(one.split())) for one, _ in data], dtype=torch.long)
+    inputs = torch.tensor([padded(words.indices(each.split())) for each, _ in data], dtype=torch.long)
     targets = torch.tensor([padded(digits.indices(two.split())) for _, two in data], dtype=torch.long)
     dataset = TensorDataset(inputs, targets)
     loader = DataLoader(dataset, sampler=RandomSampler(dataset), batch_size=16)
@@ -119,8 +119,8 @@ def main(steps=40):
     decoder.eval()
     right = 0
     with torch.no_grad():
-        for one, two in data:
-            source = torch.tensor(padded(words.indices(one.split())), dtype=torch.long).view(1, -1)
+        for element, two in data:
+            source = torch.tensor(padded(words.indices(element.split())), dtype=torch.long).view(1, -1)
             outputs, _, attentions = decoder(*encoder(source))
             said = []
             for index in outputs.topk(1)[1].squeeze():

@@ -8,11 +8,11 @@ import importlib
 import pytest
 
 PROGRAMS = {
-    "autograd_basics": (2000, lambda found: all(loss < 200 for loss in found.values())),
-    "char_rnn_classification": (600, lambda found: found["accuracy"] > 0.9),
-    "seq2seq_attention": (30, lambda found: found["accuracy"] > 0.8),
-    "reinforcement_learning": (120, lambda found: found["last"] < 12),
-    "spatial_transformer": (150, lambda found: found["accuracy"] > 0.6),
+    "autograd_basics": (2000, lambda results: all(loss < 200 for loss in results.values())),
+    "char_rnn_classification": (600, lambda result: result["accuracy"] > 0.9),
+    "seq2seq_attention": (30, lambda result: result["accuracy"] > 0.8),
+    "reinforcement_learning": (120, lambda result: result["last"] < 12),
+    "spatial_transformer": (150, lambda result: result["accuracy"] > 0.6),
 }
 
 
@@ -20,5 +20,5 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_learns(name):
     steps, good = PROGRAMS[name]
-    found = importlib.import_module(f"tests.programs.{name}").main(steps)
-    assert good(found), found
+    result = importlib.import_module(f"tests.programs.{name}").main(steps)
+    assert good(result), result

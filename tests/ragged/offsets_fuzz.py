@@ -25,17 +25,17 @@ REFUSALS = (IndexError, ValueError, RuntimeError, TypeError, NotImplementedError
 
 def wild(rng, size, count=None):
     """Numbers around 0 to `size`, in order or not."""
-    made = rng.integers(-5, size + 6, int(rng.integers(0, 5)) if count is None else count)
-    return numpy.sort(made) if rng.random() < 0.5 else made
+    created = rng.integers(-5, size + 6, int(rng.integers(0, 5)) if count is None else count)
+    return numpy.sort(created) if rng.random() < 0.5 else created
 
 
-def kinds(made, rng):
+def kinds(created, rng):
     """As int64 or int32, or with a number that no array can count."""
-    if len(made) and rng.random() < 0.05:
-        made = made.copy()
-        made[rng.integers(len(made))] = rng.choice([1 << 62, -(1 << 62), (1 << 63) - 1])
-        return from_numpy(made)
-    return from_numpy(made.astype(numpy.int32 if rng.random() < 0.3 else numpy.int64))
+    if len(created) and rng.random() < 0.05:
+        created = created.copy()
+        created[rng.integers(len(created))] = rng.choice([1 << 62, -(1 << 62), (1 << 63) - 1])
+        return from_numpy(created)
+    return from_numpy(created.astype(numpy.int32 if rng.random() < 0.3 else numpy.int64))
 
 
 # --- segment ops, with bounds that no user can give ----------------------------------------------------------------------------
@@ -76,12 +76,12 @@ def arguments(op, rng):
 
 def through_segment_op(op, rng):
     try:
-        found = op.function(**arguments(op, rng))
+        result = op.function(**arguments(op, rng))
     except IndexError as error:
         assert "segment" in str(error), f"{op.name}: {error}"
         return
-    if found.requires_grad:
-        (found * found).sum().backward()
+    if result.requires_grad:
+        (result * result).sum().backward()
 
 
 # --- functions that users call -------------------------------------------------------------------------------------------------
@@ -104,12 +104,12 @@ def bags(rng):
 
 
 def attention(rng):
-    tokens, keys = (int(one) for one in rng.integers(0, 7, 2))
+    tokens, keys = (int(integer) for integer in rng.integers(0, 7, 2))
     q, k, v = floats(rng, tokens, 1, 4), floats(rng, keys, 1, 4), floats(rng, keys, 1, 4)
-    given = kinds(wild(rng, tokens, 3), rng), kinds(wild(rng, keys, 3), rng)
+    argument = kinds(wild(rng, tokens, 3), rng), kinds(wild(rng, keys, 3), rng)
     if rng.random() < 0.5:
-        return varlen_attn(q, k, v, *given, 7, 7)
-    return F.varlen_attention(q, k, v, *given)
+        return varlen_attn(q, k, v, *argument, 7, 7)
+    return F.varlen_attention(q, k, v, *argument)
 
 
 def ctc(rng):
@@ -164,8 +164,8 @@ FACES = {
 def through_face(face, rng):
     """Refused with a message that says something, or computed inside."""
     try:
-        found = face(rng)
-        found.sum().backward()
+        result = face(rng)
+        result.sum().backward()
     except REFUSALS as error:
         assert str(error), face
         assert "is out of bounds" not in str(error) or "expected" in str(error), f"{face.__name__}: {error}"
@@ -175,7 +175,7 @@ def through_face(face, rng):
 
 def plans(rng):
     """Products of matrices that may lie outside."""
-    sizes = tuple(int(one) for one in rng.integers(0, 12, 3))
+    sizes = tuple(int(integer) for integer in rng.integers(0, 12, 3))
     try:
         plan = ProductPlan(rng.integers(-1, 4, (int(rng.integers(0, 3)), 6)), sizes)
     except IndexError:
@@ -200,23 +200,25 @@ def check_all_are_known():
 
 def row_items():
     """The calls of ops with kernels or indices of their own for rows."""
-    return [one for one in items() if one.mode == "rows" and kind_of(one.name)[0] in ("segments", "rows")]
+    return [item for item in items() if item.mode == "rows" and kind_of(item.name)[0] in ("segments", "rows")]
 
 
 def through_items(rng):
     """Every such op on rows of any lengths: what it refuses, it refuses for the row alone."""
     for item in row_items():
-        made = Sample([int(one) for one in rng.integers(0, 6, int(rng.integers(1, 5)))], int(rng.integers(1 << 30)))
+        created = Sample(
+            [int(integer) for integer in rng.integers(0, 6, int(rng.integers(1, 5)))], int(rng.integers(1 << 30))
+        )
         try:
-            found = item.run(made.whole(wants=True))
+            result = item.run(created.whole(wants=True))
         except REFUSALS as error:
             assert "is out of bounds" not in str(error), f"{item}: {error}"
             continue
-        for one in found if isinstance(found, (tuple, list)) else [found]:
-            while isinstance(one, RaggedTensor):
-                one = one.packed
-            if isinstance(one, dynograd.Tensor) and one.requires_grad and one.dtype.is_floating_point:
-                (one * one).sum().backward(retain_graph=True)
+        for element in result if isinstance(result, (tuple, list)) else [result]:
+            while isinstance(element, RaggedTensor):
+                element = element.packed
+            if isinstance(element, dynograd.Tensor) and element.requires_grad and element.dtype.is_floating_point:
+                (element * element).sum().backward(retain_graph=True)
 
 
 def main(rounds=60) -> None:

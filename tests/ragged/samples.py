@@ -111,11 +111,11 @@ class Sample:
 
     def without(self, numbers: set[int]) -> Sample:
         """The same without some rows."""
-        made = object.__new__(type(self))
-        made.__dict__ |= self.__dict__
-        made.lengths = [length for number, length in enumerate(self.lengths) if number not in numbers]
-        made.rows = Values(lambda name: [row for number, row in enumerate(self.rows[name]) if number not in numbers])
-        return made
+        created = object.__new__(type(self))
+        created.__dict__ |= self.__dict__
+        created.lengths = [length for number, length in enumerate(self.lengths) if number not in numbers]
+        created.rows = Values(lambda name: [row for number, row in enumerate(self.rows[name]) if number not in numbers])
+        return created
 
     def whole(self, wants: bool = False) -> Values:
         return self._values(
@@ -197,26 +197,26 @@ class Documents(Sample):
     above = 1
 
     def __init__(self, documents: list[list[int]], seed: int = 0) -> None:
-        super().__init__([length for one in documents for length in one], seed)
-        self.documents = [len(one) for one in documents]
+        super().__init__([length for document in documents for length in document], seed)
+        self.documents = [len(document) for document in documents]
 
     @property
     def places(self) -> list[Any]:
         return [(number, place) for number, count in enumerate(self.documents) for place in range(count)]
 
     def without(self, numbers: set[int]) -> Sample:
-        made: Any = super().without(numbers)
+        created: Any = super().without(numbers)
         kept = [place for number, place in enumerate(self.places) if number not in numbers]
-        made.documents = [sum(one == number for one, _ in kept) for number in range(len(self.documents))]
-        return made
+        created.documents = [sum(element == number for element, _ in kept) for number in range(len(self.documents))]
+        return created
 
     @classmethod
     def usual(cls) -> Sample:
         return cls([[3]])
 
     def together_as(self, name: str, tensors: list[Any]) -> Any:
-        found = super().together_as(name, tensors)
-        return dynograd.RaggedTensor(found, lengths=self.documents)
+        result = super().together_as(name, tensors)
+        return dynograd.RaggedTensor(result, lengths=self.documents)
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -238,15 +238,15 @@ class Images(Sample):
         self.rows = Values(lambda name: arrays_of(name, self.lengths, seed, leads))
 
     def without(self, numbers: set[int]) -> Sample:
-        made: Any = super().without(numbers)
-        made.heights = [one for number, one in enumerate(self.heights) if number not in numbers]
-        return made
+        created: Any = super().without(numbers)
+        created.heights = [element for number, element in enumerate(self.heights) if number not in numbers]
+        return created
 
     def together_as(self, name: str, tensors: list[Any]) -> Any:
         if not tensors:
             tensors = [dynograd.from_numpy(arrays_of(name, [1], 0, [(1,)])[0])]
-        found = dynograd.ragged_tensor(tensors, ragged_dims=(1, *[dim + 1 for dim in RAGGED_DIMS.get(name, (1,))]))
-        return found if self.lengths else found[:0]
+        result = dynograd.ragged_tensor(tensors, ragged_dims=(1, *[dim + 1 for dim in RAGGED_DIMS.get(name, (1,))]))
+        return result if self.lengths else result[:0]
 
     @classmethod
     def usual(cls) -> Sample:
@@ -290,19 +290,19 @@ def lines() -> Iterator[tuple[list[str], list[str]]]:
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
             names, _, calls = line.partition(": ")
-            yield names.split(), [one.strip() for one in calls.split(" ; ")]
+            yield names.split(), [call.strip() for call in calls.split(" ; ")]
 
 
 def items() -> list[Item]:
     """All calls of the page, and those of elementwise ops, which follow from their operands."""
-    found = [
+    results = [
         Item(name, text, number) for names, texts in lines() for name in names for number, text in enumerate(texts)
     ]
-    listed = {one.name for one in found}
+    listed = {result.name for result in results}
     for key, entry in dynograd.ops.op.registry.items():
         if entry.kind == "elementwise" and key not in listed and f"{key}.public" not in dynograd.ops.op.registry:
-            found.append(Item(key, elementwise_text(entry), 0))
-    return found
+            results.append(Item(key, elementwise_text(entry), 0))
+    return results
 
 
 _WHOLE = set("bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd lcm".split())
@@ -313,10 +313,10 @@ def elementwise_text(entry: Any) -> str:
     operands = ["i", "i", "i"] if entry.name in _WHOLE else ["x", "y", "r"]
     if entry.promote == "select":
         operands = ["x > 0.5", "x", "y"]
-    given = []
+    argument = []
     used = iter(operands)
     for name, parameter in entry.signature.parameters.items():
-        given.append(
+        argument.append(
             next(used) if name in entry.array_names else _STATIC.get(str(parameter.annotation).replace(" ", ""), "0.5")
         )
-    return f"op({', '.join(given)})"
+    return f"op({', '.join(argument)})"

@@ -53,30 +53,30 @@ SETTINGS = settings(
 )
 
 
-def takes(item: Item, made: Sample) -> bool:
+def takes(item: Item, created: Sample) -> bool:
     """Whether the op takes these rows alone."""
     try:
-        expected(item, made)
+        expected(item, created)
     except MISTAKES:
         return False
     return True
 
 
-def takes_nothing(item: Item, made: Sample) -> bool:
+def takes_nothing(item: Item, created: Sample) -> bool:
     """Whether the op takes a dense batch without rows."""
     try:
-        item.run(made.no_rows())
+        item.run(created.no_rows())
     except MISTAKES:
         return False
     return True
 
 
-def forms(found) -> list[list]:
+def forms(result) -> list[list]:
     """The sizes behind the rows, "j" where they are ragged."""
     return [
-        [size if isinstance(size, int) else "j" for size in one.shape[1:]]
-        for one in several(found)
-        if isinstance(one, Tensor)
+        [size if isinstance(size, int) else "j" for size in element.shape[1:]]
+        for element in several(result)
+        if isinstance(element, Tensor)
     ]
 
 
@@ -85,28 +85,30 @@ def usual_forms(item: Item, kind: str) -> list[list]:
     return forms(item.run(USUAL[kind].whole()))
 
 
-def check(item: Item, kind: str, made: Sample) -> None:
+def check(item: Item, kind: str, created: Sample) -> None:
     apart, refused = [], set()
-    for number in [-1] if item.mode == "all" else range(len(made.lengths)):
+    for number in [-1] if item.mode == "all" else range(len(created.lengths)):
         try:
-            apart.append(alone(item, made, number))
+            apart.append(alone(item, created, number))
         except MISTAKES:
             refused.add(number)
     if refused and not apart:
         return
     if item.mode == "all":
-        if item.name not in GARBAGE or made.whole()["x"].numel():
-            check_every(item, made, apart)
+        if item.name not in GARBAGE or created.whole()["x"].numel():
+            check_every(item, created, apart)
         return
-    made = made.without(refused)
-    if not made.lengths and not takes_nothing(item, made):
+    created = created.without(refused)
+    if not created.lengths and not takes_nothing(item, created):
         return
-    check_every(item, made, apart)
-    found = item.run(made.whole())
-    for one in several(found):
-        assert not isinstance(one, Tensor) or len(one) == len(made)
-    if made.lengths and item.name not in CUT and made.whole()["x"].numel():  # without elements a 0 may stay a number
-        assert forms(found) == usual_forms(item, kind)
+    check_every(item, created, apart)
+    result = item.run(created.whole())
+    for element in several(result):
+        assert not isinstance(element, Tensor) or len(element) == len(created)
+    if (
+        created.lengths and item.name not in CUT and created.whole()["x"].numel()
+    ):  # without elements a 0 may stay a number
+        assert forms(result) == usual_forms(item, kind)
 
 
 def test_images_are_taken_by_most():
@@ -118,15 +120,15 @@ def test_images_are_taken_by_most():
 @cache
 def drawn(kind: str, count: int) -> list[Sample]:
     """The same ones in every process."""
-    made = []
+    created = []
 
     @settings(SETTINGS, max_examples=count)
     @given(one=KINDS[kind])
     def note(one: Sample) -> None:
-        made.append(one)
+        created.append(one)
 
     note()
-    return made
+    return created
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=repr)
@@ -139,7 +141,7 @@ def test_any_rows(item, request):
             continue
         if kind == "images" and not takes(item, USUAL[kind]):
             continue  # a row of one dim more is none that the op takes alone
-        cases += [(f"{kind}-{made!r}", partial(check, item, kind, made)) for made in drawn(kind, count)]
+        cases += [(f"{kind}-{created!r}", partial(check, item, kind, created)) for created in drawn(kind, count)]
     run_all(repr(item), cases)
 
 

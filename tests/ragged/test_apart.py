@@ -20,7 +20,7 @@ def words():
 
 def tables():
     """(3, j, 2): each number and its tenfold."""
-    return ragged_tensor([tensor([[one, 10 * one] for one in row]) for row in ROWS])
+    return ragged_tensor([tensor([[element, 10 * element] for element in row]) for row in ROWS])
 
 
 def ragged(*rows):
@@ -204,8 +204,8 @@ INDEXED = {
 }
 
 
-def plain(found):
-    return found.tolist() if isinstance(found, dynograd.Tensor) else found
+def plain(result):
+    return result.tolist() if isinstance(result, dynograd.Tensor) else result
 
 
 @pytest.mark.parametrize("text", INDEXED)

@@ -69,13 +69,13 @@ def test_bits_are_those_of_the_row_alone(name, threads):
     """Outputs and gradients of the input, for rows of none, of one and of many elements."""
     make, call = LAYERS[name]
     layer = make()
-    rows = rows_of([one for one in LENGTHS if one or name not in EMPTY_ROWS_ARE_NO_INPUT])
+    rows = rows_of([length for length in LENGTHS if length or name not in EMPTY_ROWS_ARE_NO_INPUT])
     with dynograd.use_batch_invariant(True):
         y, g = output_and_gradient(call, layer, dynograd.ragged_tensor(rows))
         for number, row in enumerate(rows):
             if len(row):
-                one, slope = output_and_gradient(call, layer, row[None])
-                assert numpy.array_equal(y[number].numpy(), one[0].numpy(), equal_nan=True)
+                element, slope = output_and_gradient(call, layer, row[None])
+                assert numpy.array_equal(y[number].numpy(), element[0].numpy(), equal_nan=True)
                 assert numpy.array_equal(g[number].numpy(), slope[0].numpy())
 
 
@@ -94,7 +94,7 @@ def test_one_long_row_beside_many_short_ones(name):
     """A row of 10,000 beside 1,000 of 1: the same bits on any number of threads, forward and backward."""
     rng = numpy.random.default_rng(5)
     values = rng.normal(size=(11_000, 6)).astype(numpy.float32)
-    found = []
+    results = []
     before = dynograd.get_num_threads()
     try:
         for count in (1, 2, 3):
@@ -105,19 +105,19 @@ def test_one_long_row_beside_many_short_ones(name):
             (y * y).sum().backward()
             while isinstance(y, dynograd.RaggedTensor):
                 y = y.packed
-            found.append((y.detach().numpy(), x.grad.values().numpy()))
+            results.append((y.detach().numpy(), x.grad.values().numpy()))
     finally:
         dynograd.set_num_threads(before)
-    for y, g in found[1:]:
-        assert numpy.array_equal(y, found[0][0], equal_nan=True)
-        assert numpy.array_equal(g, found[0][1], equal_nan=True)
+    for y, g in results[1:]:
+        assert numpy.array_equal(y, results[0][0], equal_nan=True)
+        assert numpy.array_equal(g, results[0][1], equal_nan=True)
 
 
 def test_rows_stay_where_they_are_when_offsets_change():
     """Neither the offsets that were given nor those that are handed out are the ones that kernels read."""
-    given = dynograd.tensor([0, 2, 3])
-    x = dynograd.RaggedTensor(dynograd.tensor([1.0, 2.0, 3.0]), offsets=given)
-    for numbers in (given, x.offsets(), x.lengths(), x.offsets, x.lengths):
+    argument = dynograd.tensor([0, 2, 3])
+    x = dynograd.RaggedTensor(dynograd.tensor([1.0, 2.0, 3.0]), offsets=argument)
+    for numbers in (argument, x.offsets(), x.lengths(), x.offsets, x.lengths):
         numbers.fill_(1 << 40)
     assert x.sum(1).tolist() == [3, 3] and x.lengths().tolist() == [2, 1] and x.offsets().tolist() == [0, 2, 3]
     array = numpy.array([2, 1])

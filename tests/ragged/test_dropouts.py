@@ -42,10 +42,10 @@ def test_channels_are_dropped_as_a_whole_in_each_row(kind, make, inplace):
         if flat.shape[1]:
             assert (flat == flat[:, :1]).all()
             kept.append(tuple(flat[:, 0].tolist()))
-    assert all(len(set(one)) == 2 for one in kept)  # some of 16 channels go, some stay
+    assert all(len(set(element)) == 2 for element in kept)  # some of 16 channels go, some stay
     assert len(set(kept)) == len(kept)  # each row has a draw of its own
     if kind is not nn.FeatureAlphaDropout:
-        assert {value for one in kept for value in one} == {0.0, 2.0}
+        assert {value for element in kept for value in element} == {0.0, 2.0}
 
 
 @pytest.mark.parametrize("kind", [nn.Dropout, nn.AlphaDropout, nn.RReLU])

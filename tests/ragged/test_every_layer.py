@@ -59,7 +59,7 @@ def lines():
 def test_the_page_has_every_class():
     values = {name: getattr(nn, name) for name in nn.__all__}
     classes = {name for name, value in values.items() if inspect.isclass(value) and issubclass(value, nn.Module)}
-    there = {one.values[0] for one in lines()}
+    there = {line.values[0] for line in lines()}
     assert classes - there - OTHERS == set()
     assert there | OTHERS <= classes
 
@@ -89,7 +89,7 @@ class Given:
         self.rows, self.leaves = {}, []
         for name in sorted(names & FLOATS.keys()):
             shape, lengths = FLOATS[name]
-            self.rows[name] = [self.drawn(shape.split(), one) for one in lengths]
+            self.rows[name] = [self.drawn(shape.split(), length) for length in lengths]
             self.leaves += self.rows[name]
         for name in sorted(names & WHOLE.keys()):
             top, lengths = WHOLE[name]
@@ -103,32 +103,32 @@ class Given:
     def drawn(sizes, length):
         ragged = iter(length if isinstance(length, tuple) else (length,))
         shape = [int(size) if size.isdigit() else next(ragged) for size in sizes]
-        made = dynograd.rand(shape, dtype=dynograd.float64) if sizes[0] == "4" else dynograd.randn(shape).double()
-        return made.requires_grad_()
+        created = dynograd.rand(shape, dtype=dynograd.float64) if sizes[0] == "4" else dynograd.randn(shape).double()
+        return created.requires_grad_()
 
     def together(self):
-        found = {}
+        result = {}
         for name, rows in self.rows.items():
             if name in DENSE:
-                found[name] = dynograd.stack(rows)
+                result[name] = dynograd.stack(rows)
                 continue
             sizes = FLOATS.get(name, ("j",))[0].split()
             dims = [dim for dim, size in enumerate(sizes, 1) if not size.isdigit()]
-            found[name] = dynograd.ragged_tensor(rows, ragged_dims=dims)
-        if "scores" in found:
-            found["ctc"] = found["scores"].log_softmax(-1), found["targets"]
-        return found
+            result[name] = dynograd.ragged_tensor(rows, ragged_dims=dims)
+        if "scores" in result:
+            result["ctc"] = result["scores"].log_softmax(-1), result["targets"]
+        return result
 
     def alone(self, number, flat=False):
-        found = {name: rows[number] if flat else rows[number][None] for name, rows in self.rows.items()}
-        if "scores" in found:
-            scores, targets = found["scores"].log_softmax(-1).transpose(0, 1), found["targets"]
-            found["ctc"] = scores, targets, (scores.shape[0],), (targets.shape[1],)
-        return found
+        result = {name: rows[number] if flat else rows[number][None] for name, rows in self.rows.items()}
+        if "scores" in result:
+            scores, targets = result["scores"].log_softmax(-1).transpose(0, 1), result["targets"]
+            result["ctc"] = scores, targets, (scores.shape[0],), (targets.shape[1],)
+        return result
 
 
-def flat_results(found):
-    return list(found) if isinstance(found, (tuple, list)) else [found]
+def flat_results(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 def run(call, layer, values):
@@ -137,19 +137,21 @@ def run(call, layer, values):
 
 def compared(ys, leaves, parameters):
     """Values, gradients and second ones of results by row."""
-    found = [*ys]
-    inputs = [*leaves, *[one for one in parameters if one.requires_grad]]
-    terms = [(one**2).sum() * (place + 1) for place, one in enumerate(ys) if one.requires_grad]
+    result = [*ys]
+    inputs = [*leaves, *[parameter for parameter in parameters if parameter.requires_grad]]
+    terms = [(element**2).sum() * (place + 1) for place, element in enumerate(ys) if element.requires_grad]
     if not terms:
-        return found
+        return result
     first = dynograd.autograd.grad(sum(terms), inputs, create_graph=True, allow_unused=True)
-    slopes = [(one * one.detach().cos()).sum() for one in first if one is not None and one.requires_grad]
+    slopes = [
+        (element * element.detach().cos()).sum() for element in first if element is not None and element.requires_grad
+    ]
     second = dynograd.autograd.grad(sum(slopes), inputs, allow_unused=True) if slopes else [None] * len(inputs)
     # rows that do not take part and gradients that are zero everywhere are the same
-    zeros = [dynograd.zeros_like(one) for one in inputs]
+    zeros = [dynograd.zeros_like(operand) for operand in inputs]
     for grads in (first, second):
-        found += [zero if one is None else one for one, zero in zip(grads, zeros)]
-    return found
+        result += [zero if element is None else element for element, zero in zip(grads, zeros)]
+    return result
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -159,26 +161,26 @@ def test_a_row_of_ragged_rows_is_the_row_alone(name, text):
     options, mode, words, call = parsed(text)
     kind = getattr(nn, name)
     layer = eval(f"kind({options[1:]}", {"kind": kind, "nn": nn, "torch": dynograd}).double()
-    given = Given(call)
+    argument = Given(call)
     if mode == "refused":
         with pytest.raises((NotImplementedError, RuntimeError, ValueError), match=words):
-            run(call, layer, given.together())
+            run(call, layer, argument.together())
         return
-    whole = run(call, layer, given.together())
-    rows = [list(one.unbind(0)) for one in whole]
-    assert all(len(one) == given.count for one in rows)
+    whole = run(call, layer, argument.together())
+    rows = [list(each.unbind(0)) for each in whole]
+    assert all(len(row) == argument.count for row in rows)
     there = [
-        number for number in range(given.count) if all(row[number].numel() for row in given.rows.values())
+        number for number in range(argument.count) if all(row[number].numel() for row in argument.rows.values())
     ]  # a dense batch cannot be empty everywhere
-    found = []
+    results = []
     ys = [row[number] for number in there for row in rows]
-    leaves = given.leaves
-    found.append(compared(ys, leaves, list(layer.parameters())))
+    leaves = argument.leaves
+    results.append(compared(ys, leaves, list(layer.parameters())))
     ys = []
     for number in there:
-        made = run(call, layer, given.alone(number, mode == "flat"))
-        ys += made if mode == "flat" else [one[0] for one in made]
-    found.append(compared(ys, leaves, list(layer.parameters())))
-    for one, two in zip(*found, strict=True):
-        assert one.shape == two.shape and one.dtype == two.dtype
-        assert numpy.allclose(one.detach().numpy(), two.detach().numpy(), rtol=1e-7, atol=1e-9)
+        created = run(call, layer, argument.alone(number, mode == "flat"))
+        ys += created if mode == "flat" else [each[0] for each in created]
+    results.append(compared(ys, leaves, list(layer.parameters())))
+    for element, two in zip(*results, strict=True):
+        assert element.shape == two.shape and element.dtype == two.dtype
+        assert numpy.allclose(element.detach().numpy(), two.detach().numpy(), rtol=1e-7, atol=1e-9)

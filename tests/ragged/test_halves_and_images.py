@@ -49,7 +49,7 @@ def test_places_in_images():
     x = ragged_tensor(images, ragged_dims=[1, 2])
     expected = [[number, *place] for number, image in enumerate(images) for place in image.nonzero().tolist()]
     assert x.nonzero().tolist() == expected
-    assert [list(place) for place in zip(*[one.tolist() for one in x.nonzero(as_tuple=True)])] == expected
+    assert [list(place) for place in zip(*[element.tolist() for element in x.nonzero(as_tuple=True)])] == expected
 
 
 def test_rows_as_objects():

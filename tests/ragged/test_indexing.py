@@ -75,9 +75,9 @@ WRITES = {
 
 @pytest.mark.parametrize("text", WRITES)
 def test_writes(text):
-    given = space()
-    exec(text, given)
-    assert given[text[0]].tolist() == WRITES[text]
+    argument = space()
+    exec(text, argument)
+    assert argument[text[0]].tolist() == WRITES[text]
 
 
 def test_gradients_of_writes():

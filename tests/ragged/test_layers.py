@@ -30,7 +30,7 @@ class Row:
 
 def rows_of(lengths, turned=False, dtype=dynograd.float64):
     drawn = [dynograd.randn(length, D, dtype=dtype) for length in lengths]
-    return [one.T if turned else one for one in drawn]
+    return [element.T if turned else element for element in drawn]
 
 
 def causal(length, like):
@@ -141,30 +141,30 @@ def parts(y):
 def test_a_layer_of_ragged_rows_is_the_layer_of_each_row(row):
     layer = row.make().double()
     rows = rows_of(row.lengths, row.turned)
-    found = []
+    results = []
     for together in (True, False):
-        given = [one.clone().requires_grad_() for one in rows]
+        arguments = [each.clone().requires_grad_() for each in rows]
         if together:
-            whole = dynograd.ragged_tensor(given)
+            whole = dynograd.ragged_tensor(arguments)
             assert tuple(whole.lengths().tolist()) == tuple(row.lengths) or row.turned
             ys = parts(row.call(layer, whole))
         else:
-            ys = [row.alone(layer, one) if one.numel() else None for one in given]
-        there = [number for number, one in enumerate(rows) if one.numel()]
+            ys = [row.alone(layer, argument) if argument.numel() else None for argument in arguments]
+        there = [number for number, each in enumerate(rows) if each.numel()]
         ys = [ys[number] for number in there]
-        inputs = [given[number] for number in there] + list(layer.parameters())
-        loss = sum((one**2).sum() * (place + 1) for place, one in enumerate(ys))
+        inputs = [arguments[number] for number in there] + list(layer.parameters())
+        loss = sum((each**2).sum() * (place + 1) for place, each in enumerate(ys))
         grads = dynograd.autograd.grad(loss, inputs, create_graph=True)
-        slope = sum((one**2).sum() for one in grads if one.requires_grad)
+        slope = sum((grad**2).sum() for grad in grads if grad.requires_grad)
         second = (
             dynograd.autograd.grad(slope, inputs, allow_unused=True) if getattr(slope, "requires_grad", False) else []
         )
-        found.append([*ys, *grads, *second])
-    for one, two in zip(*found, strict=True):
-        assert (one is None) == (two is None)
-        if one is not None:
-            assert one.shape == two.shape
-            assert numpy.allclose(one.detach().numpy(), two.detach().numpy(), rtol=1e-6, atol=row.tolerance)
+        results.append([*ys, *grads, *second])
+    for element, two in zip(*results, strict=True):
+        assert (element is None) == (two is None)
+        if element is not None:
+            assert element.shape == two.shape
+            assert numpy.allclose(element.detach().numpy(), two.detach().numpy(), rtol=1e-6, atol=row.tolerance)
 
 
 @pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.bfloat16])
@@ -186,10 +186,10 @@ def test_a_convolution_as_long_as_its_input_has_the_same_bits_in_any_layout(dtyp
     expected = numpy.einsum("nci,oci->no", x.double().numpy(), weight.double().numpy()) + bias.double().numpy()
     for invariant in (True, False):
         with dynograd.use_batch_invariant(invariant):
-            one, two = (F.conv1d(given, weight, bias) for given in (x, other))
-        assert numpy.allclose(one.squeeze(2).double(), expected, atol=1e-5 if dtype is dynograd.float32 else 0.1)
+            element, two = (F.conv1d(argument, weight, bias) for argument in (x, other))
+        assert numpy.allclose(element.squeeze(2).double(), expected, atol=1e-5 if dtype is dynograd.float32 else 0.1)
         if invariant:
-            assert one.tolist() == two.tolist()
+            assert element.tolist() == two.tolist()
 
 
 REDUCTIONS = "sum mean softmax log_softmax logsumexp var std cumsum prod norm amax cumprod nansum".split()
@@ -217,8 +217,8 @@ def test_final_states_are_in_the_order_of_the_rows(kind):
         assert final[:, 1].tolist() == start[place][:, 1].tolist()  # an empty row keeps its states
         for number, row in enumerate(rows):
             if len(row):
-                one = tuple(x[:, number : number + 1] for x in start)
-                alone = layer(row[None], one if kind is nn.LSTM else one[0])[1]
+                element = tuple(x[:, number : number + 1] for x in start)
+                alone = layer(row[None], element if kind is nn.LSTM else element[0])[1]
                 assert numpy.allclose(
                     final[:, number].detach(), (alone if kind is nn.LSTM else [alone])[place][:, 0].detach(), atol=1e-6
                 )
@@ -242,19 +242,21 @@ def test_sentences_of_documents_are_the_sequences(case):
     _, make, call = case
     layer = make().double()
     docs = [rows_of([3, 5]), rows_of([2]), rows_of([4, 1, 6])]
-    sentences = [one.requires_grad_() for doc in docs for one in doc]
-    found = []
+    sentences = [each.requires_grad_() for doc in docs for each in doc]
+    results = []
     for together in (True, False):
         if together:
-            ys = [one for doc in call(layer, dynograd.ragged_tensor(docs)).unbind() for one in doc.unbind()]
+            ys = [each for doc in call(layer, dynograd.ragged_tensor(docs)).unbind() for each in doc.unbind()]
         else:
-            ys = [call(layer, dynograd.ragged_tensor([[one]]))[0][0] for one in sentences]
+            ys = [call(layer, dynograd.ragged_tensor([[sentence]]))[0][0] for sentence in sentences]
             dense = layer(sentences[0].T[None]).transpose(1, 2) if isinstance(layer, nn.Conv1d) else None
             assert dense is None or numpy.allclose(dense[0].detach(), ys[0].detach())
-        loss = sum((one**2).sum() * (place + 1) for place, one in enumerate(ys))
-        found.append([*ys, *dynograd.autograd.grad(loss, [*sentences, *layer.parameters()], allow_unused=True)])
-    for one, two in zip(*found, strict=True):
-        assert (one is None and two is None) or (one.shape == two.shape and numpy.allclose(one.detach(), two.detach()))
+        loss = sum((each**2).sum() * (place + 1) for place, each in enumerate(ys))
+        results.append([*ys, *dynograd.autograd.grad(loss, [*sentences, *layer.parameters()], allow_unused=True)])
+    for element, two in zip(*results, strict=True):
+        assert (element is None and two is None) or (
+            element.shape == two.shape and numpy.allclose(element.detach(), two.detach())
+        )
 
 
 def test_final_states_of_sentences():
@@ -271,8 +273,8 @@ def test_packed_sequences_and_ragged_ones_give_the_same_bits():
     rows = rows_of(FILLED, dtype=dynograd.float32)
     packed, (h, c) = layer(nn.utils.rnn.pack_sequence(rows, enforce_sorted=False))
     ragged, (h_ragged, c_ragged) = layer(dynograd.ragged_tensor(rows))
-    for one, two in zip(nn.utils.rnn.unpack_sequence(packed), ragged.unbind()):
-        assert one.tolist() == two.tolist()
+    for element, two in zip(nn.utils.rnn.unpack_sequence(packed), ragged.unbind()):
+        assert element.tolist() == two.tolist()
     assert h.tolist() == h_ragged.tolist() and c.tolist() == c_ragged.tolist()
 
 
@@ -293,10 +295,10 @@ def test_attention_to_other_rows():
     k = [dynograd.randn(length, 6, dtype=dynograd.float64) for length in (2, 5, 1)]
     v = [dynograd.randn(length, 5, dtype=dynograd.float64) for length in (2, 5, 1)]
     for weights in (False, True):
-        y, w = layer(*[dynograd.ragged_tensor(one) for one in (q, k, v)], need_weights=weights)
+        y, w = layer(*[dynograd.ragged_tensor(tensor) for tensor in (q, k, v)], need_weights=weights)
         for number in range(3):
-            one, alone = layer(q[number][None], k[number][None], v[number][None], need_weights=weights)
-            assert numpy.allclose(one[0].detach(), y[number].detach())
+            element, alone = layer(q[number][None], k[number][None], v[number][None], need_weights=weights)
+            assert numpy.allclose(element[0].detach(), y[number].detach())
             assert (w is None) if not weights else numpy.allclose(alone[0].detach(), w[number].detach())
 
 
@@ -315,25 +317,25 @@ def test_masks_of_keys(kind, hide):
     layer = nn.MultiheadAttention(D, 2, batch_first=True).double()
     rows = rows_of([4, 3, 6])
     hidden = [dynograd.rand(len(row)) < 0.4 for row in rows]
-    for one in hidden:
-        one[0] = False
+    for element in hidden:
+        element[0] = False
     if kind == "numbers":
         masks = [dynograd.randn(len(row), dtype=dynograd.float64) for row in rows]
-        given = dynograd.ragged_tensor(masks)
+        argument = dynograd.ragged_tensor(masks)
     else:
         masks = hidden
-        given = dynograd.ragged_tensor(masks)
-        given = given.to_padded(True) if kind == "dense" else given
+        argument = dynograd.ragged_tensor(masks)
+        argument = argument.to_padded(True) if kind == "dense" else argument
     x = dynograd.ragged_tensor(rows)
-    y, _ = layer(x, x, x, key_padding_mask=given, need_weights=False, is_causal=hide)
-    for row, mask, one in zip(rows, masks, y.unbind()):
+    y, _ = layer(x, x, x, key_padding_mask=argument, need_weights=False, is_causal=hide)
+    for row, mask, element in zip(rows, masks, y.unbind()):
         look = dynograd.ones(len(row), len(row), dtype=dynograd.bool).triu(1) if hide else None
         if kind == "numbers" and hide:
             look = causal(len(row), row)
         alone = layer(row[None], row[None], row[None], key_padding_mask=mask[None], attn_mask=look, need_weights=False)[
             0
         ][0]
-        assert numpy.allclose(alone.detach(), one.detach())
+        assert numpy.allclose(alone.detach(), element.detach())
 
 
 def test_masks_of_pairs_are_cut_for_each_row():
@@ -342,21 +344,21 @@ def test_masks_of_pairs_are_cut_for_each_row():
     mask = dynograd.randn(6, 6, dtype=dynograd.float64)
     x = dynograd.ragged_tensor(rows)
     y, _ = layer(x, x, x, attn_mask=mask, need_weights=False)
-    for row, one in zip(rows, y.unbind()):
+    for row, element in zip(rows, y.unbind()):
         size = len(row)
         alone = layer(row[None], row[None], row[None], attn_mask=mask[:size, :size], need_weights=False)[0][0]
-        assert numpy.allclose(alone.detach(), one.detach())
+        assert numpy.allclose(alone.detach(), element.detach())
 
 
 def test_scaled_dot_product_attention_takes_heads_in_dim_1():
     q = dynograd.ragged_tensor(rows_of([3, 0, 4]))
     k = dynograd.ragged_tensor(rows_of([5, 2, 1]))
-    heads = [one.unflatten(-1, (2, 4)).transpose(1, 2) for one in (q, k, k * 2)]
+    heads = [element.unflatten(-1, (2, 4)).transpose(1, 2) for element in (q, k, k * 2)]
     for options in ({}, {"is_causal": True}):
         y = F.scaled_dot_product_attention(*heads, **options)
         assert y.shape[1] == 2 and y.place == 2
         for number in (0, 2):
-            alone = F.scaled_dot_product_attention(*[one[number] for one in heads], **options)
+            alone = F.scaled_dot_product_attention(*[head[number] for head in heads], **options)
             assert numpy.allclose(alone, y[number])
 
 
@@ -387,18 +389,18 @@ def images(dtype=dynograd.float64):
     ids=["conv2d", "max_pool2d", "avg_pool2d", "adaptive", "network"],
 )  # fmt: skip
 def test_images_of_different_sizes(make):
-    layer, given = make().double(), images()
-    y = layer(dynograd.ragged_tensor(given))
-    for one, image in zip(parts(y), given):
-        assert numpy.allclose(one.detach(), layer(image[None])[0].detach())
+    layer, argument = make().double(), images()
+    y = layer(dynograd.ragged_tensor(argument))
+    for element, image in zip(parts(y), argument):
+        assert numpy.allclose(element.detach(), layer(image[None])[0].detach())
 
 
 def test_batch_norm_of_images_counts_real_pixels_only():
-    given = images()
-    y = nn.BatchNorm2d(3).double()(dynograd.ragged_tensor(given))
-    pixels = dynograd.cat([one.flatten(1) for one in given], 1)
+    arguments = images()
+    y = nn.BatchNorm2d(3).double()(dynograd.ragged_tensor(arguments))
+    pixels = dynograd.cat([argument.flatten(1) for argument in arguments], 1)
     expected = (pixels - pixels.mean(1, keepdim=True)) / (pixels.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
-    assert numpy.allclose(dynograd.cat([one.flatten(1) for one in y.unbind()], 1).detach(), expected)
+    assert numpy.allclose(dynograd.cat([element.flatten(1) for element in y.unbind()], 1).detach(), expected)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
@@ -406,22 +408,22 @@ def test_embeddings_and_bags(mode):
     rows = [dynograd.randint(0, 10, (length,)) for length in LENGTHS]
     tokens = dynograd.ragged_tensor(rows)
     table, bags = nn.Embedding(10, 4, padding_idx=2), nn.EmbeddingBag(10, 4, mode=mode)
-    assert [one.tolist() for one in table(tokens).unbind()] == [table(row).tolist() for row in rows]
-    found = bags(tokens)
+    assert [element.tolist() for element in table(tokens).unbind()] == [table(row).tolist() for row in rows]
+    result = bags(tokens)
     for number, row in enumerate(rows):
-        assert numpy.allclose(found[number].detach(), bags(row[None])[0].detach() if len(row) else numpy.zeros(4))
+        assert numpy.allclose(result[number].detach(), bags(row[None])[0].detach() if len(row) else numpy.zeros(4))
 
 
 def test_messages_between_the_nodes_of_graphs():
     """Edges (2, j) of each graph beside its nodes (j, D): sums of neighbours by index_add over all graphs at once."""
     nodes = rows_of([4, 2, 5])
-    edges = [dynograd.tensor(one) for one in ([[0, 1, 2], [1, 2, 3]], [[0], [1]], [[0, 4], [4, 0]])]
+    edges = [dynograd.tensor(each) for each in ([[0, 1, 2], [1, 2, 3]], [[0], [1]], [[0, 4], [4, 0]])]
     x = dynograd.ragged_tensor(nodes)
     begin = x.offsets()[:-1]
-    source, target = dynograd.cat([one + begin[number] for number, one in enumerate(edges)], 1)
-    found = x.with_packed(dynograd.zeros_like(x.values()).index_add(0, target, x.values()[source]))
-    for node, edge, one in zip(nodes, edges, found.unbind()):
-        assert numpy.allclose(one, dynograd.zeros_like(node).index_add(0, edge[1], node[edge[0]]))
+    source, target = dynograd.cat([each + begin[number] for number, each in enumerate(edges)], 1)
+    result = x.with_packed(dynograd.zeros_like(x.values()).index_add(0, target, x.values()[source]))
+    for node, edge, element in zip(nodes, edges, result.unbind()):
+        assert numpy.allclose(element, dynograd.zeros_like(node).index_add(0, edge[1], node[edge[0]]))
 
 
 def test_crf_of_rows():
@@ -430,13 +432,13 @@ def test_crf_of_rows():
     tags = [dynograd.randint(0, 3, (length,)) for length in LENGTHS]
     x, y = dynograd.ragged_tensor(emissions), dynograd.ragged_tensor(tags)
     likelihoods, best, shares = crf(x, y, reduction="none"), crf.viterbi(x), crf.marginals(x)
-    assert [len(one) for one in crf.decode(x)] == LENGTHS
-    for number, (one, own) in enumerate(zip(emissions, tags)):
-        if len(one):
-            assert likelihoods[number].item() == pytest.approx(crf(one, own).item())
-            assert best.tags[number].tolist() == crf.viterbi(one).tags.tolist() == crf.decode(x)[number]
-            assert best.scores[number].item() == pytest.approx(crf.viterbi(one).scores.item())
-            assert numpy.allclose(shares[number].detach(), crf.marginals(one).detach())
+    assert [len(each) for each in crf.decode(x)] == LENGTHS
+    for number, (element, own) in enumerate(zip(emissions, tags)):
+        if len(element):
+            assert likelihoods[number].item() == pytest.approx(crf(element, own).item())
+            assert best.tags[number].tolist() == crf.viterbi(element).tags.tolist() == crf.decode(x)[number]
+            assert best.scores[number].item() == pytest.approx(crf.viterbi(element).scores.item())
+            assert numpy.allclose(shares[number].detach(), crf.marginals(element).detach())
     with pytest.raises(ValueError, match="leave out mask, lengths and offsets"):
         crf(x, y, lengths=dynograd.tensor(LENGTHS))
     with pytest.raises(RuntimeError, match="row 0"):

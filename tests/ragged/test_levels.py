@@ -12,8 +12,8 @@ def documents(wants=False):
     """(3, j, j, 4): three documents, of 2, 0 and 1 sentences."""
     rng = numpy.random.default_rng(0)
     rows = [[rng.uniform(0.1, 0.9, (n, 4)) for n in lengths] for lengths in ((3, 1), (), (2,))]
-    made = ragged_tensor([[dynograd.from_numpy(one) for one in row] for row in rows])
-    return (made.requires_grad_() if wants else made), rows
+    created = ragged_tensor([[dynograd.from_numpy(element) for element in row] for row in rows])
+    return (created.requires_grad_() if wants else created), rows
 
 
 LEVELS = {
@@ -52,11 +52,11 @@ LEVELS = {
 @pytest.mark.parametrize("text", LEVELS)
 def test_levels(text):
     x, rows = documents()
-    found = eval(text, {"x": x, "torch": dynograd, "F": dynograd.nn.functional})
+    result = eval(text, {"x": x, "torch": dynograd, "F": dynograd.nn.functional})
     for number, row in enumerate(rows):
         for place, sentence in enumerate(row):
-            wanted = sentence + number if LEVELS[text] is None else LEVELS[text](sentence)
-            numpy.testing.assert_allclose(found[number][place].numpy(), wanted, rtol=1e-9)
+            expected = sentence + number if LEVELS[text] is None else LEVELS[text](sentence)
+            numpy.testing.assert_allclose(result[number][place].numpy(), expected, rtol=1e-9)
 
 
 def test_levels_as_one():
@@ -66,12 +66,12 @@ def test_levels_as_one():
     by_document = x.sum((1, 2))
     for number, row in enumerate(rows):
         numpy.testing.assert_allclose(
-            by_document[number].detach().numpy(), sum((one.sum(0) for one in row), numpy.zeros(4))
+            by_document[number].detach().numpy(), sum((element.sum(0) for element in row), numpy.zeros(4))
         )
     assert x.mean((1, 2), keepdim=True).shape == (3, 1, 1, 4)
     (x.softmax(2) ** 2).sum().backward()
     assert x.grad.shape == x.shape and x[[2, 0]].lengths.tolist() == [1, 2] and x[0].lengths.tolist() == [3, 1]
-    assert [one.shape[0] for one in x[0]] == [3, 1]
+    assert [element.shape[0] for element in x[0]] == [3, 1]
 
 
 def test_deep_levels():
@@ -111,12 +111,12 @@ UPPER = {
 @pytest.mark.parametrize("text", UPPER)
 def test_upper_level(text):
     x, rows = documents()
-    found = eval(text, {"x": x, "torch": dynograd})
+    result = eval(text, {"x": x, "torch": dynograd})
     for number, row in enumerate(rows):
-        wanted, mine = UPPER[text](row), found[number]
-        assert len(mine) == len(wanted) if wanted is not None and numpy.ndim(mine) != 0 else True
-        for one, other in zip(mine, wanted, strict=True) if isinstance(wanted, list) else [(mine, wanted)]:
-            numpy.testing.assert_allclose(one.numpy(), other, rtol=1e-9)
+        expected, mine = UPPER[text](row), result[number]
+        assert len(mine) == len(expected) if expected is not None and numpy.ndim(mine) != 0 else True
+        for element, other in zip(mine, expected, strict=True) if isinstance(expected, list) else [(mine, expected)]:
+            numpy.testing.assert_allclose(element.numpy(), other, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ def ragged(values):
 
 
 def draw(*rest, positive=False):
-    made = dynograd.randn(TOKENS, *rest, dtype=dynograd.float64)
-    return made.sigmoid() if positive else made
+    created = dynograd.randn(TOKENS, *rest, dtype=dynograd.float64)
+    return created.sigmoid() if positive else created
 
 
 def signs(*rest):
@@ -56,32 +56,32 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_loss_of_ragged_rows(name, reduction):
     function = getattr(F, name.split(".")[0])
-    given, options = LOSSES[name]()
-    found = []
+    argument, options = LOSSES[name]()
+    results = []
     for together in (True, False):
-        x = given[0].clone().detach().requires_grad_()
-        values = [x, *given[1:]]
+        x = argument[0].clone().detach().requires_grad_()
+        values = [x, *argument[1:]]
         if together:
-            y = function(*[ragged(one) for one in values], reduction=reduction, **options)
+            y = function(*[ragged(value) for value in values], reduction=reduction, **options)
             y = y.values() if dynograd.is_ragged(y) else y
         elif reduction == "sequence_mean":
-            rows = [one for one in zip(*[value.split(LENGTHS) for value in values]) if len(one[0])]
+            rows = [each for each in zip(*[value.split(LENGTHS) for value in values]) if len(each[0])]
             y = sum(function(*row, reduction="mean", **options) for row in rows) / len(rows)
         else:
             y = function(*values, reduction=reduction, **options)
         g = dynograd.autograd.grad((y**2).sum(), x, create_graph=True)[0]
         second = dynograd.autograd.grad((g**2).sum(), x)[0] if g.requires_grad else x
-        found.append([y, g, second])
-    for one, two in zip(*found, strict=True):
-        assert one.shape == two.shape
-        assert numpy.allclose(one.detach(), two.detach(), equal_nan=True)
+        results.append([y, g, second])
+    for element, two in zip(*results, strict=True):
+        assert element.shape == two.shape
+        assert numpy.allclose(element.detach(), two.detach(), equal_nan=True)
 
 
 def test_the_mean_of_each_row_is_the_mean_of_its_losses():
     x, target = ragged(draw(3)), ragged(dynograd.randint(0, 3, (TOKENS,)))
     losses = F.cross_entropy(x, target, reduction="none")
     assert losses.shape[0] == 4 and losses.lengths().tolist() == LENGTHS
-    rows = [F.cross_entropy(*one).item() for one in zip(x.unbind(), target.unbind()) if len(one[0])]
+    rows = [F.cross_entropy(*element).item() for element in zip(x.unbind(), target.unbind()) if len(element[0])]
     assert losses.mean(1)[losses.lengths() > 0].tolist() == pytest.approx(rows)
     assert F.cross_entropy(x, target, reduction="sequence_mean").item() == pytest.approx(sum(rows) / 3)
     assert nn.CrossEntropyLoss(reduction="sequence_mean")(x, target).item() == pytest.approx(sum(rows) / 3)
@@ -90,8 +90,8 @@ def test_the_mean_of_each_row_is_the_mean_of_its_losses():
 def test_classes_may_stand_before_the_ragged_dim():
     x, target = ragged(draw(3)), ragged(dynograd.randint(0, 3, (TOKENS,)))
     for reduction in ("mean", "none"):
-        one, two = (F.cross_entropy(scores, target, reduction=reduction) for scores in (x, x.transpose(1, 2)))
-        assert numpy.allclose(*[y.values() if dynograd.is_ragged(y) else y for y in (one, two)])
+        element, two = (F.cross_entropy(scores, target, reduction=reduction) for scores in (x, x.transpose(1, 2)))
+        assert numpy.allclose(*[y.values() if dynograd.is_ragged(y) else y for y in (element, two)])
 
 
 def test_kl_divergence_per_row_counts_rows():
@@ -110,7 +110,7 @@ def test_ctc_takes_the_lengths_of_rows():
         alone = F.ctc_loss(x[number], targets[number], steps[number], labels[number], reduction="none")
         assert together[number].item() == pytest.approx(alone.item())
     g = dynograd.autograd.grad(together.sum(), x, retain_graph=True)
-    assert all(one.abs().sum() > 0 for one in g)
+    assert all(element.abs().sum() > 0 for element in g)
 
 
 def test_nothing_but_empty_rows():
@@ -128,17 +128,17 @@ def test_scores_of_the_places_of_each_row(reduction, options):
     target = dynograd.tensor([2, 0, 5, 1])
     if options.get("ignore_index"):
         target[1] = -1
-    found = F.cross_entropy(dynograd.ragged_tensor(rows), target, reduction=reduction, **options)
+    result = F.cross_entropy(dynograd.ragged_tensor(rows), target, reduction=reduction, **options)
     each = [F.cross_entropy(row[None], at[None], reduction="none", **options)[0] for row, at in zip(rows, target)]
     count = (target != options.get("ignore_index", -100)).sum()
     total = sum(each)
     expected = {"none": dynograd.stack(each), "sum": total}.get(reduction, total / count)
-    assert numpy.allclose(found.detach(), expected.detach())
-    for one, two in zip(*[dynograd.autograd.grad((y**2).sum(), rows) for y in (found, expected)]):
-        assert numpy.allclose(one, two)
+    assert numpy.allclose(result.detach(), expected.detach())
+    for element, two in zip(*[dynograd.autograd.grad((y**2).sum(), rows) for y in (result, expected)]):
+        assert numpy.allclose(element, two)
     if not options.get("label_smoothing"):
         scores = dynograd.ragged_tensor(rows).log_softmax(1)
-        assert numpy.allclose(F.nll_loss(scores, target, reduction=reduction, **options).detach(), found.detach())
+        assert numpy.allclose(F.nll_loss(scores, target, reduction=reduction, **options).detach(), result.detach())
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none", "sequence_mean"])
@@ -152,24 +152,24 @@ def test_each_token_chooses_a_place_of_its_row(reduction, options, extra):
     if options.get("ignore_index"):
         heads[2][1] = -1
     target = dynograd.ragged_tensor(heads)
-    found = F.cross_entropy(dynograd.ragged_tensor(rows, ragged_dims=(1, 2)), target, reduction=reduction, **options)
+    result = F.cross_entropy(dynograd.ragged_tensor(rows, ragged_dims=(1, 2)), target, reduction=reduction, **options)
     each = [F.cross_entropy(row.T, head, reduction="none", **options) for row, head in zip(rows, heads)]
     counted = [(head != -1).sum() for head in heads]
-    total = sum(one.sum() for one in each)
+    total = sum(entry.sum() for entry in each)
     expected = {
         "none": dynograd.cat(each),
         "sum": total,
         "mean": total / sum(counted),
-        "sequence_mean": sum(one.sum() / count for one, count in zip(each, counted)) / 4,
+        "sequence_mean": sum(entry.sum() / count for entry, count in zip(each, counted)) / 4,
     }[reduction]
-    found = found.values() if reduction == "none" else found
-    assert numpy.allclose(found.detach(), expected.detach())
-    for one, two in zip(*[dynograd.autograd.grad((y**2).sum(), rows) for y in (found, expected)]):
-        assert numpy.allclose(one, two)
+    result = result.values() if reduction == "none" else result
+    assert numpy.allclose(result.detach(), expected.detach())
+    for element, two in zip(*[dynograd.autograd.grad((y**2).sum(), rows) for y in (result, expected)]):
+        assert numpy.allclose(element, two)
     if extra:
         turned = dynograd.ragged_tensor([row.T for row in rows], ragged_dims=(1, 2))
         y = F.cross_entropy(turned, target, reduction=reduction, **options)
-        assert numpy.allclose((y.values() if reduction == "none" else y).detach(), found.detach())
+        assert numpy.allclose((y.values() if reduction == "none" else y).detach(), result.detach())
 
 
 x = dynograd.ragged_tensor([dynograd.zeros(2, 3), dynograd.zeros(1, 3)])

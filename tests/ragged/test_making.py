@@ -103,27 +103,27 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_made(name):
     make, shape, rows = MADE[name]
-    made = make()
-    assert repr(made.shape) == f"dynograd.Size({shape})"
-    assert made.tolist() == rows
-    assert len(made) == len(rows) and [one.tolist() for one in made] == rows
-    assert made.is_nested and made.layout is dynograd.jagged and isinstance(made, dynograd.Tensor)
+    created = make()
+    assert repr(created.shape) == f"dynograd.Size({shape})"
+    assert created.tolist() == rows
+    assert len(created) == len(rows) and [element.tolist() for element in created] == rows
+    assert created.is_nested and created.layout is dynograd.jagged and isinstance(created, dynograd.Tensor)
     for again in (
-        pickle.loads(pickle.dumps(made)),
-        copy.deepcopy(made),
-        copy.copy(made),
-        made.clone(),
-        ragged_tensor(made),
+        pickle.loads(pickle.dumps(created)),
+        copy.deepcopy(created),
+        copy.copy(created),
+        created.clone(),
+        ragged_tensor(created),
     ):
-        assert again.tolist() == rows and again.shape == made.shape
+        assert again.tolist() == rows and again.shape == created.shape
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_saved_and_loaded(name, tmp_path):
-    made = MADE[name][0]()
-    dynograd.save({"batch": made}, tmp_path / "x.safetensors")
+    created = MADE[name][0]()
+    dynograd.save({"batch": created}, tmp_path / "x.safetensors")
     again = dynograd.load(tmp_path / "x.safetensors")["batch"]
-    assert again.tolist() == made.tolist() and again.shape == made.shape
+    assert again.tolist() == created.tolist() and again.shape == created.shape
 
 
 BAD = {
@@ -497,9 +497,9 @@ def test_optimizers_step_the_elements(name):
 
     def loss():
         optimizer.zero_grad()
-        found = (x**2).sum()
-        found.backward()
-        return found
+        result = (x**2).sum()
+        result.backward()
+        return result
 
     before = loss()
     optimizer.step(loss)

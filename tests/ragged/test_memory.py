@@ -75,8 +75,8 @@ def step_of(name, lengths, padded=False):
     x.requires_grad_()
 
     def step():
-        found = on_padded(layer, x, padding) if padded else on_ragged(layer, x)
-        F.mse_loss(found, dynograd.zeros_like(found)).backward()
+        result = on_padded(layer, x, padding) if padded else on_ragged(layer, x)
+        F.mse_loss(result, dynograd.zeros_like(result)).backward()
         x.grad = None
         if layer is not None:
             layer.zero_grad(set_to_none=False)
@@ -102,8 +102,8 @@ def test_padding_costs_no_memory(name):
     real = sum(WASTE) / (len(WASTE) * max(WASTE))
     if name == "attention by hand":
         real = sum(n * n for n in WASTE) / (len(WASTE) * max(WASTE) ** 2)
-    found = peak(name, WASTE) / peak(name, WASTE, padded=True)
-    assert found < 2 * real, f"{name}: {found:.2f} of the padded peak, {real:.2f} of its elements are real"
+    result = peak(name, WASTE) / peak(name, WASTE, padded=True)
+    assert result < 2 * real, f"{name}: {result:.2f} of the padded peak, {real:.2f} of its elements are real"
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "attention by hand"])

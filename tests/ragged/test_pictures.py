@@ -38,8 +38,8 @@ def test_bars(name):
     make, bars, label, words = BATCHES[name]
     html = make()._repr_html_()
     page = minidom.parseString(f"<body>{html}</body>")
-    outlines = [one for one in page.getElementsByTagName("rect") if one.getAttribute("fill") == "none"]
-    texts = [one.firstChild.data for one in page.getElementsByTagName("text")]
+    outlines = [element for element in page.getElementsByTagName("rect") if element.getAttribute("fill") == "none"]
+    texts = [element.firstChild.data for element in page.getElementsByTagName("text")]
     assert len(outlines) == bars and (not label or label in texts)
     assert words in page.getElementsByTagName("div")[0].firstChild.data
     assert len(html) < 100_000
@@ -49,9 +49,9 @@ def test_colours_and_widths():
     html = ragged_tensor([tensor([-1.0, 0.0, 0.5, 1.0]), tensor([nan, 1.0])])._repr_html_()
     page = minidom.parseString(f"<body>{html}</body>")
     rectangles = page.getElementsByTagName("rect")
-    fills = [one.getAttribute("fill") for one in rectangles]
+    fills = [rectangle.getAttribute("fill") for rectangle in rectangles]
     assert fills == ["#2166ac", "#ffffff", "#d88c95", "#b2182b", "none", "#999999", "#b2182b", "none"]
-    widths = [float(one.getAttribute("width")) for one in rectangles]
+    widths = [float(rectangle.getAttribute("width")) for rectangle in rectangles]
     assert widths == [140, 140, 140, 140, 560, 140, 140, 280]
 
 
@@ -69,7 +69,7 @@ def test_statistics():
     text = "4 rows of 3 to 9 elements (mean 5.5, median 5.0); padded, 39% would be padding"
     assert str(told) == text and repr(told) == f"<RowStatistics: {text}>"
     page = minidom.parseString(told._repr_svg_())
-    assert [one.firstChild.data for one in page.getElementsByTagName("title")][:3] == [
+    assert [element.firstChild.data for element in page.getElementsByTagName("title")][:3] == [
         "3 elements: 1 rows",
         "4 elements: 0 rows",
         "5 elements: 2 rows",
@@ -81,5 +81,5 @@ def test_statistics():
 def test_histograms_hold_every_row(lengths):
     told = RaggedTensor(dynograd.zeros(sum(lengths)), lengths=list(lengths)).statistics()
     page = minidom.parseString(told.svg())
-    titles = [one.firstChild.data for one in page.getElementsByTagName("title")]
+    titles = [element.firstChild.data for element in page.getElementsByTagName("title")]
     assert len(titles) <= 24 and sum(int(title.split()[-2]) for title in titles) == len(lengths)

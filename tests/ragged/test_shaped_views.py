@@ -46,13 +46,13 @@ def test_a_row_is_the_row_alone(text):
         return eval(text, {"F": F, "torch": dynograd, "x": x, "b": b, "c": c, "h": h, "w": w})
 
     x = images()
-    found = run(x.requires_grad_())
-    (g,) = dynograd.autograd.grad((found**3).sum(), x)
+    result = run(x.requires_grad_())
+    (g,) = dynograd.autograd.grad((result**3).sum(), x)
     for number, row in enumerate(x.detach().unbind()):
         alone = row[None].clone().requires_grad_()
         y = run(alone)
-        assert found[number].shape == y.shape[1:]
-        assert numpy.allclose(found[number].detach(), y[0].detach())
+        assert result[number].shape == y.shape[1:]
+        assert numpy.allclose(result[number].detach(), y[0].detach())
         assert numpy.allclose(g[number], dynograd.autograd.grad((y**3).sum(), alone)[0][0])
 
 

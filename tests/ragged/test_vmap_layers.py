@@ -47,9 +47,9 @@ CASES = {
 def test_vmap_over_rows(name):
     make, call = CASES[name]
     layer, x = make().double(), drawn(8)
-    found = func.vmap(lambda row: call(layer, row))(x)
+    result = func.vmap(lambda row: call(layer, row))(x)
     for number, row in enumerate(x.unbind()):
-        assert numpy.allclose(found[number].detach(), call(layer, row).detach())
+        assert numpy.allclose(result[number].detach(), call(layer, row).detach())
 
 
 PRODUCTS = {
@@ -64,26 +64,26 @@ PRODUCTS = {
 def test_products_of_each_row_with_its_own(name):
     call, shape = PRODUCTS[name]
     x, other = drawn(8), dynograd.randn(len(LENGTHS), *shape, dtype=dynograd.float64)
-    found = func.vmap(call)(x, other)
-    one = func.vmap(call)(x, other[:1].expand(len(LENGTHS), *shape))
+    result = func.vmap(call)(x, other)
+    element = func.vmap(call)(x, other[:1].expand(len(LENGTHS), *shape))
     for number, row in enumerate(x.unbind()):
-        assert numpy.allclose(found[number], call(row, other[number]))
-        assert numpy.allclose(one[number], call(row, other[0]))
+        assert numpy.allclose(result[number], call(row, other[number]))
+        assert numpy.allclose(element[number], call(row, other[0]))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_for_each_row(name):
     make, call = CASES[name]
     layer, x = make().double(), drawn(8)
-    weights = {key: one.detach() for key, one in layer.named_parameters()}
+    weights = {key: each.detach() for key, each in layer.named_parameters()}
 
     def loss(weights, row):
         return (call(lambda *given: func.functional_call(layer, weights, given), row) ** 3).sum()
 
-    found = func.vmap(func.grad(loss), (None, 0))(weights, x)
+    result = func.vmap(func.grad(loss), (None, 0))(weights, x)
     for number, row in enumerate(x.unbind()):
-        for key, one in func.grad(loss)(weights, row).items():
-            assert numpy.allclose(found[key][number], one), key
+        for key, element in func.grad(loss)(weights, row).items():
+            assert numpy.allclose(result[key][number], element), key
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_a_loss_for_each_sentence(options):
     model = Tagger().double()
     words = dynograd.ragged_tensor([dynograd.randint(0, 10, (length,)) for length in LENGTHS])
     tags = dynograd.ragged_tensor([dynograd.tensor([0, 2, 1, 0, 2, 0, 1, 1, 2])[:length] for length in LENGTHS])
-    weights = {key: one.detach() for key, one in model.named_parameters()}
+    weights = {key: each.detach() for key, each in model.named_parameters()}
 
     def loss(weights, words, tags):
         return F.cross_entropy(func.functional_call(model, weights, (words,)), tags, **options)
 
-    found = func.vmap(func.grad_and_value(loss), (None, 0, 0))(weights, words, tags)
+    result = func.vmap(func.grad_and_value(loss), (None, 0, 0))(weights, words, tags)
     for number, (row, own) in enumerate(zip(words.unbind(), tags.unbind())):
         grads, value = func.grad_and_value(loss)(weights, row, own)
-        assert numpy.allclose(found[1][number], value)
-        for key, one in grads.items():
-            assert numpy.allclose(found[0][key][number], one), key
+        assert numpy.allclose(result[1][number], value)
+        for key, element in grads.items():
+            assert numpy.allclose(result[0][key][number], element), key
 
 
 def test_backward_hooks_see_ragged_gradients():
@@ -121,9 +121,9 @@ def test_backward_hooks_see_ragged_gradients():
     assert numpy.allclose(x.grad.values(), 2 * grad_input.values())
     plain = nn.Linear(8, 3).double()
     plain.load_state_dict(layer.state_dict())
-    one = x.detach().requires_grad_()
-    (plain(one) ** 2).sum().backward()
-    assert numpy.allclose(one.grad.values(), grad_input.values())
+    element = x.detach().requires_grad_()
+    (plain(element) ** 2).sum().backward()
+    assert numpy.allclose(element.grad.values(), grad_input.values())
     assert numpy.allclose(layer.weight.grad, plain.weight.grad)
 
 

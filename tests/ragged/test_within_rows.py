@@ -35,13 +35,13 @@ def test_each_row_has_places_of_its_own(name, dense, drawn, monkeypatch):
     monkeypatch.setattr(places, "grouped", None)  # all rows at once
     rows, (index, source) = drawn[0], drawn[2 if dense else 1]
     together = dynograd.stack if dense else ragged_tensor
-    x, alone = ragged_tensor(rows).requires_grad_(), [one.clone().requires_grad_() for one in rows]
-    found = OPS[name](x, 1, together(index), together(source))
-    wanted = [OPS[name](*one) for one in zip(alone, [0] * 4, index, source, strict=True)]
-    (found * found).sum().backward()
-    sum([(one * one).sum() for one in wanted]).backward()
-    for one, other, row, g in zip(found, wanted, alone, x.grad, strict=True):
-        assert one.tolist() == other.tolist() and numpy.allclose(g.numpy(), row.grad.numpy())
+    x, alone = ragged_tensor(rows).requires_grad_(), [row.clone().requires_grad_() for row in rows]
+    results = OPS[name](x, 1, together(index), together(source))
+    expected = [OPS[name](*each) for each in zip(alone, [0] * 4, index, source, strict=True)]
+    (results * results).sum().backward()
+    sum([(each * each).sum() for each in expected]).backward()
+    for element, other, row, g in zip(results, expected, alone, x.grad, strict=True):
+        assert element.tolist() == other.tolist() and numpy.allclose(g.numpy(), row.grad.numpy())
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,11 @@ def test_a_finished_run_stays_finished_and_goes_on_with_more_epochs(tmp_path):
     first = build(tmp_path)
     train(first)
     again = build(tmp_path)
-    weights = [one.tolist() for one in again.parts["model"].parameters()]
+    weights = [parameter.tolist() for parameter in again.parts["model"].parameters()]
     train(again)
-    assert again.step == ALL_STEPS and [one.tolist() for one in again.parts["model"].parameters()] == weights
+    assert (
+        again.step == ALL_STEPS and [parameter.tolist() for parameter in again.parts["model"].parameters()] == weights
+    )
     longer = build(tmp_path)
     assert train(longer, epochs=EPOCHS + 1) == train(build(None), epochs=EPOCHS + 1)
     longer.remove()
@@ -361,8 +363,8 @@ def test_copies_use_the_memory_of_dropped_ones():
     places = set()
 
     def look(step):
-        for one in run._snapshots.held:
-            places.add(one.content["states"]["model"]["first.weight"].data_ptr())
+        for element in run._snapshots.held:
+            places.add(element.content["states"]["model"]["first.weight"].data_ptr())
 
     train(run, look)
     assert len(places) <= 3
@@ -371,10 +373,10 @@ def test_copies_use_the_memory_of_dropped_ones():
 def test_copies_share_nothing_with_the_run():
     run = build(None, snapshot_every=5)
     list(zip(run.steps(), range(1)))
-    held = run._snapshots.held[0].content["states"]["model"]["first.weight"].tolist()
+    kept = run._snapshots.held[0].content["states"]["model"]["first.weight"].tolist()
     with dg.no_grad():
         run.parts["model"].first.weight.zero_()
-    assert run._snapshots.held[0].content["states"]["model"]["first.weight"].tolist() == held != [[0.0] * 3] * 8
+    assert run._snapshots.held[0].content["states"]["model"]["first.weight"].tolist() == kept != [[0.0] * 3] * 8
     run.rewind(0)
-    assert run.parts["model"].first.weight.tolist() == held
-    assert digest(run) and numpy.isfinite(held).all()
+    assert run.parts["model"].first.weight.tolist() == kept
+    assert digest(run) and numpy.isfinite(kept).all()

@@ -25,8 +25,8 @@ def parts_of(seed):
     scheduler = dg.optim.lr_scheduler.ExponentialLR(optimizer[0], 0.5)
     loss = model["heads"][0](model["net"](dg.ones(1, 2))).sum() + model["heads"][1](dg.ones(1, 3)).sum()
     loss.backward()
-    for one in (*optimizer, scheduler):
-        one.step()
+    for element in (*optimizer, scheduler):
+        element.step()
     generators = {
         "dynograd": dg.Generator().manual_seed(seed),
         "numpy": numpy.random.default_rng(seed),
@@ -41,8 +41,8 @@ def parts_of(seed):
 
 def numbers_of(parts):
     model, generators = parts["model"], parts["generator"]
-    values = [one.tolist() for part in (model["net"], *model["heads"]) for one in part.parameters()]
-    values += [repr(one.state_dict()) for one in parts["optimizer"]] + [repr(parts["scheduler"].state_dict())]
+    values = [parameter.tolist() for part in (model["net"], *model["heads"]) for parameter in part.parameters()]
+    values += [repr(part.state_dict()) for part in parts["optimizer"]] + [repr(parts["scheduler"].state_dict())]
     values += [
         generators["dynograd"].state(),
         generators["numpy"].random(3).tolist(),
@@ -60,12 +60,12 @@ def test_everything_comes_back(tmp_path):
     saved, other = parts_of(1), parts_of(2)
     extra = {"epoch": 3, "history": [0.5, float("inf")], "best": dg.ones(2), "words": {"a": 1}}
     path = dg.save_run(tmp_path / "x", **saved, extra=extra, step=7, score=0.25)
-    found = dg.load_run(tmp_path / "x", **other)
+    result = dg.load_run(tmp_path / "x", **other)
     assert numbers_of(saved) == numbers_of(other)
-    assert (found.step, found.score, found.path) == (7, 0.25, path)
-    assert found.parts == ("model", "optimizer", "scheduler", "scaler", "generator")
-    assert found.extra.pop("best").tolist() == [1.0, 1.0]
-    assert repr(found.extra) == repr({"epoch": 3, "history": [0.5, float("inf")], "words": {"a": 1}})
+    assert (result.step, result.score, result.path) == (7, 0.25, path)
+    assert result.parts == ("model", "optimizer", "scheduler", "scaler", "generator")
+    assert result.extra.pop("best").tolist() == [1.0, 1.0]
+    assert repr(result.extra) == repr({"epoch": 3, "history": [0.5, float("inf")], "words": {"a": 1}})
 
 
 def draws():
@@ -112,7 +112,7 @@ def test_rotation_keeps_the_last_and_the_best(tmp_path):
     folder = tmp_path / "run"
     for step, score in enumerate([0.3, 0.9, None, 0.8, 0.1, 0.2]):
         dg.save_run(folder, extra=step, step=10 * step, score=score, keep_last=2, keep_best=2)
-    assert [os.path.basename(one) for one in saved_runs(folder)] == [
+    assert [os.path.basename(run) for run in saved_runs(folder)] == [
         "save-000006-step-50.safetensors",
         "save-000005-step-40.safetensors",
         "save-000004-step-30.safetensors",
@@ -135,7 +135,7 @@ def test_scores_in_trees_too_long_for_the_header(tmp_path, monkeypatch):
 def test_lower_is_better(tmp_path):
     for score in (0.5, 0.1, 0.7, 0.6):
         dg.save_run(tmp_path, extra=score, score=score, keep_last=1, keep_best=1, best="min")
-    assert [dg.load_run(one).extra for one in saved_runs(tmp_path)] == [0.6, 0.1]
+    assert [dg.load_run(run).extra for run in saved_runs(tmp_path)] == [0.6, 0.1]
 
 
 def damage(path):
@@ -150,8 +150,8 @@ def test_a_damaged_newest_file_is_passed_over(tmp_path):
     damage(saved_runs(tmp_path)[0])
     with pytest.warns(UserWarning, match=r"is damaged.*Trying the one before"):
         assert dg.load_run(tmp_path).extra == 1
-    for one in saved_runs(tmp_path)[1:]:
-        damage(one)
+    for run in saved_runs(tmp_path)[1:]:
+        damage(run)
     with (
         pytest.warns(UserWarning),
         pytest.raises(CheckpointError, match=r"none of the 3 files in .* is whole; the newest"),

@@ -78,9 +78,9 @@ def outline(value):
     if isinstance(value, numpy.ndarray):
         return "array", str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, dict):
-        return [(outline(key), outline(one)) for key, one in value.items()]
+        return [(outline(key), outline(element)) for key, element in value.items()]
     if isinstance(value, (list, tuple)):
-        return type(value).__name__, [outline(one) for one in value]
+        return type(value).__name__, [outline(element) for element in value]
     return repr(value)
 
 
@@ -90,13 +90,13 @@ def outcome(path, raw):
     path.write_bytes(raw)
     audited = []
     try:
-        found = dg.load(path)
+        result = dg.load(path)
     except CheckpointError:
-        found = "CheckpointError"
+        result = "CheckpointError"
     finally:
         events, audited = audited, None
     assert not events, events
-    return found if isinstance(found, str) else outline(found)
+    return result if isinstance(result, str) else outline(result)
 
 
 def test_every_flipped_bit_is_noticed(tmp_path):
@@ -160,12 +160,12 @@ def run_mutants(folder, count, seed):
     for number in range(count):
         changed = mutant(raw, chance)
         signal.setitimer(signal.ITIMER_REAL, 20)  # a load that hangs ends the test
-        found = outcome(path, changed)
+        result = outcome(path, changed)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if found == "CheckpointError":
+        if result == "CheckpointError":
             noticed += 1
         else:
-            assert found == expected, f"mutant {number} is another object"
+            assert result == expected, f"mutant {number} is another object"
             assert changed == raw, f"mutant {number} was not noticed"
             unchanged += 1
     return noticed, unchanged
@@ -363,7 +363,7 @@ def test_checksums_of_shares_are_joined(size):
     assert (target == data).all()
     written = []
     assert checksums.while_writing([data, data[:3]], written.append) == [zlib.crc32(data), zlib.crc32(data[:3])]
-    assert [len(one) for one in written] == [size, min(size, 3)]
+    assert [len(element) for element in written] == [size, min(size, 3)]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/self/maps tells whose memory it is")

@@ -45,9 +45,9 @@ DTYPES += [dg.uint16, dg.uint32, dg.uint64]
 
 @pytest.mark.parametrize("dtype", [*DTYPES, dg.complex64, dg.complex128], ids=str)
 def test_tensors_of_every_dtype_come_back(tmp_path, dtype):
-    made = dg.tensor([[0, 1], [1, 0]]).to(dtype)
-    dg.save(made, tmp_path / "x")
-    same(made, dg.load(tmp_path / "x"))
+    created = dg.tensor([[0, 1], [1, 0]]).to(dtype)
+    dg.save(created, tmp_path / "x")
+    same(created, dg.load(tmp_path / "x"))
 
 
 def test_structures_come_back(tmp_path):
@@ -72,33 +72,33 @@ def test_structures_come_back(tmp_path):
 
 def test_numpy_arrays_and_scalars_come_back(tmp_path):
     dg.save({"array": numpy.arange(3), "scalar": numpy.float64(2.5)}, tmp_path / "x")
-    found = dg.load(tmp_path / "x")
-    assert found["array"].tolist() == [0, 1, 2] and found["scalar"] == 2.5
+    result = dg.load(tmp_path / "x")
+    assert result["array"].tolist() == [0, 1, 2] and result["scalar"] == 2.5
 
 
 def test_strided_tensors_and_file_objects():
-    made = dg.arange(6.0).reshape(2, 3).t()
+    created = dg.arange(6.0).reshape(2, 3).t()
     buffer = io.BytesIO()
-    dg.save({"t": made}, buffer)
+    dg.save({"t": created}, buffer)
     buffer.seek(0)
-    assert dg.load(buffer)["t"].tolist() == made.tolist()
+    assert dg.load(buffer)["t"].tolist() == created.tolist()
 
 
 def test_shared_tensors_are_stored_once_and_shared_again(tmp_path):
     weight = dg.randn(100, 100)
     dg.save({"a": weight, "b": weight}, tmp_path / "x")
     assert os.path.getsize(tmp_path / "x") < 50_000
-    found = dg.load(tmp_path / "x")
-    found["a"].zero_()
-    assert found["b"].abs().sum().item() == 0
+    result = dg.load(tmp_path / "x")
+    result["a"].zero_()
+    assert result["b"].abs().sum().item() == 0
 
 
 def test_loaded_tensors_can_be_written_and_keep_requires_grad(tmp_path):
     dg.save(dg.ones(2, requires_grad=True), tmp_path / "x")
-    found = dg.load(tmp_path / "x")
-    assert found.requires_grad
+    result = dg.load(tmp_path / "x")
+    assert result.requires_grad
     with dg.no_grad():
-        found.add_(1)
+        result.add_(1)
 
 
 def test_a_model_its_optimizer_and_scheduler_continue(tmp_path):
@@ -130,8 +130,8 @@ def test_a_model_its_optimizer_and_scheduler_continue(tmp_path):
 def test_state_dict_metadata_survives(tmp_path):
     state = nn.Sequential(nn.BatchNorm1d(3)).state_dict()
     dg.save(state, tmp_path / "x")
-    found = dg.load(tmp_path / "x")
-    assert isinstance(found, OrderedDict) and found._metadata["0"] == {"version": 2}
+    result = dg.load(tmp_path / "x")
+    assert isinstance(result, OrderedDict) and result._metadata["0"] == {"version": 2}
 
 
 def test_other_tools_read_the_tensors_by_name(tmp_path):

@@ -19,18 +19,18 @@ INDEX = "model.safetensors.index.json"
 
 def state():
     values = np.random.default_rng(0).normal(size=(5, 64, 8)).astype(np.float32)
-    made = {f"layers.{number}.weight": dg.tensor(value) for number, value in enumerate(values)}
-    made["half"] = dg.arange(7, dtype=dg.float32).bfloat16()
-    made["counts"] = dg.arange(3)
-    made["empty"] = dg.zeros(0, 4)
-    made["tied"] = made["layers.0.weight"]
-    return made
+    created = {f"layers.{number}.weight": dg.tensor(value) for number, value in enumerate(values)}
+    created["half"] = dg.arange(7, dtype=dg.float32).bfloat16()
+    created["counts"] = dg.arange(3)
+    created["empty"] = dg.zeros(0, 4)
+    created["tied"] = created["layers.0.weight"]
+    return created
 
 
-def assert_same(found, wanted):
-    assert set(found) == set(wanted)
-    for name, one in wanted.items():
-        assert found[name].dtype is one.dtype and found[name].tolist() == one.tolist(), name
+def assert_same(result, wanted):
+    assert set(result) == set(wanted)
+    for name, element in wanted.items():
+        assert result[name].dtype is element.dtype and result[name].tolist() == element.tolist(), name
 
 
 @pytest.mark.parametrize("size, count", [(4096, 3), ("4KB", 5), (1, 8), ("1GB", 1), ("0.005MB", 3)])
@@ -40,9 +40,9 @@ def test_what_is_written_comes_back(tmp_path, size, count):
     files = sorted(path.name for path in folder.iterdir() if path.suffix == ".safetensors")
     assert len(files) == count
     assert files[0] == ("model.safetensors" if count == 1 else f"model-00001-of-{count:05d}.safetensors")
-    found = dg.load(folder)
-    assert_same(found, state())
-    assert found["tied"].data_ptr() == found["layers.0.weight"].data_ptr()
+    result = dg.load(folder)
+    assert_same(result, state())
+    assert result["tied"].data_ptr() == result["layers.0.weight"].data_ptr()
     if count > 1:
         assert_same(dg.load(folder / INDEX, map_location="cpu"), state())
         index = json.loads((folder / INDEX).read_text())
@@ -81,8 +81,8 @@ def foreign(folder, files, index=INDEX, weight_map=None):
 def test_shards_of_other_libraries(tmp_path):
     files = {"m-1.safetensors": {"a": np.ones(3, np.float32)}, "m-2.safetensors": {"b": np.zeros((2, 2), np.int64)}}
     foreign(tmp_path, files, weight_map={"b": "m-2.safetensors", "a": "m-1.safetensors"})
-    found = dg.load(tmp_path)
-    assert list(found) == ["b", "a"] and found["a"].tolist() == [1.0] * 3 and found["b"].dtype is dg.int64
+    result = dg.load(tmp_path)
+    assert list(result) == ["b", "a"] and result["a"].tolist() == [1.0] * 3 and result["b"].dtype is dg.int64
 
 
 def test_a_folder_with_one_file(tmp_path):
@@ -151,11 +151,11 @@ def test_only_tensors_go_into_shards(tmp_path):
 
 def test_from_shards_into_one_file_and_back(tmp_path, capsys):
     dg.save(state(), tmp_path / "shards", max_shard_size=4096)
-    one, more = tmp_path / "one.safetensors", tmp_path / "more"
-    assert convert.main([str(tmp_path / "shards"), str(one)]) == 0
-    assert capsys.readouterr().out == f"{one}: {one.stat().st_size} bytes\n"
-    assert_same(dg.load(one), state())
-    assert convert.main([str(one), str(more), "--max-shard-size", "2KB", "--quiet"]) == 0
+    element, more = tmp_path / "one.safetensors", tmp_path / "more"
+    assert convert.main([str(tmp_path / "shards"), str(element)]) == 0
+    assert capsys.readouterr().out == f"{element}: {element.stat().st_size} bytes\n"
+    assert_same(dg.load(element), state())
+    assert convert.main([str(element), str(more), "--max-shard-size", "2KB", "--quiet"]) == 0
     assert capsys.readouterr().out == "" and len(list(more.glob("*.safetensors"))) > 3
     assert_same(dg.load(more), state())
     again = tmp_path / "again"
@@ -200,10 +200,10 @@ def test_files_of_other_libraries(tmp_path):
 
 
 def test_help():
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "dynograd.convert", "--help"], capture_output=True, text=True, check=True
     )
-    assert "--max-shard-size" in found.stdout and "examples:" in found.stdout
+    assert "--max-shard-size" in result.stdout and "examples:" in result.stdout
 
 
 # --- arguments of load ---------------------------------------------------------------------------------------------------------

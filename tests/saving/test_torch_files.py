@@ -75,8 +75,8 @@ class Writer(pickle._Pickler):
         if not isinstance(value, Stored):
             return None
         self.stored[value.key] = value
-        found = ("storage", Named("torch", value.kind), value.key, value.location, value.count)
-        return (*found, None) if self.legacy else found
+        result = ("storage", Named("torch", value.kind), value.key, value.location, value.count)
+        return (*result, None) if self.legacy else result
 
     def save(self, value, **options):
         if isinstance(value, Named):
@@ -104,27 +104,27 @@ def zipped(value, order="little", raw=None, change=lambda files: None, method=zi
         files[f"archive/data/{key}"] = values.tobytes()
     files["archive/version"] = b"3\n"
     change(files)
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method) as archive:
+    created = io.BytesIO()
+    with zipfile.ZipFile(created, "w", method) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
-    return made.getvalue()
+    return created.getvalue()
 
 
 def legacy(value):
-    made = io.BytesIO()
-    for one in (
+    created = io.BytesIO()
+    for element in (
         0x1950A86A20F9469CFC6C,
         1001,
         {"protocol_version": 1001, "little_endian": True, "type_sizes": {"int": 4}},
     ):
-        pickle.dump(one, made, protocol=2)
-    writer = Writer(made, legacy=True)
+        pickle.dump(element, created, protocol=2)
+    writer = Writer(created, legacy=True)
     writer.dump(value)
-    pickle.dump(list(writer.stored), made, protocol=2)
+    pickle.dump(list(writer.stored), created, protocol=2)
     for stored in writer.stored.values():
-        made.write(struct.pack("<q", stored.values.size) + stored.values.tobytes())
-    return made.getvalue()
+        created.write(struct.pack("<q", stored.values.size) + stored.values.tobytes())
+    return created.getvalue()
 
 
 FORMATS = {"zip": zipped, "legacy": legacy, "zip, big-endian": lambda value: zipped(value, "big")}
@@ -154,23 +154,23 @@ def checkpoint():
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_checkpoint_comes_back(tmp_path, form):
     (tmp_path / "model.pt").write_bytes(FORMATS[form](checkpoint()))
-    for found in (dg.load(tmp_path / "model.pt"), load(FORMATS[form](checkpoint()), weights_only=False)):
-        assert found["whole"].tolist() == numpy.arange(12.0).reshape(3, 4).tolist()
-        assert found["turned"].tolist() == numpy.arange(12.0)[4:].reshape(2, 4).T.tolist() and found[
+    for result in (dg.load(tmp_path / "model.pt"), load(FORMATS[form](checkpoint()), weights_only=False)):
+        assert result["whole"].tolist() == numpy.arange(12.0).reshape(3, 4).tolist()
+        assert result["turned"].tolist() == numpy.arange(12.0)[4:].reshape(2, 4).T.tolist() and result[
             "turned"
         ].stride() == (1, 4)
-        found["turned"][0, 0] = 50.0
-        assert found["whole"][1, 0].item() == 50.0
+        result["turned"][0, 0] = 50.0
+        assert result["whole"][1, 0].item() == 50.0
         assert (
-            type(found["bias"]) is dg.nn.Parameter
-            and found["bias"].requires_grad
-            and found["bias"].dtype is dg.bfloat16
+            type(result["bias"]) is dg.nn.Parameter
+            and result["bias"].requires_grad
+            and result["bias"].dtype is dg.bfloat16
         )
-        assert found["spread"].tolist() == [7] * 5 and found["spread"].stride() == (0,)
-        assert tuple(found["empty"].shape) == (0, 3) and found["number"].item() == 3
-        assert found["plain"] == {"lr": 0.1, "betas": (0.9, 0.999), "names": ["a", None, True], 3: 1 << 70}
-        assert found["size"] == dg.Size([1, 2]) and found["dtype"] is dg.float16 and found["raw"] == b"\x00\xff"
-        assert str(found["device"]) == "cuda:1"
+        assert result["spread"].tolist() == [7] * 5 and result["spread"].stride() == (0,)
+        assert tuple(result["empty"].shape) == (0, 3) and result["number"].item() == 3
+        assert result["plain"] == {"lr": 0.1, "betas": (0.9, 0.999), "names": ["a", None, True], 3: 1 << 70}
+        assert result["size"] == dg.Size([1, 2]) and result["dtype"] is dg.float16 and result["raw"] == b"\x00\xff"
+        assert str(result["device"]) == "cuda:1"
 
 
 LENGTHS = [0, 1, 255, 256, 70_000]
@@ -189,8 +189,8 @@ def test_texts_and_bytes_of_any_length(protocol):
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_dtype(kind, form):
     values = numpy.array([0, 1, 1, 0], KINDS[kind])
-    found = load(FORMATS[form](tensor(Stored("0", values, kind), (4,), (1,))))
-    assert found.numpy().tobytes() == values.tobytes() and found.numpy().dtype == values.dtype
+    result = load(FORMATS[form](tensor(Stored("0", values, kind), (4,), (1,))))
+    assert result.numpy().tobytes() == values.tobytes() and result.numpy().dtype == values.dtype
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -202,8 +202,8 @@ def test_numpy_arrays_and_sets(form):
         "z": 1 + 2j,
         "b": bytearray(b"1"),
     }
-    found = load(FORMATS[form](value))
-    assert found.pop("a").tolist() == value.pop("a").tolist() and found == value
+    result = load(FORMATS[form](value))
+    assert result.pop("a").tolist() == value.pop("a").tolist() and result == value
 
 
 def test_large_storages_are_read_in_shares(tmp_path, monkeypatch):
@@ -223,10 +223,10 @@ def test_memory_of_the_file(tmp_path):
     """With mmap=True tensors lie in the file's pages; what is written into them stays in memory."""
     raw = zipped(checkpoint())
     (tmp_path / "model.pt").write_bytes(raw)
-    right, found = load(raw), dg.load(tmp_path / "model.pt", mmap=True)
-    assert summary(found) == summary(right)
-    found["whole"][0, 0] = 50.0
-    assert found["whole"][0, 0].item() == 50.0 and (tmp_path / "model.pt").read_bytes() == raw
+    right, result = load(raw), dg.load(tmp_path / "model.pt", mmap=True)
+    assert summary(result) == summary(right)
+    result["whole"][0, 0] = 50.0
+    assert result["whole"][0, 0].item() == 50.0 and (tmp_path / "model.pt").read_bytes() == raw
     assert summary(dg.load(tmp_path / "model.pt", mmap=True)) == summary(right)
     (tmp_path / "other.pt").write_bytes(zipped(checkpoint(), "big"))
     assert summary(dg.load(tmp_path / "other.pt", mmap=True)) == summary(right)
@@ -263,8 +263,8 @@ def test_state_dict_versions_are_kept():
     raw = io.BytesIO()
     Writer(raw).dump(state)
     metadata = pickle.dumps({"_metadata": {"0": {"version": 2}}}, 2)[2:-1]
-    found = load(zipped(None, raw=raw.getvalue()[:-1] + metadata + b"b."))
-    assert found._metadata["0"] == {"version": 2}
+    result = load(zipped(None, raw=raw.getvalue()[:-1] + metadata + b"b."))
+    assert result._metadata["0"] == {"version": 2}
 
 
 # --- plain values of Python and NumPy ------------------------------------------------------------------------------------------------
@@ -303,26 +303,26 @@ PLAIN = [
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 @pytest.mark.parametrize("value", PLAIN, ids=lambda value: f"{type(value).__name__} {value!r:.40}")
 def test_plain_values(value, protocol):
-    found = load(zipped(None, raw=pickle.dumps(value, protocol)))
-    assert type(found) is type(value) and repr(found) == repr(value)
+    result = load(zipped(None, raw=pickle.dumps(value, protocol)))
+    assert type(result) is type(value) and repr(result) == repr(value)
     if isinstance(value, collections.defaultdict):
-        assert found.default_factory is value.default_factory
+        assert result.default_factory is value.default_factory
 
 
 def test_containers_in_one_another_hold_tensors():
     weight = Stored("0", [1, 2], "FloatStorage")
     value = {"log": collections.defaultdict(list, {"w": [tensor(weight, (2,), (1,))]}), "args": argparse.Namespace(a=1)}
     for form in FORMATS:
-        found = load(FORMATS[form](value))
-        assert found["log"]["w"][0].tolist() == [1.0, 2.0] and found["log"]["new"] == [] and found["args"].a == 1
+        result = load(FORMATS[form](value))
+        assert result["log"]["w"][0].tolist() == [1.0, 2.0] and result["log"]["new"] == [] and result["args"].a == 1
 
 
 def test_storages_themselves():
     stored = Stored("0", [1, 2], "FloatStorage")
     for form in FORMATS:
-        found = load(FORMATS[form]([stored, tensor(stored, (2,), (1,))]))
-        assert type(found[0]) is dg.TypedStorage and found[0].tolist() == [1.0, 2.0]
-        assert found[1].untyped_storage() == found[0].untyped()
+        result = load(FORMATS[form]([stored, tensor(stored, (2,), (1,))]))
+        assert type(result[0]) is dg.TypedStorage and result[0].tolist() == [1.0, 2.0]
+        assert result[1].untyped_storage() == result[0].untyped()
     untyped = Stored("0", [1, 2], "UntypedStorage")
     assert load(zipped(untyped)).tolist() == [1, 2] and type(load(zipped(untyped))) is dg.UntypedStorage
 
@@ -340,10 +340,10 @@ def test_sparse_and_nested_tensors():
     places = tensor(Stored("1", [0, 1, 2, 0], "LongStorage"), (2, 2), (2, 1))
     size = Called("torch", "Size", (2, 3))
     for form in FORMATS:
-        found = load(FORMATS[form]([sparse("torch.sparse_coo", places, values, size, True), values]))[0]
-        assert found.layout is dg.sparse_coo and found.to_dense().tolist() == [[0, 0, 5], [6, 0, 0]]
-        found = load(FORMATS[form](sparse("torch.sparse_csr", whole(0, 1, 2), whole(2, 0), values, size)))
-        assert found.layout is dg.sparse_csr and found.to_dense().tolist() == [[0, 0, 5], [6, 0, 0]]
+        result = load(FORMATS[form]([sparse("torch.sparse_coo", places, values, size, True), values]))[0]
+        assert result.layout is dg.sparse_coo and result.to_dense().tolist() == [[0, 0, 5], [6, 0, 0]]
+        result = load(FORMATS[form](sparse("torch.sparse_csr", whole(0, 1, 2), whole(2, 0), values, size)))
+        assert result.layout is dg.sparse_csr and result.to_dense().tolist() == [[0, 0, 5], [6, 0, 0]]
         shape = tensor(Stored("2", [1, 1], "LongStorage"), (2, 1), (1, 1))
         nested = Called("torch._utils", "_rebuild_nested_tensor", values, shape, shape, whole(0, 1))
         assert [row.tolist() for row in load(FORMATS[form](nested)).unbind()] == [[5.0], [6.0]]
@@ -606,32 +606,32 @@ def test_files_that_are_not_read():
 
 def bomb():
     """A gigabyte of zeros in a megabyte, as the data of a storage."""
-    made = io.BytesIO()
+    created = io.BytesIO()
     pickled = io.BytesIO()
     Writer(pickled).dump(tensor(Stored("0", [], "ByteStorage", count=1 << 28), (1 << 28,), (1,)))
-    with zipfile.ZipFile(made, "w") as archive:
+    with zipfile.ZipFile(created, "w") as archive:
         archive.writestr("archive/data.pkl", pickled.getvalue())
         with archive.open(zipfile.ZipInfo("archive/data/0"), "w", force_zip64=True) as entry:
             entry.write(b"")
         info = zipfile.ZipInfo("archive/data/1")
         info.compress_type = zipfile.ZIP_DEFLATED
         archive.writestr(info, bytes(1 << 24))
-    return made.getvalue()
+    return created.getvalue()
 
 
 def doubled(name):
     """Two entries of one name."""
-    made = io.BytesIO(zipped(checkpoint()))
-    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(made, "a") as archive:
+    created = io.BytesIO(zipped(checkpoint()))
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(created, "a") as archive:
         archive.writestr(name, b"other bytes here")
-    return made.getvalue()
+    return created.getvalue()
 
 
 def summary(value):
     if isinstance(value, dg.Tensor):
         return type(value).__name__, str(value.dtype), value.stride(), value.detach().numpy().tobytes()
     if isinstance(value, dict):
-        return [(key, summary(one)) for key, one in value.items()]
+        return [(key, summary(element)) for key, element in value.items()]
     return repr(value)
 
 
@@ -656,13 +656,13 @@ def test_mutated_files_are_refused_or_unchanged(form, count):
         else:
             broken[at : at + 4] = struct.pack("<i", seeded.choice([-1, 0, 1 << 30, -(1 << 31), 65535]))
         try:
-            found = summary(load(bytes(broken), map_location="cpu"))
+            result = summary(load(bytes(broken), map_location="cpu"))
         except CheckpointError:
             counts[0] += 1
             continue
         counts[1] += 1
         if form == "zip":  # the older format has no checksums
-            assert found == right
+            assert result == right
     assert counts[0] > count / 3
 
 
@@ -676,5 +676,5 @@ def test_the_converter(tmp_path):
 
     assert load_file(tmp_path / "b.safetensors")["w"].tolist() == [[0.0, 2.0], [1.0, 3.0]]
     (tmp_path / "a.pt").write_bytes(zipped(HOSTILE["os.system"]))
-    found = subprocess.run(command, capture_output=True, text=True)
-    assert found.returncode == 2 and "'os.system'" in found.stderr
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2 and "'os.system'" in result.stderr

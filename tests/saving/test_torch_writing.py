@@ -160,11 +160,11 @@ def test_the_same_value_gives_the_same_bytes(tmp_path):
     value = {name: entry for name, entry in checkpoint().items() if name != "containers"}
     assert written(value) == written(value)
     dg.save(value, tmp_path / "a.pt", format="pt")
-    with zipfile.ZipFile(tmp_path / "a.pt") as one, zipfile.ZipFile(io.BytesIO(written(value))) as other:
+    with zipfile.ZipFile(tmp_path / "a.pt") as element, zipfile.ZipFile(io.BytesIO(written(value))) as other:
         assert (
-            one.namelist() == other.namelist()
+            element.namelist() == other.namelist()
         )  # a stream cannot go back for checksums: they stand behind the entries
-        assert all(one.read(name) == other.read(name) for name in one.namelist())
+        assert all(element.read(name) == other.read(name) for name in element.namelist())
 
 
 def test_memory_of_the_file(tmp_path):

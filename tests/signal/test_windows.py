@@ -27,16 +27,16 @@ CASES = [
 @pytest.mark.parametrize(("name", "ours", "theirs"), CASES, ids=[case[0] for case in CASES])
 def test_windows(name, ours, theirs, count, sym):
     expected = getattr(scipy_windows, name)(count, **theirs, sym=sym)
-    found = getattr(windows, name)(count, **ours, sym=sym, dtype=dynograd.float64)
-    numpy.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-15)
+    result = getattr(windows, name)(count, **ours, sym=sym, dtype=dynograd.float64)
+    numpy.testing.assert_allclose(result.numpy(), expected, rtol=1e-12, atol=1e-15)
     narrow = getattr(windows, name)(count, **ours, sym=sym)
     assert narrow.dtype is dynograd.float32
     numpy.testing.assert_allclose(narrow.numpy(), expected, rtol=2e-7, atol=1e-8)
 
 
 def test_options():
-    made = windows.hann(4, requires_grad=True, layout=dynograd.strided, device="cpu")
-    assert made.requires_grad and made.is_leaf
+    created = windows.hann(4, requires_grad=True, layout=dynograd.strided, device="cpu")
+    assert created.requires_grad and created.is_leaf
     expected = scipy_windows.exponential(5, center=1.0, tau=2.0, sym=False)
     numpy.testing.assert_allclose(windows.exponential(5, center=1.0, tau=2.0, sym=False).numpy(), expected, rtol=1e-6)
     assert dynograd.signal.windows is windows

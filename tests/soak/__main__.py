@@ -26,19 +26,19 @@ def main() -> int:
     parser.add_argument("--steps", type=int, help="of all models together, or how many interrupts")
     parser.add_argument("--models", help="names, with a comma between them, and a semicolon for a comma in them")
     arguments = parser.parse_args()
-    given = [] if arguments.models is None else [name.replace(";", ",") for name in arguments.models.split(",")]
+    argument = [] if arguments.models is None else [name.replace(";", ",") for name in arguments.models.split(",")]
     if arguments.what == "model":
-        print(json.dumps(training.train(given[0], arguments.steps).as_dict()))
+        print(json.dumps(training.train(argument[0], arguments.steps).as_dict()))
         return 0
     if arguments.what == "together":
         return together_for((arguments.steps or 20_000) // len(together.AT_ONCE))
     if arguments.what == "interrupts":
-        names = given or list(interrupts.INTERRUPTED)
+        names = argument or list(interrupts.INTERRUPTED)
         each = -(-(arguments.steps or 200) // len(names))
         return disturb("interrupted", names, lambda name: interrupts.interrupt(name, each))
     if arguments.what == "memory":
-        return disturb("failed", given or list(interrupts.INTERRUPTED), memory_errors.starve)
-    return soak(given or list(MODELS), arguments.steps or 100_000)
+        return disturb("failed", argument or list(interrupts.INTERRUPTED), memory_errors.starve)
+    return soak(argument or list(MODELS), arguments.steps or 100_000)
 
 
 def disturb(what: str, names: list[str], way: Callable[[str], tuple[int, int, list[str]]]) -> int:

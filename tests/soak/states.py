@@ -86,7 +86,7 @@ def are_same(first: Any, second: Any) -> bool:
     if isinstance(first, dict):
         return first.keys() == second.keys() and all([are_same(first[name], second[name]) for name in first])
     if isinstance(first, list):
-        return len(first) == len(second) and all([are_same(one, other) for one, other in zip(first, second)])
+        return len(first) == len(second) and all([are_same(element, other) for element, other in zip(first, second)])
     return bool(first == second)
 
 

@@ -36,12 +36,12 @@ def table(dtype=dg.float32):
 
 def both(look_up):
     """The leaf's gradient, sparse and dense."""
-    found = []
+    result = []
     for sparse in (True, False):
         w = table()
         (look_up(w, sparse=sparse) ** 2).sum().backward()
-        found.append(w.grad)
-    return found
+        result.append(w.grad)
+    return result
 
 
 def same(sparse, dense):
@@ -79,17 +79,17 @@ def test_several_uses_and_passes_add_up(size):
 
     for kinds in [(True, True), (True, False), (False, True), (False, True, True, False)]:
         w = dg.ones(ROWS, size, requires_grad=True)
-        wanted = dg.autograd.grad(uses(w, *[False] * len(kinds)), w)[0]
+        expected = dg.autograd.grad(uses(w, *[False] * len(kinds)), w)[0]
         uses(w, *kinds).backward()
         assert w.grad.is_sparse == all(kinds)
-        same(w.grad, wanted)
+        same(w.grad, expected)
         uses(w, *kinds).backward()
         uses(w, True).backward()
-        same(w.grad, 2 * wanted + dg.autograd.grad(uses(w, False), w)[0])
+        same(w.grad, 2 * expected + dg.autograd.grad(uses(w, False), w)[0])
         uses(w, False).backward()
         assert not w.grad.is_sparse
         (w * 1.0).sum().backward()
-        same(w.grad, 2 * wanted + 2 * dg.autograd.grad(uses(w, False), w)[0] + 1)
+        same(w.grad, 2 * expected + 2 * dg.autograd.grad(uses(w, False), w)[0] + 1)
 
 
 def test_a_table_that_was_computed_gets_a_dense_gradient():
@@ -99,14 +99,14 @@ def test_a_table_that_was_computed_gets_a_dense_gradient():
 
 
 def test_higher_derivatives():
-    found = []
+    result = []
     for sparse in (True, False):
         w = table(dg.float64)
         (g,) = dg.autograd.grad((F.embedding(dg.tensor(INDEX), w, sparse=sparse) ** 3).sum(), w, create_graph=True)
         assert g.is_sparse == sparse
         ((g.to_dense() if sparse else g) ** 2).sum().backward()
-        found.append(w.grad)
-    same(*found)
+        result.append(w.grad)
+    same(*result)
 
 
 def test_hooks_inputs_and_copies():
@@ -129,8 +129,8 @@ def test_hooks_inputs_and_copies():
 def test_other_interpreters_take_the_dense_way():
     w = table().detach()
     index = dg.tensor(INDEX)
-    found = dg.func.grad(lambda w: (F.embedding(index, w, sparse=True) ** 2).sum())(w)
-    same(found, 2 * dg.autograd.grad(F.embedding(index, (v := w.clone().requires_grad_())).sum(), v)[0] * w)
+    result = dg.func.grad(lambda w: (F.embedding(index, w, sparse=True) ** 2).sum())(w)
+    same(result, 2 * dg.autograd.grad(F.embedding(index, (v := w.clone().requires_grad_())).sum(), v)[0] * w)
     assert tuple(dg.vmap(lambda i: F.embedding(i, w, sparse=True))(index).shape) == (2, 3, 3)
 
 
@@ -152,7 +152,7 @@ def test_steps_are_those_of_dense_gradients(name, columns):
     """Untouched rows too: these updates leave rows of gradient 0 alone, or have momentum for them."""
     random = np.random.default_rng(1)
     start = random.normal(size=(ROWS, columns))
-    found = []
+    results = []
     for sparse in (True, False):
         w, other = (dg.tensor(start, dtype=dg.float64, requires_grad=True) for _ in range(2))
         optimizer = getattr(dg.optim, name.split()[0])([w, other], **OPTIMIZERS[name])
@@ -161,9 +161,9 @@ def test_steps_are_those_of_dense_gradients(name, columns):
             index = dg.tensor([[step % ROWS, 2], [2, 5]])
             ((F.embedding(index, w, sparse=sparse) - 1) ** 2 + other.sum()).sum().backward()
             optimizer.step()
-        found += [w, other]
-    for one, two in zip(found[:2], found[2:]):
-        np.testing.assert_allclose(one.detach().numpy(), two.detach().numpy(), rtol=1e-12)
+        results += [w, other]
+    for element, two in zip(results[:2], results[2:]):
+        np.testing.assert_allclose(element.detach().numpy(), two.detach().numpy(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("maximize", [False, True])
@@ -206,18 +206,18 @@ def adam_of_columns(columns, dtype, maximize):
 def test_sparse_and_dense_parameters_in_one_group():
     """One compiled call for the dense ones; the gradient of a parameter may change its kind from step to step."""
     for make in (lambda p: dg.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: dg.optim.Adagrad(p, lr=0.1)):
-        found = []
+        results = []
         for kinds in ([True, False, True], [False, False, False]):
             w, *others = (dg.full((300, 4), number + 1.0, requires_grad=True) for number in range(4))
             optimizer = make([w, *others])
             for sparse in kinds:
                 optimizer.zero_grad()
                 loss = (F.embedding(dg.tensor(INDEX), w, sparse=sparse) ** 2).sum()
-                (loss + sum((one**2).sum() for one in others)).backward()
+                (loss + sum((other**2).sum() for other in others)).backward()
                 optimizer.step()
-            found.append([one.detach().numpy() for one in (w, *others)])
-        for one, two in zip(*found):
-            np.testing.assert_allclose(one, two, rtol=1e-6)
+            results.append([each.detach().numpy() for each in (w, *others)])
+        for element, two in zip(*results):
+            np.testing.assert_allclose(element, two, rtol=1e-6)
 
 
 def test_several_sparse_dims_and_layouts():
@@ -264,15 +264,15 @@ def test_options_that_touch_all_rows_are_refused():
 
 def test_clipping():
     for norm_type in (2.0, 1.0, float("inf")):
-        found = []
+        result = []
         for sparse in (True, False):
             w = table()
             (F.embedding(dg.tensor(INDEX), w, sparse=sparse) ** 2).sum().backward()
             norm = dg.nn.utils.clip_grad_norm_([w], 0.5, norm_type)
             assert dg.nn.utils.get_total_norm([w.grad], norm_type).item() == pytest.approx(0.5, rel=1e-5)
-            found += [norm.item(), w.grad]
-        assert found[0] == pytest.approx(found[2], rel=1e-6)
-        same(found[1], found[3])
+            result += [norm.item(), w.grad]
+        assert result[0] == pytest.approx(result[2], rel=1e-6)
+        same(result[1], result[3])
     w = table()
     F.embedding(dg.tensor(INDEX), w, sparse=True).sum().backward()
     dg.nn.utils.clip_grad_value_([w], 1.5)
@@ -347,8 +347,8 @@ def test_rows_are_updated_by_operations_as_by_the_kernel(make, module, maximize,
 
     by_kernel = trained()
     monkeypatch.setattr(module, "step_compiled", lambda *arguments: False)
-    for found, expected in zip(trained(), by_kernel, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    for result, expected in zip(trained(), by_kernel, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 def test_adagrad_of_sparse_gradients_is_that_of_dense_ones():

@@ -22,15 +22,15 @@ def coo(requires_grad=False, values=VALUES):
 
 
 def in_layout(form, requires_grad=False):
-    made = coo().to_sparse(layout=getattr(dynograd, form))
-    return made.requires_grad_(requires_grad)
+    created = coo().to_sparse(layout=getattr(dynograd, form))
+    return created.requires_grad_(requires_grad)
 
 
-def same(found, wanted, tolerance=1e-12):
-    if isinstance(found, sparse.SparseTensor):
-        assert tuple(found.shape) == numpy.shape(wanted)
-        found = found.to_dense()
-    numpy.testing.assert_allclose(found.detach().numpy(), wanted, rtol=tolerance, atol=tolerance)
+def same(result, wanted, tolerance=1e-12):
+    if isinstance(result, sparse.SparseTensor):
+        assert tuple(result.shape) == numpy.shape(wanted)
+        result = result.to_dense()
+    numpy.testing.assert_allclose(result.detach().numpy(), wanted, rtol=tolerance, atol=tolerance)
 
 
 OTHER = numpy.random.default_rng(0).normal(size=(4, 3)) * (numpy.arange(12).reshape(4, 3) % 2)
@@ -100,8 +100,8 @@ ON_ONE = {
 @pytest.mark.parametrize("form", LAYOUTS)
 @pytest.mark.parametrize("name", ON_ONE)
 def test_on_one(name, form):
-    function, wanted = ON_ONE[name]
-    same(function(in_layout(form)), wanted, 1e-6 if name == "float" else 1e-12)
+    function, expected = ON_ONE[name]
+    same(function(in_layout(form)), expected, 1e-6 if name == "float" else 1e-12)
 
 
 ON_TWO = {
@@ -115,10 +115,10 @@ ON_TWO = {
 @pytest.mark.parametrize("form", LAYOUTS)
 @pytest.mark.parametrize("name", ON_TWO)
 def test_on_two(name, form):
-    function, wanted = ON_TWO[name]
-    found = function(in_layout(form), other(form))
-    assert isinstance(found, sparse.SparseTensor)
-    same(found, wanted)
+    function, expected = ON_TWO[name]
+    result = function(in_layout(form), other(form))
+    assert isinstance(result, sparse.SparseTensor)
+    same(result, expected)
 
 
 @pytest.mark.parametrize("form", LAYOUTS)
@@ -128,8 +128,8 @@ def test_gradients_of_entries(name, form):
     base = in_layout(form)
 
     def dense_result(entries):
-        found = function(base.with_entries(entries))
-        return found.to_dense() if isinstance(found, sparse.SparseTensor) else found
+        result = function(base.with_entries(entries))
+        return result.to_dense() if isinstance(result, sparse.SparseTensor) else result
 
     entries = base.entries.clone().requires_grad_()
     assert gradcheck(dense_result, (entries,))
@@ -158,8 +158,8 @@ def test_leaves_have_sparse_gradients():
 
 def test_the_users_values_stay_as_they_are():
     values = dynograd.tensor(VALUES)
-    made = dynograd.sparse_coo_tensor(PLACES, values, (4, 3), requires_grad=True)
-    assert made.requires_grad and not values.requires_grad
+    created = dynograd.sparse_coo_tensor(PLACES, values, (4, 3), requires_grad=True)
+    assert created.requires_grad and not values.requires_grad
 
 
 def test_gradients_reach_values_and_dense_tensors():
@@ -174,16 +174,16 @@ def test_gradients_reach_values_and_dense_tensors():
 def test_hybrid_tensors_have_whole_dims():
     rows = dynograd.tensor(numpy.arange(6.0).reshape(3, 2))
     x = dynograd.sparse_coo_tensor([[3, 0, 3]], rows, (5, 2))
-    wanted = numpy.zeros((5, 2))
-    numpy.add.at(wanted, [3, 0, 3], rows.numpy())
+    expected = numpy.zeros((5, 2))
+    numpy.add.at(expected, [3, 0, 3], rows.numpy())
     assert (x.sparse_dim(), x.dense_dim(), x._nnz()) == (1, 1, 3)
-    same(x, wanted)
-    same(x.coalesce(), wanted)
-    same(sparse.sum(x, 1), wanted.sum(1))
-    same(sparse.sum(x, 0), wanted.sum(0))
-    same(dynograd.tensor(wanted).to_sparse(1), wanted)
-    assert dynograd.tensor(wanted).to_sparse(1)._nnz() == 2
-    same(x[3], wanted[3])
+    same(x, expected)
+    same(x.coalesce(), expected)
+    same(sparse.sum(x, 1), expected.sum(1))
+    same(sparse.sum(x, 0), expected.sum(0))
+    same(dynograd.tensor(expected).to_sparse(1), expected)
+    assert dynograd.tensor(expected).to_sparse(1)._nnz() == 2
+    same(x[3], expected[3])
 
 
 def test_softmax_counts_entries_alone():
@@ -191,23 +191,23 @@ def test_softmax_counts_entries_alone():
     shifted = numpy.where(DENSE != 0, DENSE, -numpy.inf)
     with numpy.errstate(invalid="ignore"):
         powers = numpy.nan_to_num(numpy.exp(shifted - shifted.max(1, keepdims=True)))
-    wanted = powers / numpy.maximum(powers.sum(1, keepdims=True), 1e-300)
-    same(sparse.softmax(x, 1), wanted)
-    same(sparse.log_softmax(x, 1), numpy.where(DENSE != 0, numpy.log(numpy.where(wanted > 0, wanted, 1)), 0))
+    expected = powers / numpy.maximum(powers.sum(1, keepdims=True), 1e-300)
+    same(sparse.softmax(x, 1), expected)
+    same(sparse.log_softmax(x, 1), numpy.where(DENSE != 0, numpy.log(numpy.where(expected > 0, expected, 1)), 0))
 
 
 def test_sampled_products():
-    one, two = numpy.random.default_rng(2).normal(size=(2, 4, 3))
+    element, two = numpy.random.default_rng(2).normal(size=(2, 4, 3))
     x = in_layout("sparse_csr")
-    found = sparse.sampled_addmm(x, dynograd.tensor(one), dynograd.tensor(two[:3]), beta=0.5, alpha=2.0)
-    same(found, numpy.where(DENSE != 0, DENSE * 0.5 + 2 * one @ two[:3], 0))
+    result = sparse.sampled_addmm(x, dynograd.tensor(element), dynograd.tensor(two[:3]), beta=0.5, alpha=2.0)
+    same(result, numpy.where(DENSE != 0, DENSE * 0.5 + 2 * element @ two[:3], 0))
 
 
 def test_masks_and_diagonals():
     same(dynograd.tensor(OTHER).sparse_mask(coo()), numpy.where(DENSE != 0, OTHER, 0))
     same(other("sparse_coo").sparse_mask(coo()), numpy.where(DENSE != 0, OTHER, 0))
-    found = sparse.spdiags(dynograd.tensor([[1.0, 2, 3], [4, 5, 6]]), dynograd.tensor([0, -1]), (3, 3))
-    same(found, numpy.array([[1.0, 0, 0], [4, 2, 0], [0, 5, 3]]))
+    result = sparse.spdiags(dynograd.tensor([[1.0, 2, 3], [4, 5, 6]]), dynograd.tensor([0, -1]), (3, 3))
+    same(result, numpy.array([[1.0, 0, 0], [4, 2, 0], [0, 5, 3]]))
 
 
 def test_written_in_place():
@@ -235,9 +235,9 @@ def test_parts():
 def test_copies():
     for form in LAYOUTS:
         x = in_layout(form)
-        for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), copy.copy(x)):
-            assert made.layout is x.layout
-            same(made, DENSE)
+        for created in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), copy.copy(x)):
+            assert created.layout is x.layout
+            same(created, DENSE)
 
 
 def test_printed():

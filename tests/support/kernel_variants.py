@@ -24,7 +24,7 @@ def modules():
 def kernels_of(name):
     """(kernel, variant) pairs of a module, those it makes in `kernels_to_check()` included; (kernel, None) where it has none."""
     module = dynograd.kernels.module_of(name)
-    own = [one.kernel for one in vars(module).values() if inspect.isfunction(one) and hasattr(one, "kernel")]
+    own = [var.kernel for var in vars(module).values() if inspect.isfunction(var) and hasattr(var, "kernel")]
     pairs = [
         (kernel, variant)
         for kernel in {id(kernel): kernel for kernel in own}.values()

@@ -52,8 +52,8 @@ def build(folder, workers=0, path="run.safetensors", **options):
     loader = DataLoader(
         data, batch_sampler=BucketBatchSampler(data.lengths, 4, pool=8), collate_fn=collate_pad(), num_workers=workers
     )
-    given = dict(model=model, optimizer=optimizer, scheduler=scheduler, loader=loader) | options
-    return dg.Run(None if folder is None else os.path.join(folder, path), extra={"losses": []}, **given)
+    argument = dict(model=model, optimizer=optimizer, scheduler=scheduler, loader=loader) | options
+    return dg.Run(None if folder is None else os.path.join(folder, path), extra={"losses": []}, **argument)
 
 
 def train(run, at_step=None, epochs=EPOCHS):
@@ -76,11 +76,11 @@ def train(run, at_step=None, epochs=EPOCHS):
 
 
 def digest(run):
-    made = hashlib.sha256(repr(run.extra["losses"]).encode())
+    created = hashlib.sha256(repr(run.extra["losses"]).encode())
     for name, value in run.parts["model"].state_dict().items():
-        made.update(name.encode() + value.numpy().tobytes())
-    made.update(repr((dg.rand(1).item(), random.random(), numpy.random.random())).encode())
-    return made.hexdigest()
+        created.update(name.encode() + value.numpy().tobytes())
+    created.update(repr((dg.rand(1).item(), random.random(), numpy.random.random())).encode())
+    return created.hexdigest()
 
 
 def main():
@@ -90,12 +90,12 @@ def main():
     parser.add_argument("--kill-at", type=int)
     parser.add_argument("--signal", type=int, default=signal.SIGKILL)
     parser.add_argument("--save-every", type=int, default=1)
-    given = parser.parse_args()
-    run = build(given.folder, given.workers, save_every=given.save_every)
+    argument = parser.parse_args()
+    run = build(argument.folder, argument.workers, save_every=argument.save_every)
 
     def kill(step):
-        if step == given.kill_at:
-            os.kill(os.getpid(), given.signal)
+        if step == argument.kill_at:
+            os.kill(os.getpid(), argument.signal)
 
     began = run.step
     print(f"began at {began}, ended with {train(run, kill)}", flush=True)

@@ -32,8 +32,8 @@ def build(folder):
     library = Path(folder) / "libcuda.so.1"
     if not library.exists():
         command = [compiler, "-shared", "-fPIC", "-O1", "-Wl,-soname,libcuda.so.1", str(SOURCE), "-o", str(library)]
-        made = subprocess.run([*command, "-ldl", "-lpthread"], capture_output=True, text=True)
-        assert made.returncode == 0, made.stderr
+        created = subprocess.run([*command, "-ldl", "-lpthread"], capture_output=True, text=True)
+        assert created.returncode == 0, created.stderr
     return Path(folder)
 
 

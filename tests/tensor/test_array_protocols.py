@@ -64,8 +64,8 @@ MIXED = [
 
 @pytest.mark.parametrize(("call", "expected"), MIXED)
 def test_arrays_and_ufuncs_beside_tensors_give_tensors(call, expected):
-    found = call(dg.tensor([1.0, 2.0]))
-    assert type(found) is dg.Tensor and found.tolist() == expected and found.dtype in (dg.float32, dg.bool)
+    result = call(dg.tensor([1.0, 2.0]))
+    assert type(result) is dg.Tensor and result.tolist() == expected and result.dtype in (dg.float32, dg.bool)
 
 
 def test_gradients_flow_past_arrays():
@@ -96,18 +96,23 @@ def test_a_copy_of_a_leaf_or_of_a_result_is_a_leaf_on_the_same_memory():
     x = dg.ones(2, requires_grad=True)
     x.grad, x.mark = dg.ones(2), "kept"
     for source in (x, x * 2):
-        made = copy.copy(source)
-        assert made.requires_grad and made.is_leaf and made.grad is None and made.data_ptr() == source.data_ptr()
+        created = copy.copy(source)
+        assert (
+            created.requires_grad
+            and created.is_leaf
+            and created.grad is None
+            and created.data_ptr() == source.data_ptr()
+        )
     assert copy.copy(x).mark == "kept"
-    made = copy.copy(x.detach())
-    made[0] = 5
+    created = copy.copy(x.detach())
+    created[0] = 5
     assert x.tolist() == [5, 1]
 
 
 @pytest.mark.parametrize("value", [dg.float32, dg.uint16, dg.Size([1, 2]), dg.device("cuda:1")], ids=str)
 def test_what_describes_tensors_is_copied_and_pickled(value):
-    for made in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
-        assert made == value and type(made) is type(value)
+    for created in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+        assert created == value and type(created) is type(value)
 
 
 def test_the_namespace_of_a_tensor():

@@ -25,8 +25,8 @@ def test_tensor_copies_and_from_numpy_shares():
     assert copied.tolist() == [0, 0] and shared.tolist() == [5, 0] and same.tolist() == [5, 0]
     shared.numpy()[1] = 7
     assert array[1] == 7
-    made = dg.ones(1)
-    assert dg.as_tensor(made) is made and dg.as_tensor(made, dtype=dg.float64).dtype is dg.float64
+    created = dg.ones(1)
+    assert dg.as_tensor(created) is created and dg.as_tensor(created, dtype=dg.float64).dtype is dg.float64
 
 
 def test_ragged_and_wrong_data_are_told():
@@ -127,7 +127,7 @@ def test_full_takes_the_dtype_of_its_value():
 )
 def test_arange(args, expected):
     assert dg.arange(*args).tolist() == pytest.approx(expected)
-    whole = all(isinstance(one, int) for one in args)
+    whole = all(isinstance(arg, int) for arg in args)
     assert dg.arange(*args).dtype is (dg.int64 if whole else dg.float32)
 
 
@@ -148,7 +148,7 @@ def test_linspace_logspace_eye():
 
 def test_like_and_new_forms():
     x = dg.ones(2, 3, dtype=dg.float64)
-    for made in (
+    for created in (
         dg.zeros_like(x),
         dg.ones_like(x),
         dg.empty_like(x),
@@ -156,7 +156,7 @@ def test_like_and_new_forms():
         dg.rand_like(x),
         dg.randn_like(x),
     ):
-        assert made.shape == (2, 3) and made.dtype is dg.float64
+        assert created.shape == (2, 3) and created.dtype is dg.float64
     assert dg.zeros_like(x, dtype=dg.int64).dtype is dg.int64
     assert x.new_zeros(4).dtype is dg.float64 and x.new_tensor([1, 2]).dtype is dg.float64
     assert x.new_full((2,), 3).tolist() == [3.0, 3.0] and x.new(2, 2).shape == (2, 2)
@@ -190,8 +190,8 @@ def test_memory_orders_of_empty_tensors():
     assert dg.empty_permuted((2, 3, 5), (0, 2, 1)).stride() == (15, 1, 3)
     with pytest.raises(RuntimeError, match=r"empty_permuted.*\(2, 3\).*\(0, 0\)"):
         dg.empty_permuted((2, 3), (0, 0))
-    made = dg.zeros(2, dtype=dg.float64).new_empty_strided((2, 3), (1, 2))
-    assert (made.stride(), made.dtype) == ((1, 2), dg.float64)
+    created = dg.zeros(2, dtype=dg.float64).new_empty_strided((2, 3), (1, 2))
+    assert (created.stride(), created.dtype) == ((1, 2), dg.float64)
 
 
 HISTORY = [  # requires_grad of a leaf, a result and a detached tensor after asarray, and which of them are leaves
@@ -207,11 +207,14 @@ HISTORY = [  # requires_grad of a leaf, a result and a detached tensor after asa
 @pytest.mark.parametrize(("options", "wanting", "leaves"), HISTORY)
 def test_asarray_keeps_the_history_of_tensors(options, wanting, leaves):
     x = dg.ones(2, requires_grad=True)
-    made = [dg.asarray(one, **options) for one in (x, x * 2, x.detach())]
-    assert tuple(one.requires_grad for one in made) == wanting and tuple(one.is_leaf for one in made) == leaves
+    created = [dg.asarray(element, **options) for element in (x, x * 2, x.detach())]
+    assert (
+        tuple(element.requires_grad for element in created) == wanting
+        and tuple(element.is_leaf for element in created) == leaves
+    )
     assert x.requires_grad
     if options == {"copy": True}:
-        made[1].sum().backward()
+        created[1].sum().backward()
         assert x.grad.tolist() == [2, 2]
 
 
@@ -221,15 +224,20 @@ SIZES = [(), (3,), (2, 3), ((2, 3),), ([4],), (dg.Size([2, 0]),), (300, 300), ((
 @pytest.mark.parametrize("size", SIZES)
 def test_small_and_large_are_made_alike(size):
     shape = tuple(size[0]) if size and not isinstance(size[0], int) else size
-    for made, value in ((dg.zeros(*size), 0), (dg.ones(*size), 1), (dg.full(shape, 2.5), 2.5)):
-        assert made.shape == shape and made.dtype is dg.float32 and not made.requires_grad and made.is_contiguous()
-        assert (made.numpy() == value).all() and made._base is None
-    for kind in (dg.int64, dg.bool, dg.bfloat16, dg.complex64, dg.float8_e4m3fn):
-        made = dg.ones(*size, dtype=kind, device="cpu")
+    for created, value in ((dg.zeros(*size), 0), (dg.ones(*size), 1), (dg.full(shape, 2.5), 2.5)):
         assert (
-            made.shape == shape
-            and made.dtype is kind
-            and (made.float() == 1 if kind is not dg.complex64 else made == 1).all()
+            created.shape == shape
+            and created.dtype is dg.float32
+            and not created.requires_grad
+            and created.is_contiguous()
+        )
+        assert (created.numpy() == value).all() and created._base is None
+    for kind in (dg.int64, dg.bool, dg.bfloat16, dg.complex64, dg.float8_e4m3fn):
+        created = dg.ones(*size, dtype=kind, device="cpu")
+        assert (
+            created.shape == shape
+            and created.dtype is kind
+            and (created.float() == 1 if kind is not dg.complex64 else created == 1).all()
         )
     assert dg.zeros(*size, device=dg.device("cpu"), requires_grad=True).requires_grad
     assert dg.zeros(*size, device="meta").device.type == "meta"
@@ -263,30 +271,30 @@ def test_like_keeps_the_order_of_memory_and_parameters_give_tensors():
     pictures = dg.zeros(2, 3, 4, 5).contiguous(memory_format=dg.channels_last)
     assert dg.zeros_like(pictures).is_contiguous(memory_format=dg.channels_last)
     assert dg.zeros_like(dg.zeros(3, 4).t()).shape == (4, 3)
-    made = dg.ones_like(dg.nn.Parameter(dg.zeros(2)))
-    assert type(made) is dg.Tensor and not made.requires_grad and made.tolist() == [1, 1]
+    created = dg.ones_like(dg.nn.Parameter(dg.zeros(2)))
+    assert type(created) is dg.Tensor and not created.requires_grad and created.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("bounds", [(5,), (2, 9), (2, 9, 3), (0,), (3, 3), (-4, 1, 2)])
 def test_counting_whole_numbers(bounds):
-    made = dg.arange(*bounds)
-    assert made.dtype is dg.int64 and made.tolist() == list(range(*bounds))
-    assert dg.arange(*bounds, dtype=dg.int64).tolist() == made.tolist()
+    created = dg.arange(*bounds)
+    assert created.dtype is dg.int64 and created.tolist() == list(range(*bounds))
+    assert dg.arange(*bounds, dtype=dg.int64).tolist() == created.tolist()
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 9])
 @pytest.mark.parametrize(("start", "end"), [(0, 1), (-1.5, 2.0), (3, 3), (1e-320, 3e-320), (5.0, -5.0)])
 def test_linspace_has_the_bits_of_numpy(start, end, steps):
     for kind in (numpy.float32, numpy.float64):
-        made = dg.linspace(start, end, steps, dtype=dg.float32 if kind is numpy.float32 else dg.float64).numpy()
-        assert made.tobytes() == numpy.linspace(start, end, steps).astype(kind).tobytes()
+        created = dg.linspace(start, end, steps, dtype=dg.float32 if kind is numpy.float32 else dg.float64).numpy()
+        assert created.tobytes() == numpy.linspace(start, end, steps).astype(kind).tobytes()
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 2), (1, 1), (2, 5), (5, 2), (3, 3)])
 def test_eye_of_any_shape(rows, columns):
     for kind in (dg.float32, dg.int64, dg.bool, dg.bfloat16):
-        made = dg.eye(rows, columns, dtype=kind)
-        assert made.dtype is kind and (made.float().numpy() == numpy.eye(rows, columns)).all()
+        created = dg.eye(rows, columns, dtype=kind)
+        assert created.dtype is kind and (created.float().numpy() == numpy.eye(rows, columns)).all()
 
 
 def test_linspace_counts_in_whole_steps():

@@ -13,34 +13,34 @@ def lists():
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
 def test_binary(name):
-    one, two = lists()
+    element, two = lists()
     for other, each in ((two, two), (2.0, [2.0, 2.0]), ([2.0, 3.0], [2.0, 3.0])):
-        wanted = [getattr(torch, name)(a, b) for a, b in zip(one, each)]
-        assert all(a.equal(b) for a, b in zip(getattr(torch, f"_foreach_{name}")(one, other), wanted))
-        changed = [a.clone() for a in one]
+        expected = [getattr(torch, name)(a, b) for a, b in zip(element, each)]
+        assert all(a.equal(b) for a, b in zip(getattr(torch, f"_foreach_{name}")(element, other), expected))
+        changed = [a.clone() for a in element]
         assert getattr(torch, f"_foreach_{name}_")(changed, other) is None
-        assert all(a.equal(b) for a, b in zip(changed, wanted))
+        assert all(a.equal(b) for a, b in zip(changed, expected))
     if name == "add":
-        assert torch._foreach_add(one, two, alpha=2)[0].tolist() == [5.0, 8.0]
+        assert torch._foreach_add(element, two, alpha=2)[0].tolist() == [5.0, 8.0]
 
 
 def test_others():
-    one, two = lists()
-    assert [x.tolist() for x in torch._foreach_sqrt(one)] == [[1.0, 2.0], [[3.0]]]
-    assert torch._foreach_neg(one)[1].item() == -9
-    torch._foreach_lerp_(one, two, 0.5)
-    assert one[0].tolist() == [1.5, 3.0]
-    torch._foreach_addcmul_(one, two, two, value=0.5)
-    assert one[0].tolist() == [3.5, 5.0]
-    torch._foreach_addcdiv_(one, two, two, value=-1.0)
-    assert one[0].tolist() == [2.5, 4.0]
+    element, two = lists()
+    assert [x.tolist() for x in torch._foreach_sqrt(element)] == [[1.0, 2.0], [[3.0]]]
+    assert torch._foreach_neg(element)[1].item() == -9
+    torch._foreach_lerp_(element, two, 0.5)
+    assert element[0].tolist() == [1.5, 3.0]
+    torch._foreach_addcmul_(element, two, two, value=0.5)
+    assert element[0].tolist() == [3.5, 5.0]
+    torch._foreach_addcdiv_(element, two, two, value=-1.0)
+    assert element[0].tolist() == [2.5, 4.0]
     assert torch._foreach_norm([t([3.0, 4.0])])[0].item() == 5
-    torch._foreach_copy_(one, two)
-    assert one[0].equal(two[0])
-    torch._foreach_zero_(one)
-    assert one[1].item() == 0
+    torch._foreach_copy_(element, two)
+    assert element[0].equal(two[0])
+    torch._foreach_zero_(element)
+    assert element[1].item() == 0
     with pytest.raises(RuntimeError, match="_foreach_add: .*same number of tensors, got 2 and 1"):
-        torch._foreach_add(one, two[:1])
+        torch._foreach_add(element, two[:1])
 
 
 def test_old_names():

@@ -17,9 +17,9 @@ def data(shape=(40,)):
 @pytest.mark.parametrize("low_high", [(0, 0), (-1, 2), (3, 3.5)])
 def test_histc(kind, low_high):
     x = data((5, 8)).astype(kind.numpy)
-    found = dynograd.histc(tensor(x), 7, *low_high)
+    result = dynograd.histc(tensor(x), 7, *low_high)
     expected, _ = numpy.histogram(x, 7, None if low_high == (0, 0) else low_high)
-    assert found.dtype is kind and found.tolist() == expected.tolist()
+    assert result.dtype is kind and result.tolist() == expected.tolist()
     assert tensor(x).histc(bins=7, min=low_high[0], max=low_high[1]).tolist() == expected.tolist()
 
 
@@ -39,12 +39,12 @@ def test_histc_of_few():
 def test_histogram(bins, span, density, weighted):
     x, weight = data((4, 10)), numpy.random.default_rng(1).uniform(size=(4, 10)) if weighted else None
     expected, edges = numpy.histogram(x, bins, span, density, weight)
-    given = tensor(bins, dtype=dynograd.float64) if isinstance(bins, list) else bins
-    found = dynograd.histogram(
-        tensor(x), given, range=span, weight=None if weight is None else tensor(weight), density=density
+    argument = tensor(bins, dtype=dynograd.float64) if isinstance(bins, list) else bins
+    result = dynograd.histogram(
+        tensor(x), argument, range=span, weight=None if weight is None else tensor(weight), density=density
     )
-    numpy.testing.assert_allclose(found.bin_edges.numpy(), edges, rtol=1e-14)
-    numpy.testing.assert_allclose(found.hist.numpy(), expected, rtol=1e-13)
+    numpy.testing.assert_allclose(result.bin_edges.numpy(), edges, rtol=1e-14)
+    numpy.testing.assert_allclose(result.hist.numpy(), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("density", [False, True])
@@ -53,17 +53,17 @@ def test_histogramdd(span, density):
     x, weight = data((60, 3)), numpy.random.default_rng(1).uniform(size=60)
     expected, edges = numpy.histogramdd(x, (2, 3, 4), span, density, weight)
     flat = None if span is None else [end for pair in span for end in pair]
-    found = dynograd.histogramdd(tensor(x), [2, 3, 4], flat, tensor(weight), density)
-    numpy.testing.assert_allclose(found.hist.numpy(), expected, rtol=1e-12)
-    for one, other in zip(found.bin_edges, edges, strict=True):
-        numpy.testing.assert_allclose(one.numpy(), other, rtol=1e-14)
-    again = dynograd.histogramdd(tensor(x).reshape(4, 15, 3), found.bin_edges, weight=tensor(weight).reshape(4, 15))
-    assert (again.hist.sum() - found.hist.sum()).abs() < 1e-9 or density
+    result = dynograd.histogramdd(tensor(x), [2, 3, 4], flat, tensor(weight), density)
+    numpy.testing.assert_allclose(result.hist.numpy(), expected, rtol=1e-12)
+    for element, other in zip(result.bin_edges, edges, strict=True):
+        numpy.testing.assert_allclose(element.numpy(), other, rtol=1e-14)
+    again = dynograd.histogramdd(tensor(x).reshape(4, 15, 3), result.bin_edges, weight=tensor(weight).reshape(4, 15))
+    assert (again.hist.sum() - result.hist.sum()).abs() < 1e-9 or density
 
 
 def test_edges_of_nothing_and_of_one_value():
-    found = dynograd.histogram(tensor([]), 2)
-    assert found.hist.tolist() == [0, 0] and found.bin_edges.tolist() == [0.0, 0.5, 1.0]
+    result = dynograd.histogram(tensor([]), 2)
+    assert result.hist.tolist() == [0, 0] and result.bin_edges.tolist() == [0.0, 0.5, 1.0]
     assert dynograd.histogram(tensor([2.0, 2.0]), 2).bin_edges.tolist() == [1.5, 2.0, 2.5]
     assert dynograd.histogram(tensor([1.0, NAN]), tensor([0.0, 2.0])).hist.tolist() == [1]
     assert dynograd.histogramdd(tensor([[0.0, 1.0]]), 2).hist.shape == (2, 2)
@@ -71,8 +71,8 @@ def test_edges_of_nothing_and_of_one_value():
 
 def test_of_batches():
     x = tensor(data((3, 20)))
-    found = dynograd.vmap(lambda one: dynograd.histc(one, 4))(x)
-    assert found.tolist() == [dynograd.histc(one, 4).tolist() for one in x]
+    result = dynograd.vmap(lambda one: dynograd.histc(one, 4))(x)
+    assert result.tolist() == [dynograd.histc(element, 4).tolist() for element in x]
     hist, edges = dynograd.vmap(lambda one: dynograd.histogram(one, 4))(x)
     assert edges.shape == (3, 5) and hist[1].tolist() == dynograd.histogram(x[1], 4).hist.tolist()
 

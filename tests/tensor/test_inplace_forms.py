@@ -113,8 +113,8 @@ def test_other_views_of_the_whole_memory_are_no_part_of_it():
     for twin in (x[0].unsqueeze(0), x[0][None], x.t().t(), x.squeeze(0).view(1, 3), x.as_strided((1, 3), (7, 1))):
         before = x.tolist()
         x.add_(twin)
-        assert x.tolist() == twin.tolist() == [[2 * one for one in before[0]]]
-        assert dynograd.add(x, 1.0, out=twin) is twin and x.tolist() == [[2 * one + 1 for one in before[0]]]
+        assert x.tolist() == twin.tolist() == [[2 * element for element in before[0]]]
+        assert dynograd.add(x, 1.0, out=twin) is twin and x.tolist() == [[2 * element + 1 for element in before[0]]]
 
 
 def of_kind(dtype):
@@ -137,11 +137,11 @@ KINDS = [
 @pytest.mark.parametrize("target", KINDS, ids=str)
 @pytest.mark.parametrize("source", KINDS, ids=str)
 def test_copy_converts_as_to_does(source, target):
-    given = of_kind(source)
-    made = dynograd.zeros(3, 4, dtype=target)
-    assert made.copy_(given) is made
-    assert (made == given.to(target)).all()
-    assert (dynograd.zeros(2, 3, 4, dtype=target).copy_(given) == given.to(target)).all()
+    argument = of_kind(source)
+    created = dynograd.zeros(3, 4, dtype=target)
+    assert created.copy_(argument) is created
+    assert (created == argument.to(target)).all()
+    assert (dynograd.zeros(2, 3, 4, dtype=target).copy_(argument) == argument.to(target)).all()
 
 
 @pytest.mark.parametrize("dtype", KINDS, ids=str)
@@ -192,9 +192,9 @@ def test_triangles(shape, diagonal, dtype):
     x = (dynograd.randn(shape) * 10).to(dtype)
     if dtype is dynograd.float32:
         x[0, 0], x[0, shape[1] - 1] = float("nan"), float("inf")
-    given = x.numpy()
+    argument = x.numpy()
     for name, reference in (("tril", numpy.tril), ("triu", numpy.triu)):
-        expected = reference(given, diagonal).tobytes()
+        expected = reference(argument, diagonal).tobytes()
         assert bits(getattr(x, name)(diagonal)) == expected
         assert bits(getattr(x.clone(), f"{name}_")(diagonal)) == expected
         turned = x.t().clone().t()
@@ -234,9 +234,9 @@ def test_scatter_reduce(shape, reduce, dim):
 def test_numbers_written_at_an_index_are_recorded():
     x = dynograd.randn(4, 5, requires_grad=True)
     index = tensor([2, -1])
-    made = x.index_fill(1, index, 7.0)
-    made.sum().backward()
-    assert made[:, 2].tolist() == [7.0] * 4 == made[:, 4].tolist()
+    created = x.index_fill(1, index, 7.0)
+    created.sum().backward()
+    assert created[:, 2].tolist() == [7.0] * 4 == created[:, 4].tolist()
     assert x.grad.sum(0).tolist() == [4, 4, 0, 4, 0]
     mask = x > 0
     x.grad = None

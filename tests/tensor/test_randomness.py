@@ -32,7 +32,7 @@ def test_a_seed_gives_the_same_numbers_and_draws_differ(draw):
     first, second = draw(generator), draw(generator)
     assert draw(dg.Generator().manual_seed(5)).tolist() == first.tolist()
     again = [draw(generator).tolist() for _ in range(20)]
-    assert any(one != first.tolist() for one in [second.tolist(), *again])
+    assert any(element != first.tolist() for element in [second.tolist(), *again])
 
 
 def test_state_can_be_put_back():
@@ -42,16 +42,16 @@ def test_state_can_be_put_back():
     assert dg.rand(3).tolist() == first and state.dtype is dg.uint8
     generator = dg.Generator().manual_seed(1)
     kept = generator.get_state()
-    one = dg.rand(2, generator=generator).tolist()
-    assert dg.rand(2, generator=generator.set_state(kept)).tolist() == one
+    element = dg.rand(2, generator=generator).tolist()
+    assert dg.rand(2, generator=generator.set_state(kept)).tolist() == element
     with pytest.raises(RuntimeError, match="16 bytes"):
         generator.set_state(dg.zeros(3, dtype=dg.uint8))
 
 
 def test_ranges():
     assert dg.rand(1000).min().item() >= 0 and dg.rand(1000).max().item() < 1
-    made = dg.randint(3, 6, (1000,))
-    assert sorted(set(made.tolist())) == [3, 4, 5] and dg.randint_like(made, 2).max().item() <= 1
+    created = dg.randint(3, 6, (1000,))
+    assert sorted(set(created.tolist())) == [3, 4, 5] and dg.randint_like(created, 2).max().item() <= 1
     assert sorted(dg.randperm(100).tolist()) == list(range(100))
     assert sorted(dg.randperm(dg.tensor(5)).tolist()) == list(range(5)) and dg.randint(9, (2,)).shape == (2,)
     x = dg.empty(1000).uniform_(-2, 3)
@@ -61,13 +61,13 @@ def test_ranges():
 
 
 def test_normal_takes_tensors():
-    made = dg.normal(dg.tensor([0.0, 100.0]), dg.tensor([1e-3, 1e-3]))
-    numpy.testing.assert_allclose(made.numpy(), [0, 100], atol=0.02)
+    created = dg.normal(dg.tensor([0.0, 100.0]), dg.tensor([1e-3, 1e-3]))
+    numpy.testing.assert_allclose(created.numpy(), [0, 100], atol=0.02)
 
 
 def test_multinomial_follows_the_weights():
-    made = dg.multinomial(dg.tensor([[0.0, 3.0, 1.0]]), 4000, replacement=True)
-    counts = numpy.bincount(made.numpy()[0], minlength=3) / 4000
+    created = dg.multinomial(dg.tensor([[0.0, 3.0, 1.0]]), 4000, replacement=True)
+    counts = numpy.bincount(created.numpy()[0], minlength=3) / 4000
     numpy.testing.assert_allclose(counts, [0, 0.75, 0.25], atol=0.03)
     assert sorted(dg.multinomial(dg.tensor([1.0, 0.0, 2.0]), 2).tolist()) == [0, 2]
 
@@ -158,17 +158,17 @@ def test_few_numbers_have_the_same_bits_and_take_the_same_places_in_the_stream(d
         lambda x: x.uniform_(0.0, generator=default_generator),
         lambda x: x.uniform_(**{"from": 0.5, "to": 0.7}),
     ]
-    found = []
+    results = []
     for calls in (-(1 << 30), few_cpu.SMALL_CALLS):
         few_cpu.entries.clear()
         monkeypatch.setattr(few_cpu, "_NUMBA", "not loaded")
         monkeypatch.setattr(few_cpu, "_calls", calls)
         dg.manual_seed(5)
-        made = [draw(dg.zeros(shape, dtype=dtype)) for draw in draws]
-        made += [draw(dg.zeros(2, *shape, dtype=dtype)[1]) for draw in draws]
-        found.append(([one.numpy().tobytes() for one in made], default_generator.state()))
-    assert found[0] == found[1]
-    assert {len(one) for one in found[0][0]} == {dg.zeros(shape, dtype=dtype).nbytes}
+        created = [draw(dg.zeros(shape, dtype=dtype)) for draw in draws]
+        created += [draw(dg.zeros(2, *shape, dtype=dtype)[1]) for draw in draws]
+        results.append(([element.numpy().tobytes() for element in created], default_generator.state()))
+    assert results[0] == results[1]
+    assert {len(result) for result in results[0][0]} == {dg.zeros(shape, dtype=dtype).nbytes}
 
 
 def test_few_numbers_of_what_is_refused(monkeypatch):

@@ -18,9 +18,9 @@ REFERENCES = {
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 8])
 def test_windows(name, n):
     function = getattr(dynograd, name)
-    found = function(n, periodic=False)
-    assert found.dtype is dynograd.float32
-    numpy.testing.assert_allclose(found.numpy(), REFERENCES[name](n), rtol=1e-5, atol=1e-6)
+    result = function(n, periodic=False)
+    assert result.dtype is dynograd.float32
+    numpy.testing.assert_allclose(result.numpy(), REFERENCES[name](n), rtol=1e-5, atol=1e-6)
     wide = function(n, dtype=dynograd.float64, requires_grad=True)
     assert wide.requires_grad
     expected = REFERENCES[name](n + 1)[:n] if n > 1 else numpy.ones(n)

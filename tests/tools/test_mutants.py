@@ -14,8 +14,8 @@ def f(x, n):
 
 
 def test_each_mutant_differs_in_one_place():
-    found = dict(mutants(TEXT))
-    assert sorted(found) == [
+    results = dict(mutants(TEXT))
+    assert sorted(results) == [
         "6: 2 -> 3",
         "6: n < 2 -> (n <= 2)",
         "6: not x -> (x)",
@@ -23,8 +23,8 @@ def test_each_mutant_differs_in_one_place():
         "7: n - 1 -> (n + 1)",
         "8: n == 3 -> (n != 3)",
     ]
-    assert found["7: n - 1 -> (n + 1)"] == TEXT.replace("n - 1", "(n + 1)")
-    for text in found.values():
+    assert results["7: n - 1 -> (n + 1)"] == TEXT.replace("n - 1", "(n + 1)")
+    for text in results.values():
         compile(text, "mutant", "exec")
 
 

@@ -36,16 +36,16 @@ class Counted:
 
 def kept_bytes(tensor):
     """Bytes of arrays that the graph of `tensor` holds."""
-    found, pending, seen = 0, [tensor.grad_fn], set()
+    result, pending, seen = 0, [tensor.grad_fn], set()
     while pending:
         node = pending.pop()
         if node is None or node in seen or not hasattr(node, "saved_names"):
             continue
         seen.add(node)
         saved = [getattr(node, name, None) for name in node.saved_names]
-        found += sum(one.nbytes for one in saved if getattr(one, "ndim", 0))
-        pending += [one for one, _ in node.next_functions]
-    return found
+        result += sum(element.nbytes for element in saved if getattr(element, "ndim", 0))
+        pending += [element for element, _ in node.next_functions]
+    return result
 
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
@@ -56,9 +56,9 @@ def test_gradients_and_random_numbers_are_those_of_a_plain_run(options):
         x = dg.randn(4, 8, requires_grad=True)
         y = checkpoint(block, x, **options) if checkpointed else block(x)
         y.square().sum().backward()
-        return [x.grad, *[one.grad for one in block.parameters()], dg.rand(2)]
+        return [x.grad, *[parameter.grad for parameter in block.parameters()], dg.rand(2)]
 
-    assert all(dg.equal(one, other) for one, other in zip(step(False), step(True), strict=True))
+    assert all(dg.equal(element, other) for element, other in zip(step(False), step(True), strict=True))
 
 
 def test_nothing_is_kept_inside_and_it_runs_once_more():
@@ -92,9 +92,9 @@ def test_nested_ones():
 
     lean = checkpoint(outer, x, use_reentrant=False).sum()
     assert kept_bytes(lean) == 0
-    (found,) = dg.autograd.grad(lean, x)
+    (result,) = dg.autograd.grad(lean, x)
     (expected,) = dg.autograd.grad(function(function(x)).square().sum(), x)
-    assert found.tolist() == expected.tolist()
+    assert result.tolist() == expected.tolist()
 
 
 def test_it_stops_early_unless_told_otherwise():
@@ -169,8 +169,8 @@ def test_no_grad_and_arguments_that_are_no_tensors():
     y = checkpoint(lambda x, k, n: x.exp() * k if n is None else n, x, 3, None, use_reentrant=False)
     y.backward()
     assert x.grad.item() == pytest.approx(3 * numpy.exp(0.5))
-    found = dg.vmap(lambda x: checkpoint(dg.sin, x, use_reentrant=False))(dg.ones(3))
-    assert found.shape == (3,)
+    result = dg.vmap(lambda x: checkpoint(dg.sin, x, use_reentrant=False))(dg.ones(3))
+    assert result.shape == (3,)
 
 
 def test_a_function_that_does_something_else_the_second_time_is_noticed():

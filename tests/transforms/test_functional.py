@@ -33,9 +33,9 @@ def test_products_agree_with_the_jacobian():
 
 @pytest.mark.parametrize("options", [{"vectorize": True}, {"vectorize": True, "strategy": "forward-mode"}])
 def test_all_ways_to_a_jacobian_agree(options):
-    expected, found = jacobian(both, (X, Y)), jacobian(both, (X, Y), **options)
-    for one, other in zip(expected, found, strict=True):
-        for part, same in zip(one, other, strict=True):
+    expected, result = jacobian(both, (X, Y)), jacobian(both, (X, Y), **options)
+    for element, other in zip(expected, result, strict=True):
+        for part, same in zip(element, other, strict=True):
             numpy.testing.assert_allclose(part.numpy(), same.numpy())
     single = jacobian(lambda x: x * x, X, **options)
     assert single.tolist() == [[2.0, 0.0], [0.0, 4.0]]
@@ -67,20 +67,20 @@ def test_results_can_be_differentiated_under_create_graph():
         lambda: jvp(lambda x: x**3, x, dg.ones(2, dtype=dg.float64), create_graph=True)[1].sum(),
         lambda: vhp(lambda x: (x**4).sum() / 4, x, x.detach() * 0 + 1, create_graph=True)[1].sum() / 3,
     ):
-        (found,) = dg.autograd.grad(function(), x)
-        numpy.testing.assert_allclose(found.numpy(), 6 * X.numpy() if found[0] == 6 else 2 * X.numpy())
+        (result,) = dg.autograd.grad(function(), x)
+        numpy.testing.assert_allclose(result.numpy(), 6 * X.numpy() if result[0] == 6 else 2 * X.numpy())
     with dg.no_grad():
         assert jacobian(lambda x: x * x, X).tolist() == [[2.0, 0.0], [0.0, 4.0]]
 
 
 def test_strict_and_mistakes():
-    one = dg.ones(1)
+    element = dg.ones(1)
     for function in (jacobian, vjp, jvp):
         with pytest.raises(RuntimeError, match=r"Output 0 of the user-provided function|independent of input"):
-            function(lambda x: one, X[:1], strict=True)
+            function(lambda x: element, X[:1], strict=True)
     with pytest.raises(RuntimeError, match="independent of input 1"):
         jacobian(lambda x, y: x * 2, (X, Y), strict=True)
-    assert not jacobian(lambda x: one, X).numpy().any()
+    assert not jacobian(lambda x: element, X).numpy().any()
     with pytest.raises(RuntimeError, match="should contain a single element, got shape"):
         hessian(lambda x: x * x, X)
     with pytest.raises(TypeError, match="value at index 1 has type int"):

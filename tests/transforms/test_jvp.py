@@ -22,9 +22,9 @@ def by_differences(function, x, way, step=1e-6):
     return (above.detach().numpy() - below.detach().numpy()) / (2 * step)
 
 
-def close(found, expected, tolerance=1e-6):
+def close(result, expected, tolerance=1e-6):
     expected = expected.detach().numpy() if isinstance(expected, dynograd.Tensor) else expected
-    numpy.testing.assert_allclose(found.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+    numpy.testing.assert_allclose(result.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
 def in_place(x):
@@ -42,12 +42,12 @@ def item_assignment(x):
 
 
 def written_into_a_constant(x):
-    made = dynograd.tensor([0.0, 0.0, 0.0, 0.0], dtype=dtypes.float64)
-    view = made[1:]
-    made[1] = x[0] * x[1]
+    created = dynograd.tensor([0.0, 0.0, 0.0, 0.0], dtype=dtypes.float64)
+    view = created[1:]
+    created[1] = x[0] * x[1]
     view[2] = x[2] ** 2
     view.mul_(x)
-    return made * 2
+    return created * 2
 
 
 def written_through_a_view(x):
@@ -110,11 +110,11 @@ def test_forward_through_forward(function):
 
 
 def test_a_level_never_takes_the_tangents_of_another():
-    one = double(1.0)
-    assert jvp(lambda x: x * jvp(lambda y: x + y, (one,), (one,))[1], (one,), (one,))[1].item() == 1
-    assert jvp(lambda x: x * grad(lambda y: x + y)(one), (one,), (one,))[1].item() == 1
-    assert grad(lambda x: x * jvp(lambda y: x + y, (one,), (one,))[1])(one).item() == 1
-    assert grad(lambda x: x * grad(lambda y: x + y)(one))(one).item() == 1
+    element = double(1.0)
+    assert jvp(lambda x: x * jvp(lambda y: x + y, (element,), (element,))[1], (element,), (element,))[1].item() == 1
+    assert jvp(lambda x: x * grad(lambda y: x + y)(element), (element,), (element,))[1].item() == 1
+    assert grad(lambda x: x * jvp(lambda y: x + y, (element,), (element,))[1])(element).item() == 1
+    assert grad(lambda x: x * grad(lambda y: x + y)(element))(element).item() == 1
 
 
 def test_gradients_flow_to_primals_tangents_and_captured_tensors():
@@ -272,9 +272,9 @@ def test_vjp_many_times_and_for_structures():
 def test_grad_arguments():
     function = lambda x, y, scale=1.0: (x * y * scale).sum()  # noqa: E731
     assert grad(function, argnums=1)(X, WAY).tolist() == X.tolist()
-    found = grad(function, argnums=(0, 1))(X, WAY, scale=2.0)
-    close(found[0], 2 * WAY, 1e-12)
-    close(found[1], 2 * X, 1e-12)
+    result = grad(function, argnums=(0, 1))(X, WAY, scale=2.0)
+    close(result[0], 2 * WAY, 1e-12)
+    close(result[1], 2 * X, 1e-12)
     slope, aux = grad(lambda x: ((x * x).sum(), x * 3), has_aux=True)(X)
     close(slope, 2 * X, 1e-12)
     close(aux, 3 * X, 1e-12)
@@ -303,9 +303,9 @@ def test_results_can_be_differentiated_by_backward():
 
 def test_grad_inside_no_grad():
     with dynograd.no_grad():
-        found = grad(lambda x: (x * x).sum())(X)
-    close(found, 2 * X, 1e-12)
-    assert not found.requires_grad
+        result = grad(lambda x: (x * x).sum())(X)
+    close(result, 2 * X, 1e-12)
+    assert not result.requires_grad
 
 
 @pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
@@ -317,18 +317,18 @@ def test_jacobians(jacobian):
     close(both[0][1], numpy.diag(X.numpy()), 1e-12)
     close(both[1][0], numpy.ones(3), 1e-12)
     assert both[1][1].tolist() == [0.0, 0.0, 0.0]
-    found, aux = jacobian(lambda x: (x * x, x), has_aux=True)(X)
-    close(found, numpy.diag(2 * X.numpy()), 1e-12)
+    result, aux = jacobian(lambda x: (x * x, x), has_aux=True)(X)
+    close(result, numpy.diag(2 * X.numpy()), 1e-12)
     close(aux, X, 0)
     assert jacobian(lambda x: x.reshape(1, 3).expand(2, 3))(X).shape == (2, 3, 3)
 
 
 def test_hessian():
-    found = hessian(lambda x: (x.tanh() * x[0]).sum())(X)
+    result = hessian(lambda x: (x.tanh() * x[0]).sum())(X)
     both = jacrev(jacrev(lambda x: (x.tanh() * x[0]).sum()))(X)
-    close(found, both, 1e-12)
-    close(found, found.transpose(0, 1), 1e-12)
-    close(found[0], by_differences(grad(lambda x: (x.tanh() * x[0]).sum()), X, double([1.0, 0.0, 0.0])))
+    close(result, both, 1e-12)
+    close(result, result.transpose(0, 1), 1e-12)
+    close(result[0], by_differences(grad(lambda x: (x.tanh() * x[0]).sum()), X, double([1.0, 0.0, 0.0])))
 
 
 @pytest.mark.parametrize(

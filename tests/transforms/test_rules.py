@@ -36,7 +36,10 @@ def check(function, primals=(X, Y), ways=WAYS, step=1e-6):
     above = function(*[x + step * way for x, way in zip(primals, ways, strict=True)])
     below = function(*[x - step * way for x, way in zip(primals, ways, strict=True)])
     pairs = list(
-        zip(*[one if isinstance(one, tuple) else (one,) for one in (output, moved, above, below)], strict=True)
+        zip(
+            *[element if isinstance(element, tuple) else (element,) for element in (output, moved, above, below)],
+            strict=True,
+        )
     )
     for _, tangent, up, down in pairs:
         numpy.testing.assert_allclose(tangent.numpy(), (up.numpy() - down.numpy()) / (2 * step), rtol=1e-6, atol=1e-7)
@@ -109,8 +112,8 @@ def test_linear_with_an_index_and_an_optional_argument(table):
 
     @picked.backward
     def picked_backward(g, saved):
-        made = dynograd.stack([(g * (saved.index == place)).sum() for place in range(saved.input_shape[0])])
-        return made, None, g if saved.needs(2) else None
+        created = dynograd.stack([(g * (saved.index == place)).sum() for place in range(saved.input_shape[0])])
+        return created, None, g if saved.needs(2) else None
 
     index = dynograd.tensor([2, 0, 0])
     way = jvp(lambda x: picked(x, index), (X,), WAYS[:1])[1]
@@ -188,6 +191,6 @@ def test_mixed_dtypes_and_broadcasting_of_tangents():
     way = jvp(lambda x: x * X, (small,), (dynograd.tensor([3.0]),))[1]
     assert way.dtype is dtypes.float64
     assert way.tolist() == (3 * X).tolist()
-    found = grad(lambda x: jvp(lambda x: (x * X).sum(), (x,), (x,))[1])(small)
-    assert found.dtype is dtypes.float32
-    assert found.item() == pytest.approx(X.sum().item())
+    result = grad(lambda x: jvp(lambda x: (x * X).sum(), (x,), (x,))[1])(small)
+    assert result.dtype is dtypes.float32
+    assert result.item() == pytest.approx(X.sum().item())

@@ -137,8 +137,8 @@ def test_gradients_are_those_without_checkpoint_to_the_bit(part, policy):
         return
     for retain_graph in (True, False):
         again = dg.autograd.grad(result, operands, retain_graph=retain_graph, allow_unused=True)
-        for gradient, wanted in zip(again, gradients):
-            assert (gradient is wanted is None) or dg.equal(gradient, wanted)
+        for gradient, reference in zip(again, gradients):
+            assert (gradient is reference is None) or dg.equal(gradient, reference)
 
 
 def test_what_is_kept_is_not_computed_again(computed):

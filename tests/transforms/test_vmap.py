@@ -26,22 +26,24 @@ def double(*shape):
     return dynograd.randn(*shape, dtype=dtypes.float64)
 
 
-def close(found, expected, tolerance=1e-9):
-    assert tuple(found.shape) == tuple(expected.shape)
-    numpy.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance)
+def close(result, expected, tolerance=1e-9):
+    assert tuple(result.shape) == tuple(expected.shape)
+    numpy.testing.assert_allclose(result.detach().numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance)
 
 
 def looped(function, *args, dims=None):
     """The reference: example by example, stacked."""
     dims = dims or (0,) * len(args)
-    size = next(one.shape[dim] for one, dim in zip(args, dims, strict=True) if dim is not None)
-    found = [
-        function(*[one if dim is None else one.select(dim, number) for one, dim in zip(args, dims, strict=True)])
+    size = next(element.shape[dim] for element, dim in zip(args, dims, strict=True) if dim is not None)
+    results = [
+        function(
+            *[element if dim is None else element.select(dim, number) for element, dim in zip(args, dims, strict=True)]
+        )
         for number in range(size)
     ]
-    if isinstance(found[0], tuple):
-        return tuple(dynograd.stack(list(parts)) for parts in zip(*found, strict=True))
-    return dynograd.stack(found)
+    if isinstance(results[0], tuple):
+        return tuple(dynograd.stack(list(parts)) for parts in zip(*results, strict=True))
+    return dynograd.stack(results)
 
 
 @pytest.fixture(autouse=True)
@@ -57,16 +59,16 @@ def test_in_dims_and_out_dims():
     close(vmap(dynograd.dot, in_dims=(0, 1))(x, y), (x * y.t()).sum(1))
     close(vmap(dynograd.mul, in_dims=(-1, 0), out_dims=1)(x, y), x * y.t())
     close(vmap(lambda a, b: a @ b, in_dims=(0, None))(x, y), x @ y)
-    one, two = vmap(lambda a: (a, a.sum()), out_dims=(1, 0))(x)
-    close(one, x.t())
+    element, two = vmap(lambda a: (a, a.sum()), out_dims=(1, 0))(x)
+    close(element, x.t())
     close(two, x.sum(1))
     close(vmap(lambda a: a * 2, out_dims=-1)(x), (x * 2).t())
 
 
 def test_nested_arguments():
     tree = {"a": double(3, 2), "b": (double(2, 3), [double(5)])}
-    found = vmap(lambda t: t["a"] * t["b"][0] + t["b"][1][0].sum(), in_dims=({"a": 0, "b": (1, None)},))(tree)
-    close(found, tree["a"] * tree["b"][0].t() + tree["b"][1][0].sum())
+    result = vmap(lambda t: t["a"] * t["b"][0] + t["b"][1][0].sum(), in_dims=({"a": 0, "b": (1, None)},))(tree)
+    close(result, tree["a"] * tree["b"][0].t() + tree["b"][1][0].sum())
     assert set(vmap(lambda t: {"x": t["a"] * 2}, in_dims=({"a": 0, "b": None},))(tree)) == {"x"}
 
 
@@ -78,20 +80,20 @@ def test_keywords_are_mapped_over_dim_0():
 def test_results_that_are_the_same_for_all():
     x = double(3)
     close(vmap(lambda a: dynograd.ones(2, dtype=dtypes.float64))(x), dynograd.ones(3, 2, dtype=dtypes.float64))
-    found = vmap(lambda a: (a, dynograd.ones(2)), out_dims=(0, None))(x)
-    assert tuple(found[1].shape) == (2,)
+    result = vmap(lambda a: (a, dynograd.ones(2)), out_dims=(0, None))(x)
+    assert tuple(result[1].shape) == (2,)
 
 
 def test_nesting():
     x, y = double(2, 3), double(4, 3)
-    found = vmap(lambda a: vmap(lambda b: (a * b).sum())(y))(x)
-    close(found, x @ y.t())
-    found = vmap(vmap(vmap(dynograd.mul, (None, 0)), (0, None)), (None, 0), out_dims=2)(x[0], double(2, 4))
-    assert tuple(found.shape) == (3, 4, 2)
+    result = vmap(lambda a: vmap(lambda b: (a * b).sum())(y))(x)
+    close(result, x @ y.t())
+    result = vmap(vmap(vmap(dynograd.mul, (None, 0)), (0, None)), (None, 0), out_dims=2)(x[0], double(2, 4))
+    assert tuple(result.shape) == (3, 4, 2)
     # three levels, the innermost sees the outermost's value
     z = double(2)
-    found = vmap(lambda c: vmap(lambda a: vmap(lambda b: a * b + c)(y[0]))(x[0]))(z)
-    close(found, x[0].reshape(1, 3, 1) * y[0].reshape(1, 1, 3) + z.reshape(2, 1, 1))
+    result = vmap(lambda c: vmap(lambda a: vmap(lambda b: a * b + c)(y[0]))(x[0]))(z)
+    close(result, x[0].reshape(1, 3, 1) * y[0].reshape(1, 1, 3) + z.reshape(2, 1, 1))
 
 
 def test_chunks_give_the_same():
@@ -139,13 +141,16 @@ def test_indexing_in_every_form():
     close(vmap(lambda a: a[[0, 2], :2])(x), x[:, [0, 2], :2])
     close(vmap(lambda i: x[0][i])(index), x[0][index])
     cube = double(3, 2, 3, 4)
-    one, two = dynograd.tensor([[0, 1], [1, 0], [1, 1]]), dynograd.tensor([[3, 1], [0, 2], [1, 1]])
+    element, two = dynograd.tensor([[0, 1], [1, 0], [1, 1]]), dynograd.tensor([[3, 1], [0, 2], [1, 1]])
     apart = lambda a, i, j: a[i, :, j]  # noqa: E731
-    close(vmap(apart)(cube, one, two), looped(apart, cube, one, two))
-    close(vmap(apart, (0, None, None))(cube, one[0], two[0]), cube[:, one[0], :, two[0]].permute(1, 0, 2))
-    close(vmap(apart, (None, 0, None))(cube[0], one, two[0]), looped(apart, cube[0], one, two[0], dims=(None, 0, None)))
+    close(vmap(apart)(cube, element, two), looped(apart, cube, element, two))
+    close(vmap(apart, (0, None, None))(cube, element[0], two[0]), cube[:, element[0], :, two[0]].permute(1, 0, 2))
+    close(
+        vmap(apart, (None, 0, None))(cube[0], element, two[0]),
+        looped(apart, cube[0], element, two[0], dims=(None, 0, None)),
+    )
     middle = lambda a, i: a[:, i, 1:]  # noqa: E731
-    close(vmap(middle)(cube, one), looped(middle, cube, one))
+    close(vmap(middle)(cube, element), looped(middle, cube, element))
     single = vmap(lambda a, i: a[i])(x, dynograd.tensor([1, 0, 3]))  # 0-d index tensors
     close(single, dynograd.stack([x[0, 1], x[1, 0], x[2, 3]]))
 
@@ -155,7 +160,7 @@ def test_indexing_in_every_form():
 
 def small_network(*layers):
     model = dynograd.nn.Sequential(*layers).double()
-    return model, {name: one.detach() for name, one in model.named_parameters()}
+    return model, {name: element.detach() for name, element in model.named_parameters()}
 
 
 def check_per_sample(model, params, x, labels):
@@ -204,7 +209,7 @@ def test_per_sample_gradients_of_an_embedding_and_a_recurrent_net():
             return self.out(self.cell(self.table(tokens[0]).unsqueeze(1))[0][-1])
 
     model = Reader().double()
-    params = {name: one.detach() for name, one in model.named_parameters()}
+    params = {name: element.detach() for name, element in model.named_parameters()}
     check_per_sample(model, params, dynograd.tensor([[1, 2, 0], [4, 4, 6], [3, 0, 1]]), dynograd.tensor([0, 2, 1]))
 
 
@@ -214,8 +219,8 @@ def test_gradients_outside():
     vmap(lambda a: (weight @ a).tanh())(x).sum().backward()
     expected = grad(lambda w: (x @ w.t()).tanh().sum())(weight.detach())
     close(weight.grad, expected)
-    found = grad(lambda w: vmap(lambda a: (w @ a).tanh().sum())(x).sum())(weight.detach())
-    close(found, expected)
+    result = grad(lambda w: vmap(lambda a: (w @ a).tanh().sum())(x).sum())(weight.detach())
+    close(result, expected)
 
 
 def test_a_gradient_of_what_was_batched_outside():
@@ -267,19 +272,19 @@ def test_shared_weights_in_nested_batches():
         return dynograd.nn.functional.linear(a, w, b).tanh().sum()
 
     slope = grad(loss, (0, 1))
-    found = vmap(vmap(slope, (None, None, 0)), (None, None, 0))(weight, bias, x)
+    result = vmap(vmap(slope, (None, None, 0)), (None, None, 0))(weight, bias, x)
     for number in range(3):
-        for place, one in enumerate(looped(slope, weight, bias, x[number], dims=(None, None, 0))):
-            close(found[place][number], one)
+        for place, element in enumerate(looped(slope, weight, bias, x[number], dims=(None, None, 0))):
+            close(result[place][number], element)
     close(vmap(vmap(dynograd.dot, (None, 0)), (0, None))(x[0], weight), x[0] @ weight.t())
     images, filters = double(2, 3, 1, 2, 4, 4), double(2, 2, 3, 3)
 
     def of_image(f, a):
         return grad(lambda f: dynograd.nn.functional.conv2d(a, f).pow(2).sum())(f)
 
-    found = vmap(vmap(of_image, (None, 0)), (None, 0))(filters, images)
+    result = vmap(vmap(of_image, (None, 0)), (None, 0))(filters, images)
     for number in range(2):
-        close(found[number], looped(of_image, filters, images[number], dims=(None, 0)))
+        close(result[number], looped(of_image, filters, images[number], dims=(None, 0)))
     rows = vmap(jacrev(lambda w, a: dynograd.nn.functional.linear(a, w).sin()), (None, 0))(weight, x[:, 0])
     close(rows, looped(jacrev(lambda w, a: dynograd.nn.functional.linear(a, w).sin()), weight, x[:, 0], dims=(None, 0)))
 
@@ -294,15 +299,15 @@ def test_jacobians_by_every_way():
     by_hand = vmap(lambda v: jvp(function, (x,), (v,))[1], out_dims=1)(unit)
     output, pull = vjp(function, x)
     rows = vmap(pull)(dynograd.eye(len(output), dtype=dtypes.float64))[0]
-    for found in (jacrev(function)(x), jacfwd(function)(x), jacrev(function, chunk_size=1)(x), rows):
-        close(found, by_hand)
+    for result in (jacrev(function)(x), jacfwd(function)(x), jacrev(function, chunk_size=1)(x), rows):
+        close(result, by_hand)
     close(jacrev(function, chunk_size=4)(x), by_hand)
 
 
 def test_batched_jacobians_and_hessians():
     x = double(3, 4)
-    for made in (jacrev, jacfwd):
-        close(vmap(made(function))(x), looped(made(function), x))
+    for created in (jacrev, jacfwd):
+        close(vmap(created(function))(x), looped(created(function), x))
     scalar = lambda x: (function(x) ** 2).sum()  # noqa: E731
     close(vmap(hessian(scalar))(x), looped(hessian(scalar), x))
     close(hessian(scalar)(x[0]), jacrev(grad(scalar))(x[0]))
@@ -313,9 +318,9 @@ def test_batched_jacobians_and_hessians():
 def test_jvp_around_and_inside():
     x, way = double(3, 4), double(3, 4)
     output, moved = jvp(vmap(function), (x,), (way,))
-    expected = [jvp(function, (one,), (other,)) for one, other in zip(x, way, strict=True)]
-    close(output, dynograd.stack([one for one, _ in expected]))
-    close(moved, dynograd.stack([one for _, one in expected]))
+    expected = [jvp(function, (element,), (other,)) for element, other in zip(x, way, strict=True)]
+    close(output, dynograd.stack([element for element, _ in expected]))
+    close(moved, dynograd.stack([element for _, element in expected]))
     close(vmap(lambda a, b: jvp(function, (a,), (b,))[1])(x, way), moved)
 
 
@@ -359,9 +364,9 @@ def test_an_ensemble():
     params, buffers = stack_module_state(models)
     assert params["weight"].requires_grad and not buffers
     x = double(5, 3)
-    found = vmap(lambda p, x: functional_call(models[0], p, x), in_dims=(0, None))(params, x)
-    close(found, dynograd.stack([model(x) for model in models]))
-    found.sum().backward()
+    result = vmap(lambda p, x: functional_call(models[0], p, x), in_dims=(0, None))(params, x)
+    close(result, dynograd.stack([model(x) for model in models]))
+    result.sum().backward()
     assert tuple(params["weight"].grad.shape) == (4, 2, 3)
 
 
@@ -383,8 +388,8 @@ def test_functional_call():
     layer = dynograd.nn.Linear(2, 1)
     before = layer.weight
     weight = dynograd.tensor([[1.0, 2.0]])
-    found = functional_call(layer, ({"weight": weight}, {"bias": dynograd.tensor([0.5])}), dynograd.ones(2))
-    assert found.tolist() == [3.5] and layer.weight is before
+    result = functional_call(layer, ({"weight": weight}, {"bias": dynograd.tensor([0.5])}), dynograd.ones(2))
+    assert result.tolist() == [3.5] and layer.weight is before
     assert functional_call(layer, {}, (), {"input": dynograd.ones(2)}).tolist() == layer(dynograd.ones(2)).tolist()
     with pytest.raises(KeyError, match="no parameter or buffer 'wight'; there are weight, bias"):
         functional_call(layer, {"wight": weight}, dynograd.ones(2))
@@ -436,20 +441,20 @@ def test_randomness(name):
     ):
         vmap(draw)(x)
     same = vmap(lambda x: x[0] * 0 + draw(x), randomness="same")(x)
-    assert all(one.tolist() == same[0].tolist() for one in same)
+    assert all(element.tolist() == same[0].tolist() for element in same)
     different = vmap(lambda x: x[0] * 0 + draw(x), randomness="different")(x)
-    assert len({str(one.tolist()) for one in different}) == 4
+    assert len({str(element.tolist()) for element in different}) == 4
     assert tuple(different.shape) == tuple(same.shape)
 
 
 def test_draws_by_value_per_example():
     p = dynograd.tensor([[0.0] * 20, [1.0] * 20])
-    found = vmap(dynograd.bernoulli, randomness="different")(p)
-    assert found.tolist() == p.tolist()
+    result = vmap(dynograd.bernoulli, randomness="different")(p)
+    assert result.tolist() == p.tolist()
     with pytest.raises(RuntimeError, match="cannot draw the same for all"):
         vmap(dynograd.bernoulli, randomness="same")(p)
-    found = vmap(lambda p: dynograd.multinomial(p + 1, 5, True), randomness="different")(p)
-    assert tuple(found.shape) == (2, 5)
+    result = vmap(lambda p: dynograd.multinomial(p + 1, 5, True), randomness="different")(p)
+    assert tuple(result.shape) == (2, 5)
 
 
 def test_draws_go_on_after_a_batch():
@@ -472,12 +477,12 @@ def test_writes_into_batched_values():
     x, y = double(3, 4), double(3, 4)
 
     def write(a, b):
-        made = a * 1
-        made.add_(b)
-        made[0] = b[1]
-        made[1:3] *= 2
-        made.mul_(made.sum())
-        return made
+        created = a * 1
+        created.add_(b)
+        created[0] = b[1]
+        created[1:3] *= 2
+        created.mul_(created.sum())
+        return created
 
     close(vmap(write)(x, y), looped(write, x, y))
 
@@ -489,8 +494,8 @@ def test_writes_into_batched_values():
 
 def test_a_shared_value_written_into_a_batched_one():
     x = double(3, 4)
-    found = vmap(lambda a: (a * 1).copy_(dynograd.ones(4, dtype=dtypes.float64)))(x)
-    close(found, dynograd.ones(3, 4, dtype=dtypes.float64))
+    result = vmap(lambda a: (a * 1).copy_(dynograd.ones(4, dtype=dtypes.float64)))(x)
+    close(result, dynograd.ones(3, 4, dtype=dtypes.float64))
     close(vmap(lambda a: dynograd.zeros_like(a * 1).add(a))(x), x)
 
 

@@ -75,7 +75,7 @@ def batch_of(array, rng):
 
 def refused(row):
     name, title = row.name.rpartition(".")[2], title_of(row)
-    return name in REFUSED or any(title.startswith(one) for one in REFUSED if "-" in one)
+    return name in REFUSED or any(title.startswith(element) for element in REFUSED if "-" in element)
 
 
 @pytest.mark.parametrize("family", families())
@@ -85,7 +85,7 @@ def test_rows(family):
 
 def check_row(row):
     subject = Subject(row)
-    name = next((one for one in ("float64", "float32") if one in row.dtypes), row.dtypes[0])
+    name = next((name for name in ("float64", "float32") if name in row.dtypes), row.dtypes[0])
     arguments = draw(row).map(lambda array: converted(array, name))
     leaves = arguments.leaves()
     if not leaves:
@@ -104,19 +104,22 @@ def check(subject, arguments, leaves, wide, way):
 
     def given(number):
         return [
-            wrap(many[number].copy()) if batched else wrap(one.copy())
-            for one, many, batched in zip(leaves, wide, way, strict=True)
+            wrap(many[number].copy()) if batched else wrap(element.copy())
+            for element, many, batched in zip(leaves, wide, way, strict=True)
         ]
 
     def run(*values):
-        return tuple(one for one in as_tuple(subject.run(arguments.with_leaves(values))) if isinstance(one, Tensor))
+        return tuple(
+            element for element in as_tuple(subject.run(arguments.with_leaves(values))) if isinstance(element, Tensor)
+        )
 
     try:
         expected = [run(*given(number)) for number in range(SIZE)]
     except (ValueError, IndexError, RuntimeError, TypeError):
         return  # examples outside the op's domain
     inputs = [
-        wrap(many.copy()) if batched else wrap(one.copy()) for one, many, batched in zip(leaves, wide, way, strict=True)
+        wrap(many.copy()) if batched else wrap(element.copy())
+        for element, many, batched in zip(leaves, wide, way, strict=True)
     ]
     dims = tuple(0 if batched else None for batched in way)
     func.vmap_fallbacks(clear=True)
@@ -126,7 +129,7 @@ def check(subject, arguments, leaves, wide, way):
         assert refused(subject.row) and "vmap" in str(error), error
         return
     loops = set(func.vmap_fallbacks(clear=True))
-    floating = [place for place, one in enumerate(leaves) if one.dtype.kind == "f"]
+    floating = [place for place, element in enumerate(leaves) if element.dtype.kind == "f"]
     if subject.differentiable and subject.row.grad is not False and floating:
         loops |= check_gradient(subject, run, given, inputs, dims, floating)
     assert loops <= LOOPED, f"{loops - LOOPED} have no batch rule"
@@ -136,14 +139,14 @@ def check_gradient(subject, run, given, inputs, dims, floating):
     def gradients(*values):
         def loss(*moving):
             full = list(values)
-            for place, one in zip(floating, moving, strict=True):
-                full[place] = one
+            for place, element in zip(floating, moving, strict=True):
+                full[place] = element
             rng = numpy.random.default_rng(2)
             total = 0.0
-            for one in run(*full):
-                if one.dtype.is_floating_point:
-                    factor = wrap(rng.uniform(-1, 1, tuple(one.shape)).astype(one.dtype.numpy))
-                    total = total + (one * factor).sum()
+            for element in run(*full):
+                if element.dtype.is_floating_point:
+                    factor = wrap(rng.uniform(-1, 1, tuple(element.shape)).astype(element.dtype.numpy))
+                    total = total + (element * factor).sum()
             return total
 
         return func.grad(loss, tuple(range(len(floating))))(*[values[place] for place in floating])
@@ -159,11 +162,11 @@ def check_gradient(subject, run, given, inputs, dims, floating):
     return set(func.vmap_fallbacks(clear=True))
 
 
-def compare(found, expected, tolerance):
+def compare(results, expected, tolerance):
     for number in range(SIZE):
-        for one, other in zip(found, expected[number], strict=True):
-            assert one.dtype is other.dtype
-            assert tuple(one.shape[1:]) == tuple(other.shape)
+        for element, other in zip(results, expected[number], strict=True):
+            assert element.dtype is other.dtype
+            assert tuple(element.shape[1:]) == tuple(other.shape)
             numpy.testing.assert_allclose(
-                widened(one.array[number]), widened(other.array), rtol=tolerance, atol=tolerance / 10
+                widened(element.array[number]), widened(other.array), rtol=tolerance, atol=tolerance / 10
             )

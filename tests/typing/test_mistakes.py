@@ -25,12 +25,12 @@ def mistakes(path: Path = SOURCE) -> set[int]:
 
 @pytest.mark.slow
 def test_each_mistake_is_found(tmp_path):
-    found = set(checkers.by_mypy([SOURCE]).get(SOURCE.name, {}))
+    result = set(checkers.by_mypy([SOURCE]).get(SOURCE.name, {}))
     if checkers.name_of_pyright() is not None:
-        found |= set(checkers.by_pyright([SOURCE], tmp_path, mode="standard").get(SOURCE.name, {}))
-    assert found - mistakes() == set(), "no mistakes"
-    missed = mistakes() - found
-    assert missed == set() and len(found) >= 40 and len(found) > FOUND_WITH_TORCH
+        result |= set(checkers.by_pyright([SOURCE], tmp_path, mode="standard").get(SOURCE.name, {}))
+    assert result - mistakes() == set(), "no mistakes"
+    missed = mistakes() - result
+    assert missed == set() and len(result) >= 40 and len(result) > FOUND_WITH_TORCH
 
 
 def _found(path: Path, python: str | None) -> dict[str, int]:

@@ -29,10 +29,10 @@ def test_no_size_wastes_more_than_an_eighth_beyond_4_kib():
 
 
 def test_a_freed_block_is_the_next_of_its_class_on_its_stream():
-    one = allocator.allocate(1000, 0)
-    at = one.pointer
+    element = allocator.allocate(1000, 0)
+    at = element.pointer
     assert at % 512 == 0
-    del one
+    del element
     assert allocator.allocate(600, 0).pointer == at  # the same class
     side = cuda.Stream()
     with cuda.stream(side):
@@ -89,9 +89,9 @@ def test_a_somewhat_larger_block_is_used_before_new_memory_is_taken():
     big = allocator.allocate(10 * MIB, 0)
     at = big.pointer
     del big
-    one = allocator.allocate(8 * MIB + 1, 0)
-    assert one.pointer == at and cuda.memory_allocated() == 10 * MIB
-    del one
+    element = allocator.allocate(8 * MIB + 1, 0)
+    assert element.pointer == at and cuda.memory_allocated() == 10 * MIB
+    del element
     assert allocator.allocate(10 * MIB, 0).pointer == at  # it went home to its own class
     assert allocator.allocate(5 * MIB, 0).pointer != at
 
@@ -113,8 +113,8 @@ def test_slabs_go_back_only_when_all_their_blocks_are_idle(lib):
     cuda.empty_cache()
     assert cuda.memory_reserved() == allocator.SLAB
     again = [allocator.allocate(60_000, 0) for _ in range(100)]
-    assert kept.pointer not in {one.pointer for one in again}
-    assert len({one.pointer for one in again}) == 100
+    assert kept.pointer not in {element.pointer for element in again}
+    assert len({element.pointer for element in again}) == 100
     del kept, again
     cuda.empty_cache()
     assert cuda.memory_reserved() == 0
@@ -126,7 +126,7 @@ def test_out_of_memory_frees_the_caches_first(lib, monkeypatch):
     with cuda.stream(side):
         allocator.allocate(30 * MIB, 0)  # idle, in another stream's shelf
     small = [allocator.allocate(1000, 0)]
-    one = allocator.allocate(40 * MIB, 0)
+    element = allocator.allocate(40 * MIB, 0)
     assert cuda.memory_stats()["num_ooms"] == 0
     with pytest.raises(OutOfMemoryError) as error:
         allocator.allocate(30 * MIB, 0)
@@ -135,7 +135,7 @@ def test_out_of_memory_frees_the_caches_first(lib, monkeypatch):
                  "of 64.00 MiB are free", "batches", "no_grad"):  # fmt: skip
         assert part in text, text
     assert isinstance(error.value, (RuntimeError, MemoryError)) and isinstance(error.value, cuda.OutOfMemoryError)
-    del one, error
+    del element, error
     assert allocator.allocate(50 * MIB, 0).nbytes == 50 * MIB  # all goes on
     assert cuda.memory_stats()["num_ooms"] == 1
     cuda.reset_accumulated_memory_stats()
@@ -152,11 +152,11 @@ def test_idle_memory_is_given_back_without_waiting(monkeypatch):
 def test_blocks_that_other_streams_still_use_are_waited_for_before_giving_up(monkeypatch, kernels):
     monkeypatch.setenv("STANDIN_MEMORY", str(64 * MIB))
     side = cuda.Stream()
-    one = allocator.allocate(50 * MIB, 0)
+    element = allocator.allocate(50 * MIB, 0)
     with cuda.stream(side):
-        kernels.fill(one, 1)
-    allocator.record_stream(one, side.cuda_stream)
-    del one
+        kernels.fill(element, 1)
+    allocator.record_stream(element, side.cuda_stream)
+    del element
     gc.collect()
     monkeypatch.setattr(gc, "collect", lambda: 0)
     assert allocator.allocate(30 * MIB, 0).nbytes == 30 * MIB
@@ -191,7 +191,7 @@ def test_memory_fraction(monkeypatch):
     monkeypatch.setenv("STANDIN_MEMORY", str(64 * MIB))
     cuda.set_per_process_memory_fraction(0.25)
     allocator.allocate(10 * MIB, 0)
-    one = allocator.allocate(16 * MIB, 0)
+    element = allocator.allocate(16 * MIB, 0)
     with pytest.raises(OutOfMemoryError, match=r"limit of set_per_process_memory_fraction is 16\.00 MiB"):
         allocator.allocate(4 * MIB, 0)
     cuda.set_per_process_memory_fraction(1.0)
@@ -199,7 +199,7 @@ def test_memory_fraction(monkeypatch):
     with pytest.raises(ValueError, match="from 0 to 1, got 2"):
         cuda.set_per_process_memory_fraction(2)
     cuda.reset_accumulated_memory_stats()
-    del one
+    del element
 
 
 @pytest.mark.parametrize("index", [2, 17, -1])
@@ -210,15 +210,15 @@ def test_wrong_index(index):
 
 def test_a_block_used_on_another_stream_is_kept_until_that_is_done(lib, kernels, block, read):
     side = cuda.Stream()
-    one = block(100_000)
-    at = one.pointer
-    kernels.fill(one, 1)
+    element = block(100_000)
+    at = element.pointer
+    kernels.fill(element, 1)
     side.wait_stream(cuda.current_stream())
     out = block(100_000)
     with cuda.stream(side):
-        kernels.add(out, one, one)
-    allocator.record_stream(one, side.cuda_stream)
-    del one
+        kernels.add(out, element, element)
+    allocator.record_stream(element, side.cuda_stream)
+    del element
     for _ in range(3):
         other = block(100_000)
         assert other.pointer != at  # the side stream has not run yet
@@ -226,19 +226,19 @@ def test_a_block_used_on_another_stream_is_kept_until_that_is_done(lib, kernels,
         del other
     side.synchronize()
     assert read(out).tolist() == [2.0] * 100_000
-    held = [block(100_000) for _ in range(2)]
-    assert at in {each.pointer for each in held}
+    kept = [block(100_000) for _ in range(2)]
+    assert at in {each.pointer for each in kept}
 
 
 def test_without_record_stream_the_race_is_seen(lib, kernels, block, read):
     """The stand-in shows a missing wait: what makes the test above mean something."""
     side = cuda.Stream()
-    one, out = block(100_000), block(100_000)
-    kernels.fill(one, 1)
+    element, out = block(100_000), block(100_000)
+    kernels.fill(element, 1)
     side.wait_stream(cuda.current_stream())
     with cuda.stream(side):
-        kernels.add(out, one, one)
-    del one
+        kernels.add(out, element, element)
+    del element
     other = block(100_000)
     kernels.fill(other, 7)
     cuda.current_stream().synchronize()
@@ -272,21 +272,21 @@ def test_many_threads():
     def work(seed):
         streams.current_handle(0)
         barrier.wait()
-        held = {}
+        kept = {}
         for step in range(3000):
             size = (step * 7919 + seed * 104729) % 9000 + 1
             block = allocator.allocate(size, step % 2)
             if block.pointer in owners:
                 failures.append(block)
             owners[block.pointer] = seed
-            held[step % 13] = block
-            old = held.pop((step * 5 + 3) % 13, None)
+            kept[step % 13] = block
+            old = kept.pop((step * 5 + 3) % 13, None)
             if old is not None:
                 del owners[old.pointer]
                 old = None
-        for block in held.values():
+        for block in kept.values():
             del owners[block.pointer]
-        held.clear()
+        kept.clear()
 
     owners = {}
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]

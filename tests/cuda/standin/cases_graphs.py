@@ -40,16 +40,16 @@ def test_capture_and_replay(kernels, read, captured):
 
 
 def test_nothing_runs_during_the_capture(lib, kernels, block, read):
-    one = block(10)
-    kernels.fill(one, 1)
+    element = block(10)
+    kernels.fill(element, 1)
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
         assert cuda.is_current_stream_capturing()
-        kernels.fill(one, 2)
-    assert read(one)[0] == 1
+        kernels.fill(element, 2)
+    assert read(element)[0] == 1
     launches = lib.standin_calls(b"cuLaunchKernel")
     graph.replay()
-    assert read(one)[0] == 2 and lib.standin_calls(b"cuLaunchKernel") == launches
+    assert read(element)[0] == 2 and lib.standin_calls(b"cuLaunchKernel") == launches
 
 
 def test_a_replay_waits_for_nothing_and_follows_the_current_stream(kernels, captured, read):
@@ -66,12 +66,12 @@ def test_memory_of_a_graph_is_its_own(kernels, block, captured):
     _graph, _source, out = captured()
     inside = {out.pointer}
     live = [block(1000) for _ in range(2000)]
-    assert not inside & {one.pointer for one in live}
+    assert not inside & {element.pointer for element in live}
     at = out.pointer
     del out
     gc.collect()
     more = [block(1000) for _ in range(2000)]
-    assert at not in {one.pointer for one in more}  # the graph lives: a replay writes there
+    assert at not in {element.pointer for element in more}  # the graph lives: a replay writes there
 
 
 def test_memory_goes_back_when_graph_and_tensors_are_gone(lib, kernels, block):
@@ -100,21 +100,21 @@ def test_temporaries_share_memory_inside_a_graph(block, kernels):
     with cuda.graph(graph):
         seen = set()
         for _ in range(10):
-            one = block(1_000_000)
-            kernels.fill(one, 1)
-            seen.add(one.pointer)
-            del one
+            element = block(1_000_000)
+            kernels.fill(element, 1)
+            seen.add(element.pointer)
+            del element
     assert len(seen) == 1
 
 
 def test_blocks_from_outside_that_die_during_a_capture_are_kept(kernels, block, read):
-    one, out = block(1000), block(1000)
-    kernels.fill(one, 4)
-    at = one.pointer
+    element, out = block(1000), block(1000)
+    kernels.fill(element, 4)
+    at = element.pointer
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
-        kernels.add(out, one, one)
-        del one
+        kernels.add(out, element, element)
+        del element
     others = [block(1000) for _ in range(3000)]
     assert at not in {other.pointer for other in others}
     graph.replay()
@@ -126,9 +126,9 @@ def test_blocks_from_outside_that_die_during_a_capture_are_kept(kernels, block, 
 
 
 def test_idle_blocks_are_there_again_after_a_capture(lib, kernels, block):
-    one, two = block(1000), block(1000)
-    at = one.pointer
-    del one
+    element, two = block(1000), block(1000)
+    at = element.pointer
+    del element
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
         kernels.fill(two, 1)
@@ -146,7 +146,7 @@ def test_captures_begun_by_hand(kernels, block, read):
         del temporary
         graph.capture_end()
         after = block(1000)
-        assert [one.home.keeper is not None for one in (before, inside, after)] == [False, True, False]
+        assert [element.home.keeper is not None for element in (before, inside, after)] == [False, True, False]
         graph.replay()
         assert read(inside)[9] == 3
 
@@ -155,13 +155,13 @@ def test_what_side_streams_use_is_not_used_again_in_a_capture(kernels, block):
     """Nothing says that the side stream is done with it."""
     side, graph = cuda.Stream(), cuda.CUDAGraph()
     with cuda.graph(graph):
-        main, one = cuda.current_stream(), block(1_000_000)
-        at = one.pointer
+        main, element = cuda.current_stream(), block(1_000_000)
+        at = element.pointer
         side.wait_stream(main)
         with cuda.stream(side):
-            kernels.fill(one, 1)
-        allocator.record_stream(one, side.cuda_stream)
-        del one
+            kernels.fill(element, 1)
+        allocator.record_stream(element, side.cuda_stream)
+        del element
         other = block(1_000_000)
         assert other.pointer != at
         kernels.fill(other, 2)
@@ -175,10 +175,10 @@ def test_graphs_can_share_memory(kernels, block, read):
     pool = cuda.graph_pool_handle()
     first, second = cuda.CUDAGraph(), cuda.CUDAGraph()
     with cuda.graph(first, pool=pool):
-        one = block(1_000_000)
-        kernels.fill(one, 3)
-        at = one.pointer
-        del one
+        element = block(1_000_000)
+        kernels.fill(element, 3)
+        at = element.pointer
+        del element
     with cuda.graph(second, pool=first.pool()):
         other = block(1_000_000)
         kernels.fill(other, 6)
@@ -193,16 +193,16 @@ def test_graphs_can_share_memory(kernels, block, read):
 
 def test_side_streams_join_a_capture(kernels, block, read):
     side = cuda.Stream()
-    one, two, out = block(100), block(100), block(100)
+    element, two, out = block(100), block(100), block(100)
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
         main = cuda.current_stream()
-        kernels.fill(one, 1)
+        kernels.fill(element, 1)
         side.wait_stream(main)
         with cuda.stream(side):
             kernels.fill(two, 2)
         main.wait_stream(side)
-        kernels.add(out, one, two)
+        kernels.add(out, element, two)
     graph.replay()
     assert read(out)[0] == 3
 
@@ -235,49 +235,51 @@ def test_a_side_stream_that_is_not_joined_again(kernels, block):
     ],
 )
 def test_what_cannot_be_captured(kernels, block, work, words):
-    one = block(10)
-    kernels.fill(one, 1)
+    element = block(10)
+    kernels.fill(element, 1)
     graph = cuda.CUDAGraph()
     with pytest.raises((DeviceError, AttributeError), match=words), cuda.graph(graph):
-        work(one)
+        work(element)
     assert not cuda.is_current_stream_capturing() and cuda.current_stream() == cuda.default_stream()
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):  # the next capture works
-        kernels.fill(one, 2)
+        kernels.fill(element, 2)
     graph.replay()
     cuda.synchronize()
 
 
 def test_loading_kernels_and_pinned_memory_in_a_capture(kernels, block, read):
-    used, one = driver.get("test"), block(1024)
+    used, element = driver.get("test"), block(1024)
     source = pinned.allocate(4096)
     numpy.asarray(source).view(numpy.float32)[:] = 1
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
         used.get_function(used.load_module(0, b"image"), "late")
-        copies.from_host(one.pointer, source.pointer, 4096, 0, source)
+        copies.from_host(element.pointer, source.pointer, 4096, 0, source)
         pinned.allocate(1 << 20)
     for value in (3, 4):
         numpy.asarray(source).view(numpy.float32)[:] = value
         graph.replay()
-        assert read(one)[7] == value
+        assert read(element)[7] == value
 
 
 def test_constants_from_the_host_are_kept_with_the_graph(block, read):
-    one, graph = block(1024), cuda.CUDAGraph()
+    element, graph = block(1024), cuda.CUDAGraph()
     table = numpy.full(1024, 5, numpy.float32)
-    copies.from_host(one.pointer, table.ctypes.data, 4096, 0)  # leaves a pinned block whose event may not be asked for
+    copies.from_host(
+        element.pointer, table.ctypes.data, 4096, 0
+    )  # leaves a pinned block whose event may not be asked for
     with cuda.graph(graph):
-        copies.from_host(one.pointer, table.ctypes.data, 4096, 0, constant=True)
+        copies.from_host(element.pointer, table.ctypes.data, 4096, 0, constant=True)
     table[:] = 6
     others = [pinned.allocate(4096) for _ in range(10)]
     for other in others:
         numpy.asarray(other).view(numpy.float32)[:] = 7
     graph.replay()
-    assert read(one)[100] == 5
+    assert read(element)[100] == 5
     graph.replay()
     graph.reset()  # waits for the replay before the table goes
-    assert read(one)[100] == 5
+    assert read(element)[100] == 5
 
 
 def test_wrong_uses(kernels, captured):
@@ -302,10 +304,10 @@ def test_other_threads_allocate_meanwhile(kernels, block):
         try:
             with cuda.stream(side):
                 for size in range(1, 3_000_000, 100_000):
-                    one = block(size)
-                    kernels.fill(one, 1)
-                    allocator.record_stream(one, other.cuda_stream)
-                    del one
+                    element = block(size)
+                    kernels.fill(element, 1)
+                    allocator.record_stream(element, other.cuda_stream)
+                    del element
         except Exception as error:
             problems.append(error)
 
@@ -326,10 +328,10 @@ def test_out_of_memory_in_a_capture(monkeypatch, kernels, block):
     block(10_000_000)  # idle: given back for the graph
     graph = cuda.CUDAGraph()
     with cuda.graph(graph):
-        one = block(8_000_000)
+        element = block(8_000_000)
     with pytest.raises(cuda.OutOfMemoryError, match="tried to allocate 40.00 MiB"), cuda.graph(cuda.CUDAGraph()):
         block(10_000_000)
     assert streams.current_handle(0) == 0
     cuda.reset_accumulated_memory_stats()
-    del one
+    del element
     graph.reset()

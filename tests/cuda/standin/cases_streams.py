@@ -28,21 +28,21 @@ def test_current_device_and_stream_are_per_thread():
 
 
 def test_with_blocks_restore_what_was_current():
-    one, two, far = cuda.Stream(), cuda.Stream(), cuda.Stream(device=1)
-    with cuda.stream(one):
+    element, two, far = cuda.Stream(), cuda.Stream(), cuda.Stream(device=1)
+    with cuda.stream(element):
         with far:
             assert cuda.current_device() == 1 and streams.current_handle(1) == far.cuda_stream
             with two, cuda.device(1):
                 assert cuda.current_stream(0) == two and cuda.current_stream() == far
-        assert cuda.current_device() == 0 and cuda.current_stream() == one
+        assert cuda.current_device() == 0 and cuda.current_stream() == element
         with cuda.stream(None), cuda.device(-1), cuda.device(None):
-            assert cuda.current_stream() == one
+            assert cuda.current_stream() == element
         with pytest.raises(KeyError), cuda.stream(two):
             raise KeyError
-        assert streams.current_handle(0) == one.cuda_stream
+        assert streams.current_handle(0) == element.cuda_stream
     assert streams.current_handle(0) == 0 and streams.current_handle(1) == 0
-    with one, one:
-        assert cuda.current_stream() == one
+    with element, element:
+        assert cuda.current_stream() == element
     assert cuda.current_stream() == cuda.default_stream()
 
 
@@ -72,18 +72,18 @@ def test_device_of():
 
 
 def test_a_thread_gets_the_context_of_each_device_it_uses(lib):
-    found = []
+    result = []
 
     def work():
         for device in (1, 0, 1):
             copies.fill(allocated[device].pointer, 3, 512, device)
-            found.append(streams.current_handle(device))
+            result.append(streams.current_handle(device))
 
     allocated = [allocator.allocate(512, device) for device in (0, 1)]
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [0, 0, 0]
+    assert result == [0, 0, 0]
     cuda.synchronize(0), cuda.synchronize(1)
 
 
@@ -117,8 +117,8 @@ def test_external_streams():
 
 def test_streams_run_on_their_own(lib, kernels, block):
     side = cuda.Stream()
-    one = block(10)
-    kernels.fill(one, 1)
+    element = block(10)
+    kernels.fill(element, 1)
     assert not cuda.current_stream().query() and side.query()
     cuda.current_stream().synchronize()
     assert cuda.current_stream().query()
@@ -127,8 +127,8 @@ def test_streams_run_on_their_own(lib, kernels, block):
 @pytest.mark.parametrize("how", ["wait_stream", "wait_event", "event_wait", "host"])
 def test_ways_to_wait(kernels, block, read, how):
     main, side = cuda.current_stream(), cuda.Stream()
-    one, out = block(10), block(10)
-    kernels.fill(one, 5)
+    element, out = block(10), block(10)
+    kernels.fill(element, 5)
     if how == "wait_stream":
         side.wait_stream(main)
     elif how == "wait_event":
@@ -140,7 +140,7 @@ def test_ways_to_wait(kernels, block, read, how):
     else:
         main.record_event().synchronize()
     with cuda.stream(side):
-        kernels.add(out, one, one)
+        kernels.add(out, element, element)
     side.synchronize()
     with cuda.stream(side):
         assert read(out).tolist() == [10.0] * 10
@@ -148,10 +148,10 @@ def test_ways_to_wait(kernels, block, read, how):
 
 def test_without_waiting_the_values_are_wrong(kernels, block, read):
     side = cuda.Stream()
-    one, out = block(10), block(10)
-    kernels.fill(one, 5)
+    element, out = block(10), block(10)
+    kernels.fill(element, 5)
     with cuda.stream(side):
-        kernels.add(out, one, one)
+        kernels.add(out, element, element)
         assert read(out).tolist() != [10.0] * 10
 
 
@@ -182,11 +182,11 @@ def test_events(lib, kernels, block):
 
 def test_events_are_used_again(lib):
     cuda.Event().record()
-    made = lib.standin_calls(b"cuEventCreate")
+    created = lib.standin_calls(b"cuEventCreate")
     for _ in range(100):
         cuda.Event().record()
         cuda.Stream().wait_stream(cuda.current_stream())
-    assert lib.standin_calls(b"cuEventCreate") <= made + 1
+    assert lib.standin_calls(b"cuEventCreate") <= created + 1
 
 
 def test_synchronizations_are_counted():
@@ -200,21 +200,21 @@ def test_synchronizations_are_counted():
 
 
 def test_reads_can_be_found(block, read):
-    one = block(10)
+    element = block(10)
     assert cuda.get_sync_debug_mode() == 0
     try:
         cuda.set_sync_debug_mode("warn")
         with pytest.warns(UserWarning, match="synchronizing CUDA operation"):
-            read(one)
+            read(element)
         cuda.set_sync_debug_mode(2)
         with pytest.raises(DeviceError, match=r"set_sync_debug_mode\('error'\) forbids"):
-            read(one)
+            read(element)
         cuda.synchronize()  # asked for, so allowed
         with pytest.raises(ValueError, match="expected 'default', 'warn', 'error' or 0, 1, 2, got 'loud'"):
             cuda.set_sync_debug_mode("loud")
     finally:
         cuda.set_sync_debug_mode("default")
-    read(one)
+    read(element)
 
 
 def test_what_is_noted_on_the_device_is_looked_at_after_waiting(monkeypatch):
@@ -232,12 +232,12 @@ def test_what_is_noted_on_the_device_is_looked_at_after_waiting(monkeypatch):
 @pytest.mark.parametrize("count", [1, 1000, 5_000_000])
 def test_there_and_back(lib, block, read, write, count):
     numbers = numpy.arange(count, dtype=numpy.float32)
-    one = block(count)
+    element = block(count)
     waits, pageable = driver.synchronizations(), lib.standin_pageable()
-    write(one, numbers)
+    write(element, numbers)
     numbers += 1  # the source may be changed at once
     assert driver.synchronizations() == waits and lib.standin_pageable() == pageable
-    assert (read(one) == numbers - 1).all()
+    assert (read(element) == numbers - 1).all()
     assert driver.synchronizations() == waits + 1
 
 
@@ -247,11 +247,11 @@ def test_small_copies_share_pinned_memory_that_no_other_gets_before_they_are_don
     cuda.empty_cache()
     blocks = [block(count) for count in (1, 250, 1000, 3, 700) * 40]
     events = lib.standin_calls(b"cuEventRecord")
-    for number, one in enumerate(blocks):
-        write(one, numpy.full(one.nbytes // 4, number))
+    for number, element in enumerate(blocks):
+        write(element, numpy.full(element.nbytes // 4, number))
     assert lib.standin_calls(b"cuEventRecord") < events + len(blocks) // 2
-    for number, one in enumerate(blocks):
-        assert (read(one) == number).all()
+    for number, element in enumerate(blocks):
+        assert (read(element) == number).all()
     monkeypatch.undo()
     cuda.empty_cache()
     assert pinned.statistics()["held"] == 0
@@ -264,14 +264,14 @@ def test_copies_to_several_devices_in_turn(monkeypatch, block, read, write):
     cuda.empty_cache()
     for count in (300, 5000):
         blocks = [block(count, place % 2) for place in range(40)]
-        for number, one in enumerate(blocks):
-            write(one, numpy.full(count, number))
+        for number, element in enumerate(blocks):
+            write(element, numpy.full(count, number))
             if number % 5 == 0:
                 cuda.synchronize(number % 3 % 2)
-        for number, one in enumerate(blocks):
-            assert (read(one) == number).all()
+        for number, element in enumerate(blocks):
+            assert (read(element) == number).all()
     monkeypatch.undo()
-    del blocks, one
+    del blocks, element
 
 
 def test_small_copies_of_many_threads(block, read, write):
@@ -285,16 +285,16 @@ def test_small_copies_of_many_threads(block, read, write):
         thread.start()
     for thread in threads:
         thread.join()
-    assert [read(one).tolist() for one in blocks] == [[1000.0 * place + 299] * 64 for place in range(6)]
+    assert [read(element).tolist() for element in blocks] == [[1000.0 * place + 299] * 64 for place in range(6)]
 
 
 def test_large_copies_are_staged_in_pieces(monkeypatch, lib, block, read, write):
     monkeypatch.setattr(copies, "STAGED", 1 << 12)
     cuda.empty_cache()
     numbers = numpy.arange(100_000, dtype=numpy.float32)
-    one = block(numbers.size)
-    write(one, numbers)
-    assert (read(one) == numbers).all()
+    element = block(numbers.size)
+    write(element, numbers)
+    assert (read(element) == numbers).all()
     assert 0 < pinned.statistics()["held"] <= (copies.IN_FLIGHT + 1) * copies.STAGED + copies.SMALL
 
 
@@ -303,11 +303,11 @@ def test_pinned_memory_is_copied_without_a_detour(lib, block, read):
     numbers = numpy.asarray(source).view(numpy.float32)
     assert pinned.owner_of(numbers[3:]) is source and pinned.owner_of(numpy.zeros(3)) is None
     numbers[:] = 3
-    one, waits = block(1000), driver.synchronizations()
-    copies.from_host(one.pointer, source.pointer, 4000, 0, source)
+    element, waits = block(1000), driver.synchronizations()
+    copies.from_host(element.pointer, source.pointer, 4000, 0, source)
     numbers[:] = 4  # the copy is still under way: the caller's fault, and seen
     back = pinned.allocate(4000)
-    copies.to_host(back.pointer, one.pointer, 4000, 0, back, wait=False)
+    copies.to_host(back.pointer, element.pointer, 4000, 0, back, wait=False)
     assert driver.synchronizations() == waits
     cuda.synchronize()
     assert (numpy.asarray(back).view(numpy.float32) == 4).all()
@@ -315,8 +315,8 @@ def test_pinned_memory_is_copied_without_a_detour(lib, block, read):
 
 def test_pinned_memory_is_not_given_away_while_a_copy_reads_it(lib, block):
     source = pinned.allocate(4096)
-    at, one = source.pointer, block(1024)
-    copies.from_host(one.pointer, at, 4096, 0, source)
+    at, element = source.pointer, block(1024)
+    copies.from_host(element.pointer, at, 4096, 0, source)
     del source
     other = pinned.allocate(4096)
     assert other.pointer != at

@@ -84,9 +84,9 @@ def read():
     """The float32 values of a block."""
 
     def values(one, device=None):
-        made = numpy.empty(one.nbytes // 4, numpy.float32)
-        copies.to_host(made.ctypes.data, one.pointer, one.nbytes, one.device if device is None else device)
-        return made
+        created = numpy.empty(one.nbytes // 4, numpy.float32)
+        copies.to_host(created.ctypes.data, one.pointer, one.nbytes, one.device if device is None else device)
+        return created
 
     return values
 
@@ -94,7 +94,7 @@ def read():
 @pytest.fixture
 def write():
     def values(one, numbers):
-        given = numpy.ascontiguousarray(numbers, numpy.float32)
-        copies.from_host(one.pointer, given.ctypes.data, given.nbytes, one.device)
+        argument = numpy.ascontiguousarray(numbers, numpy.float32)
+        copies.from_host(one.pointer, argument.ctypes.data, argument.nbytes, one.device)
 
     return values

@@ -78,11 +78,11 @@ def test_ints_are_32_bits_wide_until_one_is_not(lib):
     for value in (5, -1, (1 << 31) - 1, -(1 << 31)):
         kernels.rows((1,), x, y, 3, value, BLOCK=32)
         assert last(lib)[4][3] == value & 0xFFFFFFFF
-    one = variants(kernels.rows)
+    element = variants(kernels.rows)
     for value in (1 << 31, -(1 << 31) - 1, (1 << 63) - 1):
         kernels.rows((1,), x, y, 3, value, BLOCK=32)
         assert last(lib)[4][3] == value & ((1 << 64) - 1)
-    assert variants(kernels.rows) == one + 1
+    assert variants(kernels.rows) == element + 1
     with pytest.raises(OverflowError, match=r"rows: count=9223372036854775808 does not fit in 64 bits"):
         kernels.rows((1,), x, y, 3, 1 << 63, BLOCK=32)
 
@@ -287,4 +287,4 @@ def test_how_many_kernels_were_launched():
     titles = [entry.kernel for entry in vars(kernels).values() if hasattr(entry, "kernel") and variants(entry)]
     assert len(titles) >= 6
     assert launching_cuda.exercised == set()  # nothing ran in emulation
-    print(f"launched {sum(map(variants, [one.entry for one in titles]))} variants of {len(titles)} kernels")
+    print(f"launched {sum(map(variants, [title.entry for title in titles]))} variants of {len(titles)} kernels")

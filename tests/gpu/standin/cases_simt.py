@@ -30,19 +30,19 @@ def numbers(*shape, dtype="int64"):
 def test_ctc(dtype, labels, threads):
     steps, count, classes = 9, 3, 5
     x = empty((steps, count, classes), dtype, 0)
-    given = x, numbers(count, labels), numbers(count), numbers(count)
-    kept = ctc_cuda.ctc_forward(*given, 0, False)[1:]
+    argument = x, numbers(count, labels), numbers(count), numbers(count)
+    kept = ctc_cuda.ctc_forward(*argument, 0, False)[1:]
     assert kept[0].shape == (count, steps, 2, labels + 1)
-    found = ctc_cuda.ctc_backward(empty((count,), dtype, 0), *given, *kept, 0, True)
+    result = ctc_cuda.ctc_backward(empty((count,), dtype, 0), *argument, *kept, 0, True)
     assert last() == ((steps * count, 1, 1), ctc_simt.ROW_THREADS, 1024)
-    assert found.shape == x.shape
+    assert result.shape == x.shape
     for kernels in (ctc_simt.ctc_alphas, ctc_simt.ctc_chances):
-        blocks = [(one[2][0], one[3]) for one in variants(kernels[x.itemsize])]
+        blocks = [(variant[2][0], variant[3]) for variant in variants(kernels[x.itemsize])]
         assert (threads, ctc_simt.bytes_of(labels + 1, x.itemsize)) in blocks
 
 
 def variants(entry):
-    return [found for launcher in entry.kernel.launchers.values() for found in launcher.found.values()]
+    return [result for launcher in entry.kernel.launchers.values() for result in launcher.found.values()]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -59,11 +59,13 @@ def test_segments(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_chains(dtype):
     weights = [empty(shape, dtype, 0) for shape in ((12, 40), (40, 40), (40,), (40,))]
-    given = *weights, numbers(12), numbers(3), numbers(3), 1
-    found, *kept = chains_cuda.chain_likelihoods(*given)
-    assert found.shape == (3,) and 64 in [one[2][0] for one in variants(chains_simt.likelihoods[weights[0].itemsize])]
-    slopes = chains_cuda.chain_gradients(empty((3,), dtype, 0), *given, *kept)
-    assert [one.shape for one in slopes] == [one.shape for one in weights]
+    argument = *weights, numbers(12), numbers(3), numbers(3), 1
+    result, *kept = chains_cuda.chain_likelihoods(*argument)
+    assert result.shape == (3,) and 64 in [
+        variant[2][0] for variant in variants(chains_simt.likelihoods[weights[0].itemsize])
+    ]
+    slopes = chains_cuda.chain_gradients(empty((3,), dtype, 0), *argument, *kept)
+    assert [slope.shape for slope in slopes] == [weight.shape for weight in weights]
     chains_cuda.best_paths(*weights, numbers(3), numbers(3), 1)
 
 
@@ -77,4 +79,4 @@ def test_how_many_kernels_were_launched():
         for size in (4, 8)
     ]  # fmt: skip
     assert all(map(variants, entries))
-    print(f"launched {sum(len(variants(one)) for one in entries)} variants of {len(entries)} kernels")
+    print(f"launched {sum(len(variants(entry)) for entry in entries)} variants of {len(entries)} kernels")

@@ -26,16 +26,16 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def times(monkeypatch):
     """What the events say next; {threads of a block, or grid: milliseconds}."""
-    given = {}
+    argument = {}
     used = driver.get("test")
     out = (standin_cuda.ctypes.c_uint64 * 64)()
 
     def elapsed(start, end):
         standin_cuda.control().standin_last(out)
-        return given[out[0]]  # the grid tells the configurations apart
+        return argument[out[0]]  # the grid tells the configurations apart
 
     monkeypatch.setattr(used, "elapsed", elapsed)
-    return given
+    return argument
 
 
 def grid(config):
@@ -56,9 +56,9 @@ def test_the_quickest_is_chosen_once_and_kept(times):
     assert chosen(adder()) == 64
     times.update({8: 0.1})  # nothing is measured again, in this or another process
     assert chosen(adder()) == 64
-    one = adder()
-    assert chosen(one) == 64 and chosen(one, 250) == 32 and chosen(one, 192) == 64
-    assert chosen(one, 256, "float64") == 32
+    element = adder()
+    assert chosen(element) == 64 and chosen(element, 250) == 32 and chosen(element, 192) == 64
+    assert chosen(element, 256, "float64") == 32
 
 
 def test_the_kernel_runs_with_the_choice_and_nothing_is_added_twice(times):
@@ -81,19 +81,19 @@ def test_tuning_can_be_turned_off(times, monkeypatch):
 def test_a_capture_measures_nothing(times):
     times.update({8: 3.0, 4: 1.0, 2: 2.0})
     x = from_numpy(numpy.zeros(256, numpy.float32), 0)
-    one = adder()
+    element = adder()
     kernels.add_f32(grid(CONFIGS[0]), x, x, x, 256, **CONFIGS[0])
     with cuda.graph(cuda.CUDAGraph(), stream=cuda.Stream()):
-        one(grid, x, x, x, 256)
-        assert chosen(one) == 32
-    assert chosen(one) == 64
+        element(grid, x, x, x, 256)
+        assert chosen(element) == 32
+    assert chosen(element) == 64
 
 
 def test_configurations_that_do_not_run_are_left_out(times):
     times.update({8: 3.0, 4: 1.0, 2: 2.0})
     configs = [dict(BLOCK=64), dict(BLOCK=100), dict(BLOCK=128)]  # 100 is no power of two
-    one = tuned(kernels.add_f32, configs, key=("count",))
-    assert chosen(one) == 64
+    element = tuned(kernels.add_f32, configs, key=("count",))
+    assert chosen(element) == 64
     (entry,) = [name for name in kernel_cache.folder().glob("*") if b"milliseconds" in name.read_bytes()]
     assert json.loads(kernel_cache.read(entry.stem))["milliseconds"] == [1.0, math.inf, 2.0]
     with pytest.raises(KernelCompileError, match="add_f32"):

@@ -51,28 +51,28 @@ def line_of(rng, leaves):
         functions = BINARY if rng.random() < 0.6 else UNARY
         step = functions, int(rng.integers(len(functions))), rng.integers(len(pool), size=2).tolist()
         try:
-            made = apply(step, pool)
+            created = apply(step, pool)
         except (RuntimeError, ValueError, IndexError):
             continue
-        if 0 < made.numel() <= 64 and made.ndim <= 3:
+        if 0 < created.numel() <= 64 and created.ndim <= 3:
             steps.append(step)
-            pool.append(made)
+            pool.append(created)
     return steps
 
 
 def apply(step, pool):
-    functions, which, (one, other) = step
+    functions, which, (element, other) = step
     function = functions[which]
-    return function(pool[one], pool[other]) if functions is BINARY else function(pool[one])
+    return function(pool[element], pool[other]) if functions is BINARY else function(pool[element])
 
 
 def leaves_of(rng):
     """Some that need gradients, and some that do not."""
     shapes = [(size,) for size in rng.choice(SIZES, 3)] + [tuple(rng.choice(SIZES, 2).tolist())]
-    made = [dynograd.tensor(rng.normal(size=shape), dtype=dynograd.float32) for shape in shapes]
-    for one in made[::2]:
-        one.requires_grad = True
-    return made
+    created = [dynograd.tensor(rng.normal(size=shape), dtype=dynograd.float32) for shape in shapes]
+    for element in created[::2]:
+        element.requires_grad = True
+    return created
 
 
 def straight_lines(seed):
@@ -91,12 +91,14 @@ def straight_lines(seed):
             for step in steps:
                 pool.append(apply(step, pool))
             values += pool[len(leaves) :]
-        losses = [one.sum() for one in values if one.requires_grad]
+        losses = [value.sum() for value in values if value.requires_grad]
         total = sum(losses) if losses else None
     if total is not None:
         total.backward()
-    everyone = {id(one): one for leaves, _ in examples for one in leaves}.values()
-    return [one.detach().numpy() for one in values] + [one.grad.numpy() for one in everyone if one.grad is not None]
+    everyone = {id(leaf): leaf for leaves, _ in examples for leaf in leaves}.values()
+    return [value.detach().numpy() for value in values] + [
+        element.grad.numpy() for element in everyone if element.grad is not None
+    ]
 
 
 def steps_of_models(seed):
@@ -106,12 +108,14 @@ def steps_of_models(seed):
     examples = []
     for _ in range(int(rng.integers(1, 6))):
         numbers = rng.integers(51, size=(int(rng.integers(1, 15)), 2)).tolist()
-        examples.append((int(rng.integers(1, 4)), [(str(rng.choice(names)), one, other) for one, other in numbers]))
+        examples.append(
+            (int(rng.integers(1, 4)), [(str(rng.choice(names)), element, other) for element, other in numbers])
+        )
     values, gradients, buffer = programs.run(examples, dynograd.float32, "autobatch")
     return [numpy.array(values), *gradients, buffer]
 
 
 def result_of(seed):
     """The bytes of what the program of this seed gives."""
-    found = straight_lines(seed) if seed % 2 else steps_of_models(seed)
-    return [(one.shape, one.tobytes()) for one in found]
+    results = straight_lines(seed) if seed % 2 else steps_of_models(seed)
+    return [(result.shape, result.tobytes()) for result in results]

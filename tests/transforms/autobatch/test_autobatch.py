@@ -26,14 +26,14 @@ def test_one_group_for_all_examples():
     net, xs = layer(), inputs(5)
     expected = [net(x).tanh() for x in xs]
     with dynograd.autobatch(always=True) as report:
-        found = [net(x).tanh() for x in xs]
-        assert all(type(one) is Lazy for one in found)
-        assert found[0].shape == (3,) and found[0].dtype is dynograd.float32 and found[0].requires_grad
+        results = [net(x).tanh() for x in xs]
+        assert all(type(result) is Lazy for result in results)
+        assert results[0].shape == (3,) and results[0].dtype is dynograd.float32 and results[0].requires_grad
         assert report.launches == 0
     assert report.calls == 10 and report.launches == 2
-    for one, other in zip(found, expected):
-        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-6)
-    assert all(type(one) is Row for one in found)
+    for element, other in zip(results, expected):
+        numpy.testing.assert_allclose(element.detach().numpy(), other.detach().numpy(), rtol=1e-6)
+    assert all(type(result) is Row for result in results)
 
 
 READS = {
@@ -53,7 +53,7 @@ READS = {
     "deepcopy": lambda x: __import__("copy").deepcopy(x.detach()).tolist(),
     "raw array": lambda x: x.array.tolist(),
     "numpy function": lambda x: float(numpy.sum(x.detach().array)),
-    "iter": lambda x: [float(one) for one in x],
+    "iter": lambda x: [float(element) for element in x],
     "data": lambda x: x.data.tolist(),
     "nonzero": lambda x: x.nonzero().tolist(),
     "mask": lambda x: x[x > 0].tolist(),
@@ -66,18 +66,18 @@ def test_reading(name):
     net, x = layer(), inputs(2)[1]
     expected = READS[name](net(x) * 2)
     with dynograd.autobatch(always=True):
-        found = READS[name](net(x) * 2)
+        result = READS[name](net(x) * 2)
     if isinstance(expected, float) or (isinstance(expected, list) and isinstance(expected[0], float)):
-        assert found == pytest.approx(expected, rel=1e-6)
+        assert result == pytest.approx(expected, rel=1e-6)
     else:
-        assert type(found) is type(expected) and str(found).split("grad_fn")[0] == str(expected).split("grad_fn")[0]
+        assert type(result) is type(expected) and str(result).split("grad_fn")[0] == str(expected).split("grad_fn")[0]
 
 
 def test_a_read_runs_only_what_it_needs():
     net, xs = layer(), inputs(4)
     with dynograd.autobatch(always=True) as report:
         first = [net(x) for x in xs]
-        second = [one.exp() for one in first]
+        second = [element.exp() for element in first]
         other = [x * 2 for x in xs]
         float(first[0].sum())
         assert {label.split()[0] for label in report.groups} == {"linear", "sum"}
@@ -101,15 +101,15 @@ def test_losses_at_different_depths_wait_for_each_other():
 
 def test_writing_a_waiting_value_stays_recorded():
     with dynograd.autobatch(always=True) as report:
-        found = []
+        results = []
         for x in inputs(4):
             y = x * 2
             y += 1
             y.mul_(3)
-            found.append(y)
+            results.append(y)
         assert report.launches == 0
-    for one, x in zip(found, inputs(4)):
-        numpy.testing.assert_allclose(one.numpy(), (x.numpy() * 2 + 1) * 3, rtol=1e-6)
+    for element, x in zip(results, inputs(4)):
+        numpy.testing.assert_allclose(element.numpy(), (x.numpy() * 2 + 1) * 3, rtol=1e-6)
 
 
 def test_writes_are_seen_through_views():
@@ -143,8 +143,8 @@ def test_operands_written_before_their_calls_run():
 def test_equal_calls_do_not_share_memory():
     x = inputs(1)[0]
     with dynograd.autobatch(always=True):
-        found = [x + 1 for _ in range(3)]
-        together = [one * 1 for one in found]
+        results = [x + 1 for _ in range(3)]
+        together = [result * 1 for result in results]
     together[0].add_(5)
     assert together[1].tolist() == pytest.approx([1, 1.1, 1.2])
 
@@ -186,16 +186,16 @@ def test_hooks_see_the_whole_gradient():
         total.backward()
         return sorted(seen), net.weight.grad.tolist()
 
-    found, expected = run(True), run(False)
-    numpy.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
-    numpy.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+    result, expected = run(True), run(False)
+    numpy.testing.assert_allclose(result[0], expected[0], rtol=1e-5)
+    numpy.testing.assert_allclose(result[1], expected[1], rtol=1e-5)
 
 
 def test_a_hook_that_changes_the_gradient_and_retain_grad():
     net, xs = layer(), inputs(3)
     with dynograd.autobatch(always=True):
         hidden = [net(x) for x in xs]
-        loss = sum((one * 2).sum() for one in hidden)
+        loss = sum((element * 2).sum() for element in hidden)
         hidden[0].register_hook(lambda g: g * 0)
         hidden[1].retain_grad()
     loss.backward()
@@ -207,10 +207,10 @@ def test_grad_with_respect_to_a_value_inside():
     net, xs = layer(), inputs(3)
     with dynograd.autobatch(always=True):
         hidden = [net(x) for x in xs]
-        loss = sum((one**2).sum() for one in hidden)
-    found = dynograd.autograd.grad(loss, hidden, retain_graph=True)
-    for g, one in zip(found, hidden):
-        numpy.testing.assert_allclose(g.numpy(), 2 * one.detach().numpy(), rtol=1e-5)
+        loss = sum((each**2).sum() for each in hidden)
+    results = dynograd.autograd.grad(loss, hidden, retain_graph=True)
+    for g, element in zip(results, hidden):
+        numpy.testing.assert_allclose(g.numpy(), 2 * element.detach().numpy(), rtol=1e-5)
     (weight,) = dynograd.autograd.grad(loss, [net.weight])
     assert weight.shape == (3, 3)
 
@@ -265,8 +265,10 @@ def test_no_grad_inside_and_around():
     with dynograd.autobatch(always=True):
         with dynograd.no_grad():
             inside = [net(x) for x in xs]
-        recorded = [net(x) + one for x, one in zip(xs, inside)]
-    assert not any(one.requires_grad for one in outside + inside) and all(one.requires_grad for one in recorded)
+        recorded = [net(x) + element for x, element in zip(xs, inside)]
+    assert not any(element.requires_grad for element in outside + inside) and all(
+        element.requires_grad for element in recorded
+    )
     numpy.testing.assert_allclose(recorded[1].detach().numpy(), 2 * inside[1].numpy(), rtol=1e-6)
 
 
@@ -312,11 +314,11 @@ def test_one_failing_example_leaves_the_others_unharmed():
     table, head = dynograd.ones(4, 2, requires_grad=True), nn.Linear(2, 1)
     emb = nn.Embedding(4, 2, _weight=table.detach().clone())
     with pytest.raises(IndexError, match="index 9") as caught, dynograd.autobatch(always=True):
-        found = [head(emb(dynograd.tensor(k))) for k in (0, 9, 2)]
-        assert found[0].shape == (1,)
-        numpy.testing.assert_allclose(found[2].tolist(), head(emb(dynograd.tensor(2))).tolist(), rtol=1e-6)
+        result = [head(emb(dynograd.tensor(k))) for k in (0, 9, 2)]
+        assert result[0].shape == (1,)
+        numpy.testing.assert_allclose(result[2].tolist(), head(emb(dynograd.tensor(2))).tolist(), rtol=1e-6)
         with pytest.raises(IndexError, match="index 9"):
-            found[1].item()
+            result[1].item()
     assert any("call 1 of a group of 3" in note for note in caught.value.__notes__)
 
 
@@ -367,11 +369,11 @@ def test_threads_have_records_of_their_own():
             results[number] = sum(net(x).sum() for x in inputs(3))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert len({round(float(one), 4) for one in results.values()}) == 1
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({round(float(result), 4) for result in results.values()}) == 1
 
 
 def test_vmap_and_custom_functions_inside():
@@ -387,7 +389,7 @@ def test_vmap_and_custom_functions_inside():
     net, xs = layer(), inputs(3)
     with dynograd.autobatch(always=True):
         hidden = [net(x) for x in xs]
-        doubled = [Double.apply(one) for one in hidden]
+        doubled = [Double.apply(element) for element in hidden]
         sums = dynograd.vmap(lambda row: (row * row).sum())(dynograd.stack(hidden))
     numpy.testing.assert_allclose(doubled[1].detach().numpy(), 2 * hidden[1].detach().numpy())
     numpy.testing.assert_allclose(sums[2].item(), float((hidden[2] ** 2).sum()), rtol=1e-5)
@@ -416,12 +418,12 @@ def test_sums_over_many_examples_are_one_group():
             if way == "stack":
                 return dynograd.stack(losses).sum(), losses
             total, partial = dynograd.zeros(()), []
-            for k, one in enumerate(losses):
+            for k, each in enumerate(losses):
                 if way == "add":
-                    total = total + one
+                    total = total + each
                 else:
                     total = total * 1
-                    total += one
+                    total += each
                     for other in losses[k + 1 : k + 1 + 10 * (k == 3)]:
                         total += other
                     partial.append(total * 0.5)
@@ -439,22 +441,22 @@ def test_sums_over_many_examples_are_one_group():
         return float(total), float(again), net.weight.grad.tolist()
 
     for way in ("sum", "stack", "add", "+="):
-        for one, other in zip(run(True, way), run(False, way)):
-            numpy.testing.assert_allclose(one, other, rtol=2e-5)
+        for element, other in zip(run(True, way), run(False, way)):
+            numpy.testing.assert_allclose(element, other, rtol=2e-5)
 
 
 def test_numbers_that_differ_from_example_to_example():
     xs = inputs(6)
     weight = dynograd.ones(3, requires_grad=True)
     with dynograd.autobatch(always=True) as report:
-        found = [2 - (weight * x) * (k + 1) / 3.0 for k, x in enumerate(xs)]
+        results = [2 - (weight * x) * (k + 1) / 3.0 for k, x in enumerate(xs)]
         kinds = [(x > k, x.long() + k) for k, x in enumerate(xs)]
     assert len(report.groups["mul -> float32[3]"]) == 2 and max(report.groups["mul -> float32[3]"]) == 6
-    for k, (one, x) in enumerate(zip(found, xs)):
-        numpy.testing.assert_allclose(one.detach().numpy(), 2 - x.numpy() * (k + 1) / 3, rtol=1e-6)
+    for k, (element, x) in enumerate(zip(results, xs)):
+        numpy.testing.assert_allclose(element.detach().numpy(), 2 - x.numpy() * (k + 1) / 3, rtol=1e-6)
         assert kinds[k][0].tolist() == (x > k).tolist() and kinds[k][1].tolist() == (x.long() + k).tolist()
-        assert one.dtype is dynograd.float32 and kinds[k][1].dtype is dynograd.int64
-    sum(one.sum() for one in found).backward()
+        assert element.dtype is dynograd.float32 and kinds[k][1].dtype is dynograd.int64
+    sum(result.sum() for result in results).backward()
     expected = -sum(x.numpy() * (k + 1) / 3 for k, x in enumerate(xs))
     numpy.testing.assert_allclose(weight.grad.numpy(), expected, rtol=1e-5)
 
@@ -529,8 +531,8 @@ def test_a_scope_within_goes_on_when_recording_ended():
             steps_with_reads(net, x, 5)
         assert outer.ended
         with dynograd.autobatch() as inner:
-            found = [net(x).exp() for x in xs]
-        assert found[0].shape == (3,)
+            result = [net(x).exp() for x in xs]
+        assert result[0].shape == (3,)
     assert inner is not outer and inner.launches == 2
 
 
@@ -546,9 +548,9 @@ def test_autocast_where_calls_are_recorded_decides():
             inner = [net(x) for x in xs]
             with dynograd.autocast("cpu", enabled=False):
                 plain = [net(x) for x in xs]
-    for one, other in ((low, expected), (inner, expected), (high, net(xs[1])), (plain, net(xs[1]))):
-        assert one[1].dtype is other.dtype
-        numpy.testing.assert_allclose(one[1].float().detach().numpy(), other.float().detach().numpy(), rtol=1e-2)
+    for element, other in ((low, expected), (inner, expected), (high, net(xs[1])), (plain, net(xs[1]))):
+        assert element[1].dtype is other.dtype
+        numpy.testing.assert_allclose(element[1].float().detach().numpy(), other.float().detach().numpy(), rtol=1e-2)
 
 
 def test_a_waiting_value_belongs_to_its_thread():
@@ -581,25 +583,25 @@ def test_lookups_read_no_indices():
     numbers = [dynograd.tensor(float(k)) for k in range(5)]
 
     def run():
-        found = []
-        for one in numbers:
-            index = (one * 2).long()
-            found.append(
+        result = []
+        for number in numbers:
+            index = (number * 2).long()
+            result.append(
                 nn.functional.embedding(index, table, padding_idx=2) * (1 + nn.functional.embedding(index, table))
             )
-            found.append(nn.functional.embedding(dynograd.stack([index, index // 2]), table).sum(0))
-        return found
+            result.append(nn.functional.embedding(dynograd.stack([index, index // 2]), table).sum(0))
+        return result
 
     with dynograd.autobatch(always=True) as report:
-        found = run()
-        loss = sum(one.pow(2).sum() for one in found)
+        results = run()
+        loss = sum(result.pow(2).sum() for result in results)
         assert not report.flushes
     loss.backward()
     gradient, table.grad = table.grad, None
     expected = run()
-    sum(one.pow(2).sum() for one in expected).backward()
-    for one, other in zip([gradient, *found], [table.grad, *expected]):
-        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-5)
+    sum(each.pow(2).sum() for each in expected).backward()
+    for element, other in zip([gradient, *results], [table.grad, *expected]):
+        numpy.testing.assert_allclose(element.detach().numpy(), other.detach().numpy(), rtol=1e-5)
     assert max(report.groups["embedding -> float32[3]"]) == 5
     with dynograd.autobatch(always=True), pytest.raises(ValueError, match="Padding_idx"):
         nn.functional.embedding(numbers[0].long(), table, padding_idx=9)
@@ -612,12 +614,12 @@ def test_lookups_read_no_indices():
 
 def test_what_waits_can_be_saved():
     with dynograd.autobatch(always=True):
-        found = [x * 2 for x in inputs(3)]
+        results = [x * 2 for x in inputs(3)]
         file = io.BytesIO()
-        dynograd.save({"found": [one.detach() for one in found], "first": found[0]}, file)
+        dynograd.save({"found": [result.detach() for result in results], "first": results[0]}, file)
     file.seek(0)
     loaded = dynograd.load(file)
-    assert loaded["first"].tolist() == found[0].tolist() and loaded["found"][2].tolist() == found[2].tolist()
+    assert loaded["first"].tolist() == results[0].tolist() and loaded["found"][2].tolist() == results[2].tolist()
 
 
 MODULES = {
@@ -636,9 +638,9 @@ def test_modules_that_are_cells(name, weights):
 
     def one(x):
         if name == "MultiheadAttention":
-            found, given = net(x, x, x, need_weights=weights)
-            assert (given is None) != weights
-            return found.sum() if given is None else found.sum() + (given**2).sum()
+            actual, argument = net(x, x, x, need_weights=weights)
+            assert (argument is None) != weights
+            return actual.sum() if argument is None else actual.sum() + (argument**2).sum()
         return (net(x, x) if "Decoder" in name else net(x)).pow(2).sum()
 
     xs = [dynograd.randn(1 + k % 3, 4, dtype=dynograd.float64) for k in range(9)]
@@ -655,19 +657,19 @@ def test_modules_that_are_cells(name, weights):
         loss.backward()
         return [loss.detach().numpy(), *[parameter.grad.numpy() for parameter in net.parameters()]]
 
-    for found, expected in zip(run(True), run(False)):
-        numpy.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    for result, expected in zip(run(True), run(False)):
+        numpy.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "cosine_similarity"])
 def test_losses_read_nothing(loss):
     net, xs = layer(), inputs(4)
     with dynograd.autobatch(always=True) as report:
-        found = [getattr(nn.functional, loss)(net(x), net(x) * 2, **{"dim": 0} if "cos" in loss else {}) for x in xs]
+        results = [getattr(nn.functional, loss)(net(x), net(x) * 2, **{"dim": 0} if "cos" in loss else {}) for x in xs]
         assert not report.flushes
-    for one, x in zip(found, xs):
+    for element, x in zip(results, xs):
         other = getattr(nn.functional, loss)(net(x), net(x) * 2, **{"dim": 0} if "cos" in loss else {})
-        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-5)
+        numpy.testing.assert_allclose(element.detach().numpy(), other.detach().numpy(), rtol=1e-5)
 
 
 def test_reports_name_cells_by_class_and_line():
@@ -722,9 +724,9 @@ def test_cells_keep_their_signature():
     ]
     for call in calls:
         with dynograd.autobatch(always=True) as report:
-            found = [call(x) for x in xs]
-        for one, x in zip(found, xs):
-            numpy.testing.assert_allclose(one.numpy(), call(x).numpy(), rtol=1e-6)
+            results = [call(x) for x in xs]
+        for element, x in zip(results, xs):
+            numpy.testing.assert_allclose(element.numpy(), call(x).numpy(), rtol=1e-6)
         assert not report.refused and any(label.startswith("cell ") for label in report.groups)
     with dynograd.autobatch(always=True), pytest.raises(TypeError, match="missing 1 required"):
         plain()
@@ -735,33 +737,33 @@ def test_leaves_of_each_examples_own_do_not_split_groups():
     own = [(x.clone().requires_grad_(), dynograd.eye(3).mul(k + 1).requires_grad_()) for k, x in enumerate(xs)]
 
     def body():
-        found = []
+        result = []
         for x, (v, w) in zip(xs, own):
             h = nn.functional.linear(x * v, w, shared)
-            found.append((h.tanh() * shared - dynograd.where(x > 1, v, shared)).sum() + dynograd.dot(v, h))
-        return found
+            result.append((h.tanh() * shared - dynograd.where(x > 1, v, shared)).sum() + dynograd.dot(v, h))
+        return result
 
     with dynograd.autobatch(always=True) as report:
         losses = body()
     assert report.launches < 16 and max(report.groups["linear -> float32[3]"]) == 6
     sum(losses).backward()
-    found = [one.grad.clone() for one in [shared, *[leaf for pair in own for leaf in pair]]]
-    for one in [shared, *[leaf for pair in own for leaf in pair]]:
-        one.grad = None
+    results = [each.grad.clone() for each in [shared, *[leaf for pair in own for leaf in pair]]]
+    for element in [shared, *[leaf for pair in own for leaf in pair]]:
+        element.grad = None
     expected = body()
     sum(expected).backward()
-    for one, other in zip(losses, expected):
-        assert one.item() == pytest.approx(other.item(), rel=1e-5)
-    for one, other in zip(found, [shared, *[leaf for pair in own for leaf in pair]]):
-        numpy.testing.assert_allclose(one.numpy(), other.grad.numpy(), rtol=1e-5, atol=1e-6)
+    for element, other in zip(losses, expected):
+        assert element.item() == pytest.approx(other.item(), rel=1e-5)
+    for element, other in zip(results, [shared, *[leaf for pair in own for leaf in pair]]):
+        numpy.testing.assert_allclose(element.numpy(), other.grad.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_large_weights_of_each_examples_own_stay_apart():
     weights = [dynograd.full((200, 200), 0.01 * k).requires_grad_() for k in range(3)]
     x = dynograd.ones(200)
     with dynograd.autobatch(always=True) as report:
-        found = [w @ x for w in weights]
-    assert report.launches == 3 and found[2][0].item() == pytest.approx(4.0)
+        result = [w @ x for w in weights]
+    assert report.launches == 3 and result[2][0].item() == pytest.approx(4.0)
 
 
 @dynograd.cell
@@ -771,20 +773,20 @@ def dropping(a, b):
 
 @pytest.mark.parametrize("program", [
     lambda x, xs: [nn.functional.dropout(x, 0.5) for _ in xs],
-    lambda x, xs: [dropping(x, one) for one in xs],
+    lambda x, xs: [dropping(x, element) for element in xs],
     lambda x, xs: [dropping(x, x) for _ in xs],
-    lambda x, xs: [nn.functional.alpha_dropout(x, 0.5, True) + one for one in xs],
+    lambda x, xs: [nn.functional.alpha_dropout(x, 0.5, True) + element for element in xs],
     lambda x, xs: [nn.functional.dropout(x, 0.5) + dynograd.rand(8) for _ in xs] + [x.multinomial(3) for _ in xs],
 ], ids=["op", "cell", "cell of one", "alpha", "others"])  # fmt: skip
 @pytest.mark.parametrize("leaf", [False, True])
 def test_one_operand_in_all_calls_is_dropped_anew_each_time(program, leaf):
     x, xs = dynograd.ones(8), inputs(5, 8)
     x.requires_grad = leaf
-    found = []
+    results = []
     for scope in (contextlib.nullcontext(), dynograd.autobatch(always=True)):
         dynograd.manual_seed(2)
         with scope:
             rows = program(x, xs)
-        found.append([one.tolist() for one in rows])
-    assert found[0] == found[1]
-    assert len({str(one) for one in found[1]}) > 1
+        results.append([row.tolist() for row in rows])
+    assert results[0] == results[1]
+    assert len({str(result) for result in results[1]}) > 1

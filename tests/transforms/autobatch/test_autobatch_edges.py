@@ -23,12 +23,12 @@ def inputs(count, width=3):
 
 
 def gradients(net):
-    return [one.grad.numpy() for one in net.parameters()]
+    return [parameter.grad.numpy() for parameter in net.parameters()]
 
 
-def close(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        numpy.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+def close(results, expected):
+    for element, other in zip(results, expected, strict=True):
+        numpy.testing.assert_allclose(element, other, rtol=1e-5, atol=1e-6)
 
 
 def plain_step(net, xs):
@@ -54,7 +54,7 @@ def test_waiting_values_are_read_inside_hooks():
 
         hidden = [net(x) for x in xs]
         hidden[1].register_hook(look)
-        loss = sum((one**2).sum() for one in hidden)
+        loss = sum((element**2).sum() for element in hidden)
         loss.backward()
         later = waiting[3] + 1
     with dynograd.no_grad():
@@ -95,7 +95,7 @@ def test_a_scope_inside_a_checkpoint(reentrant):
     leaves = [x.clone().requires_grad_() for x in xs]
     checkpoint(step, *leaves, use_reentrant=reentrant).backward()
     close(gradients(net), expected)
-    assert all(one.grad is not None for one in leaves)
+    assert all(leaf.grad is not None for leaf in leaves)
 
 
 def test_batched_inside_a_checkpoint_and_a_checkpoint_inside_batched():
@@ -195,9 +195,9 @@ def test_ragged_and_dense_tensors_inside_a_scope():
     grads = gradients(net)
     net.zero_grad()
     with dynograd.autobatch(always=True):
-        found = body()
-    found.backward()
-    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+        result = body()
+    result.backward()
+    assert result.item() == pytest.approx(expected.item(), rel=1e-5)
     close(gradients(net), grads)
 
 
@@ -230,7 +230,7 @@ def test_deep_trees(deep, way):
         loss, other = dynograd.batched(lambda one: state(one)[0].sum())([tree, (word, word)])
         loss = loss + 0 * other
     loss.backward()
-    assert numpy.isfinite(loss.item()) and all(numpy.isfinite(one).all() for one in gradients(cell))
+    assert numpy.isfinite(loss.item()) and all(numpy.isfinite(gradient).all() for gradient in gradients(cell))
 
 
 @pytest.mark.parametrize("way", ["one kind", "many kinds", "cells"])
@@ -276,10 +276,10 @@ def test_in_place_writes_of_every_kind_to_a_waiting_value():
     grads = gradients(net)
     net.zero_grad()
     with dynograd.autobatch(always=True):
-        found = [body(x, net) for x in xs]
-    sum(loss for loss, _ in found).backward()
-    for one, other in zip(found, expected):
-        close([part.detach().numpy() for part in one], [part.detach().numpy() for part in other])
+        results = [body(x, net) for x in xs]
+    sum(loss for loss, _ in results).backward()
+    for element, other in zip(results, expected):
+        close([part.detach().numpy() for part in element], [part.detach().numpy() for part in other])
     close(gradients(net), grads)
 
 

@@ -22,10 +22,10 @@ def test_with_and_without_autobatch():
         model = tree_lstm.Classifier(words, 12, 0.3)
         optimizer = dynograd.optim.SGD(model.parameters(), lr=0.1)
         tree_lstm.train_epoch(model, tree_lstm.step_of(model, optimizer), trees, 20, plain, "")
-        return [one.detach().numpy() for one in model.parameters()]
+        return [parameter.detach().numpy() for parameter in model.parameters()]
 
-    for one, other in zip(weights(False), weights(True)):
-        numpy.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    for element, other in zip(weights(False), weights(True)):
+        numpy.testing.assert_allclose(element, other, rtol=1e-4, atol=1e-5)
 
 
 def test_parse():

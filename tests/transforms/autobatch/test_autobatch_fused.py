@@ -206,18 +206,18 @@ def program(module, leaves, steps, seed):
     """The states of a random graph of calls: some used often, some never."""
     chosen = random.Random(seed)
     first = getattr(module, "first", lambda x: x)
-    states = [first(one) for one in leaves]
+    states = [first(leaf) for leaf in leaves]
     for _ in range(steps):
         states.append(module(states[chosen.randrange(len(states))], states[-1 - chosen.randrange(3)]))
-    parts = [part for one in states for part in (one if isinstance(one, tuple) else (one,))]
+    parts = [part for state in states for part in (state if isinstance(state, tuple) else (state,))]
     return sum((part * (0.3 + number % 5)).sum() for number, part in enumerate(parts) if number % 3 != 1)
 
 
 def made(name, dtype, seed=0):
     dynograd.manual_seed(seed)
     module = BODIES[name]()
-    for one in module.parameters():
-        one.data.copy_(dynograd.randn(one.shape) * 0.4)
+    for parameter in module.parameters():
+        parameter.data.copy_(dynograd.randn(parameter.shape) * 0.4)
     module.to(dtype)
     if isinstance(module, Pair):
         as_cell = module
@@ -228,8 +228,10 @@ def made(name, dtype, seed=0):
 
 
 def gradients(loss, wanted):
-    found = dynograd.autograd.grad(loss, wanted, allow_unused=True)
-    return [numpy.zeros(tuple(of.shape)) if one is None else one.numpy() for one, of in zip(found, wanted)]
+    results = dynograd.autograd.grad(loss, wanted, allow_unused=True)
+    return [
+        numpy.zeros(tuple(of.shape)) if element is None else element.numpy() for element, of in zip(results, wanted)
+    ]
 
 
 def close(one, other, dtype):
@@ -241,84 +243,84 @@ def close(one, other, dtype):
 @pytest.mark.parametrize("dtype", [dynograd.float64, dynograd.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("name", BODIES)
 def test_fused_is_the_loop(name, dtype, hot):
-    module, leaves, wanted = made(name, dtype)
+    module, leaves, reference = made(name, dtype)
     plain = program(module, leaves, 12, 1)
-    expected = gradients(plain, wanted)
+    expected = gradients(plain, reference)
     with dynograd.autobatch(always=True) as report:
         loss = program(module, leaves, 12, 1)
     assert hot, str(report)
     assert not report.refused, str(report)
     close(loss.detach().numpy(), plain.detach().numpy(), dtype)
-    for one, other in zip(gradients(loss, wanted), expected, strict=True):
-        close(one, other, dtype)
+    for element, other in zip(gradients(loss, reference), expected, strict=True):
+        close(element, other, dtype)
 
 
 @pytest.mark.parametrize("name", ["gated", "lstm", "attending", "twice"])
 def test_second_order(name, hot):
-    module, leaves, wanted = made(name, dynograd.float64)
+    module, leaves, reference = made(name, dynograd.float64)
 
     def penalty(loss):
-        first = dynograd.autograd.grad(loss, wanted, create_graph=True)
-        return sum((one * one).sum() for one in first)
+        first = dynograd.autograd.grad(loss, reference, create_graph=True)
+        return sum((each * each).sum() for each in first)
 
-    expected = gradients(penalty(program(module, leaves, 8, 2)), wanted)
+    expected = gradients(penalty(program(module, leaves, 8, 2)), reference)
     with dynograd.autobatch(always=True):
         loss = program(module, leaves, 8, 2)
     assert hot
-    for one, other in zip(gradients(penalty(loss), wanted), expected, strict=True):
-        close(one, other, dynograd.float64)
+    for element, other in zip(gradients(penalty(loss), reference), expected, strict=True):
+        close(element, other, dynograd.float64)
 
 
 @pytest.mark.parametrize("name", ["gated", "gru", "block"])
 def test_losses_of_their_own(name, hot):
     """Each example has a backward of its own: groups take part with some of their rows, or not at all."""
-    module, leaves, wanted = made(name, dynograd.float64)
+    module, leaves, references = made(name, dynograd.float64)
 
     def losses():
         return [program(module, leaves[:3], 3 + 2 * seed, seed) for seed in range(4)]
 
-    for one in losses():
-        one.backward()
-    expected = [None if one.grad is None else one.grad.numpy().copy() for one in wanted]
-    for one in wanted:
-        one.grad = None
+    for loss in losses():
+        loss.backward()
+    expected = [None if reference.grad is None else reference.grad.numpy().copy() for reference in references]
+    for loss in references:
+        loss.grad = None
     with dynograd.autobatch(always=True):
-        found = losses()
+        results = losses()
     assert hot
-    for one in found:
-        one.backward()
-    for one, other in zip(wanted, expected, strict=True):
-        assert (one.grad is None) == (other is None)
+    for loss in results:
+        loss.backward()
+    for loss, other in zip(references, expected, strict=True):
+        assert (loss.grad is None) == (other is None)
         if other is not None:
-            close(one.grad.numpy(), other, dynograd.float64)
+            close(loss.grad.numpy(), other, dynograd.float64)
 
 
 def test_groups_without_gradient_count_as_zeros(hot):
-    module, leaves, wanted = made("lstm", dynograd.float64)
+    module, leaves, reference = made("lstm", dynograd.float64)
 
     def states():
         state = module.first(leaves[0])
-        found = []
+        actual = []
         for number in range(6):
             state = module(module.first(leaves[number % 4]), state)
-            found.append(state)
-        return found
+            actual.append(state)
+        return actual
 
-    expected = gradients(states()[2][0].sum(), wanted)
+    expected = gradients(states()[2][0].sum(), reference)
     with dynograd.autobatch(always=True):
-        found = states()
-    for one, other in zip(gradients(found[2][0].sum(), wanted), expected, strict=True):
-        close(one, other, dynograd.float64)
+        result = states()
+    for element, other in zip(gradients(result[2][0].sum(), reference), expected, strict=True):
+        close(element, other, dynograd.float64)
     assert len(hot) == 6
 
 
 def test_two_passes_over_one_chain():
-    module, leaves, wanted = made("twice", dynograd.float64)
+    module, leaves, expected = made("twice", dynograd.float64)
     with dynograd.autobatch(always=True):
         loss = program(module, leaves, 8, 3)
-    first = gradients(loss * 1.0, wanted)
-    for one, other in zip(gradients(loss * 2.0, wanted), first, strict=True):
-        close(one, 2 * other, dynograd.float64)
+    first = gradients(loss * 1.0, expected)
+    for element, other in zip(gradients(loss * 2.0, expected), first, strict=True):
+        close(element, 2 * other, dynograd.float64)
 
 
 @pytest.mark.parametrize("name", ["lstm", "deep"])
@@ -340,7 +342,7 @@ def test_no_cycles(name, monkeypatch):
             loss = program(module, leaves, 8, 1)
         loss.backward()
         del loss
-        assert made_chains and not [one for one in made_chains if one() is not None]
+        assert made_chains and not [chain for chain in made_chains if chain() is not None]
     finally:
         gc.enable()
 
@@ -350,9 +352,9 @@ def test_without_gradients(hot):
     with dynograd.no_grad():
         expected = program(module, leaves, 8, 4)
         with dynograd.autobatch(always=True):
-            found = program(module, leaves, 8, 4)
-    assert hot and not found.requires_grad
-    close(found.numpy(), expected.numpy(), dynograd.float64)
+            result = program(module, leaves, 8, 4)
+    assert hot and not result.requires_grad
+    close(result.numpy(), expected.numpy(), dynograd.float64)
 
 
 def test_hooks_see_rows():
@@ -372,8 +374,8 @@ def test_hooks_see_rows():
     import contextlib
 
     expected = run(contextlib.nullcontext())
-    for one, other in zip(run(dynograd.autobatch(always=True)), expected, strict=True):
-        close(one, other, dynograd.float64)
+    for element, other in zip(run(dynograd.autobatch(always=True)), expected, strict=True):
+        close(element, other, dynograd.float64)
 
 
 # --- what the body reads besides its arguments ---------------------------------------------------------------------------------
@@ -394,8 +396,8 @@ def test_changes_outside_are_seen(hot):
     def both():
         expected = module(x).detach().numpy()
         with dynograd.autobatch(always=True):
-            found = [module(x), module(x * 1)]
-        close(found[1].detach().numpy(), expected, dynograd.float64)
+            result = [module(x), module(x * 1)]
+        close(result[1].detach().numpy(), expected, dynograd.float64)
 
     both()
     module.factor = 3.0
@@ -436,9 +438,9 @@ def test_dims_counted_from_the_end(hot):
 
     expected = run(squares)
     with dynograd.autobatch(always=True) as report:
-        found = run(dynograd.cell(squares))
+        results = run(dynograd.cell(squares))
     assert hot and not report.refused, str(report)
-    for here, there in zip(found, expected, strict=True):
+    for here, there in zip(results, expected, strict=True):
         close(here, there, dynograd.float64)
 
 
@@ -457,8 +459,8 @@ def test_globals_are_seen(hot):
     for factor in (1.5, 2.5):
         FACTOR[0] = factor
         with dynograd.autobatch(always=True):
-            found = [scaled(x), scaled(x * 1)]
-        close(found[1].numpy(), (x * factor).tanh().numpy(), dynograd.float32)
+            result = [scaled(x), scaled(x * 1)]
+        close(result[1].numpy(), (x * factor).tanh().numpy(), dynograd.float32)
     assert hot
 
 
@@ -473,26 +475,26 @@ def test_a_weight_written_before_backward():
 
 
 def test_a_state_written_before_backward():
-    module, leaves, wanted = made("binary_tree", dynograd.float64)
+    module, leaves, reference = made("binary_tree", dynograd.float64)
 
     def run():
         with dynograd.autobatch(always=True):
             a, b = module.first(leaves[0]), module.first(leaves[1])
-            one = module(a, b)
-            top = module(one, b)
+            each = module(a, b)
+            top = module(each, b)
             loss = top[0].sum()
-        return one, top, loss
+        return each, top, loss
 
-    expected = gradients(run()[2], wanted)
-    one, top, loss = run()
+    expected = gradients(run()[2], reference)
+    element, top, loss = run()
     with dynograd.no_grad():
         top[0].add_(1)  # nobody needs it
-        one[0].add_(1)  # has been multiplied
-    for found, other in zip(gradients(loss, wanted), expected, strict=True):
-        close(found, other, dynograd.float64)
-    one, top, loss = run()
+        element[0].add_(1)  # has been multiplied
+    for result, other in zip(gradients(loss, reference), expected, strict=True):
+        close(result, other, dynograd.float64)
+    element, top, loss = run()
     with dynograd.no_grad():
-        one[1].add_(1)
+        element[1].add_(1)
     with pytest.raises(RuntimeError, match=r"(?s)BinaryTreeLSTMCell.*its operands of shape \(6,\) was written by"):
         loss.backward()
 
@@ -526,11 +528,11 @@ def test_not_fused(why, hot):
     xs = [dynograd.randn(3, dtype=dynograd.float64, requires_grad=True) for _ in range(3)]
     expected = [body(x) for x in xs]
     with dynograd.autobatch(always=True) as report:
-        found = [body(x) for x in xs]
+        results = [body(x) for x in xs]
     assert not hot
     assert any(why in reason for _, reason, _ in report.refused), str(report)
-    for one, other in zip(found, expected, strict=True):
-        close(one.detach().numpy(), other.detach().numpy(), dynograd.float32)
+    for element, other in zip(results, expected, strict=True):
+        close(element.detach().numpy(), other.detach().numpy(), dynograd.float32)
 
 
 def leaf_and_inner(count):
@@ -564,15 +566,15 @@ def test_sizes_share_machine_code(monkeypatch):
         cell = nn.GRUCell(width, width).double()
         with dynograd.autobatch(always=True):
             h = dynograd.zeros(width, dtype=dynograd.float64, requires_grad=True)
-            found = [cell(dynograd.ones(width, dtype=dynograd.float64) * k, h) for k in range(3)]
-            loss = sum(one.sum() for one in found)
+            results = [cell(dynograd.ones(width, dtype=dynograd.float64) * k, h) for k in range(3)]
+            loss = sum(result.sum() for result in results)
         loss.backward()
         if width == 3:
             count = len(known)
     assert len(known) == count
 
 
-@pytest.mark.parametrize("name", sorted(one for one in lowering._VOCABULARY if one.isidentifier()))
+@pytest.mark.parametrize("name", sorted(element for element in lowering._VOCABULARY if element.isidentifier()))
 def test_what_a_formula_may_call_is_known_to_rows(name):
     count = {"neg": 1, "select": 3, "max": 2, "min": 2, "fmax": 2, "fmin": 2}.get(name, 1)
     text = to_numba(Tree(name, tuple(Tree("name", (letter,)) for letter in "xyz"[:count])), "float32")
@@ -617,31 +619,31 @@ def test_special_values(names, hot):
         slopes = dynograd.autograd.grad(
             results, leaves, [dynograd.full_like(x, 2.0) for x in results], allow_unused=True
         )
-        arrays = [None if one is None else one.detach().double().numpy() for one in (*results, *slopes)]
+        arrays = [None if element is None else element.detach().double().numpy() for element in (*results, *slopes)]
         return [(arrays[at], *arrays[len(ops) :][at * count : (at + 1) * count]) for at in range(len(ops))]
 
     expected = run(all_of)
     with dynograd.autobatch(always=True) as report:
-        found = run(dynograd.cell(all_of))
+        result = run(dynograd.cell(all_of))
     assert hot and not report.refused, str(report)
     wrong = [
         fault
-        for name, here, there, inputs in zip(names, found, expected, operands, strict=True)
+        for name, here, there, inputs in zip(names, result, expected, operands, strict=True)
         for pair in zip(here, there, strict=True)
         if (fault := _apart(name, *pair, inputs))
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def _apart(name, found, expected, operands):
+def _apart(name, result, expected, operands):
     """How two results differ; nothing where they do not."""
-    if found is None or expected is None:
-        return "" if found is expected else f"{name}: a gradient on one side only"
-    for kind, where in differences(found, expected, "float32").items():
+    if result is None or expected is None:
+        return "" if result is expected else f"{name}: a gradient on one side only"
+    for kind, where in differences(result, expected, "float32").items():
         if kind == "sign of zero" and name in ("fmax", "fmin", "maximum", "minimum"):
             continue
-        if kind in ("value", "zero here", "zero there") and (numpy.abs(found[where] - expected[where]) < 1e-6).all():
+        if kind in ("value", "zero here", "zero there") and (numpy.abs(result[where] - expected[where]) < 1e-6).all():
             continue
         flat = [x.reshape(-1) for x in operands]
-        return f"{name}: {kind}: {told(flat, found.reshape(-1), expected.reshape(-1), where.reshape(-1))}"
+        return f"{name}: {kind}: {told(flat, result.reshape(-1), expected.reshape(-1), where.reshape(-1))}"
     return ""

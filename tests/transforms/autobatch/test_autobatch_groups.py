@@ -32,16 +32,16 @@ def _values(body, count, auto):
     rows = torch.from_numpy(np.random.default_rng(3).standard_normal((2 * count, 3)))
     w = torch.from_numpy(np.random.default_rng(4).standard_normal((4, 6))).requires_grad_()
     rows.requires_grad_()
-    found = []
+    result = []
     scope = torch.autobatch(always=True) if auto else torch.enable_grad()
     with scope:
         states = [rows[place].tanh() for place in range(2 * count)]
         for place in range(count):
-            found.append(body(states[place], states[-1 - place // 2], w).sum())
-        total = sum(found)
+            result.append(body(states[place], states[-1 - place // 2], w).sum())
+        total = sum(result)
     first = torch.autograd.grad(total, [rows, w], create_graph=True, materialize_grads=True)
-    second = torch.autograd.grad(sum((one * one).sum() for one in first), [rows, w], materialize_grads=True)
-    return [total, *found, *first, *second]
+    second = torch.autograd.grad(sum((element * element).sum() for element in first), [rows, w], materialize_grads=True)
+    return [total, *result, *first, *second]
 
 
 @pytest.mark.parametrize("name", list(BODIES))
@@ -55,10 +55,10 @@ def test_a_rule_that_is_one_call_is_called_without_its_rule():
     x = torch.ones(4)
     for count in (3, 4):
         with torch.autobatch(always=True):
-            found = [(x * number).erfinv() for number in range(count)]
-        assert len(found) == count
+            result = [(x * number).erfinv() for number in range(count)]
+        assert len(result) == count
     known = [form.ready.known for form in FORMS.recent.values() if form.label == "erfinv" and form.grad == MODES.grad]
-    assert (0, {}) in [one for each in known for one in each.values()]
+    assert (0, {}) in [element for each in known for element in each.values()]
 
 
 @pytest.mark.parametrize("join", [torch.stack, torch.cat])
@@ -70,8 +70,8 @@ def test_a_write_into_joined_rows_leaves_the_rows_alone(join, grad):
         whole = join(hs)
         pairs = [join([hs[place], hs[place + 1]]) for place in range(0, 8, 2)]
     with torch.no_grad():
-        for one in (whole, *pairs):
-            one.add_(1)
+        for element in (whole, *pairs):
+            element.add_(1)
     assert [h.tolist() for h in hs] == [[2.0 * place] * 3 for place in range(8)]
 
 
@@ -80,8 +80,8 @@ def test_rows_of_one_slab_in_any_order():
     order = [4, 0, 0, 5, 2]
     with torch.autobatch(always=True):
         states = [row.exp() for row in rows.unbind()]
-        found = [states[place] * states[place - 1] for place in order]
-        total = sum(one.sum() for one in found)
+        results = [states[place] * states[place - 1] for place in order]
+        total = sum(result.sum() for result in results)
     total.backward()
     plain = rows.detach().numpy()
     grads = np.zeros_like(plain)
@@ -102,9 +102,9 @@ def test_rows_of_several_groups_are_taken_at_once(steps):
             for _ in range(count):
                 row = row.tanh()
             states.append(row)
-        found = [one * other for one, other in zip(states, reversed(states))]
-        total = sum(one.sum() for one in found)
-    (product,) = {id(one.grad_fn.edges[0].edges[0]): one.grad_fn.edges[0].edges[0] for one in found}.values()
+        results = [element * other for element, other in zip(states, reversed(states))]
+        total = sum(result.sum() for result in results)
+    (product,) = {id(result.grad_fn.edges[0].edges[0]): result.grad_fn.edges[0].edges[0] for result in results}.values()
     assert [type(node) for node in product.edges] == [ArenaGatherNode, ArenaGatherNode]
     total.backward()
     plain, slope = rows.detach().numpy(), np.ones((6, 2))
@@ -121,9 +121,9 @@ def test_rows_of_leaves_that_join_a_group_while_others_run(monkeypatch):
     plain = Flush.rows_together
 
     def rows_together(self, recorder, codes):
-        found = plain(self, recorder, codes)
+        result = plain(self, recorder, codes)
         reached.append(len(self.first_rows) > max(codes) >> 32)
-        return found
+        return result
 
     monkeypatch.setattr(Flush, "rows_together", rows_together)
 
@@ -133,10 +133,10 @@ def test_rows_of_leaves_that_join_a_group_while_others_run(monkeypatch):
         with scope:
             states = [(own[0] * (k + 1)).tanh() for k in range(3)]
             terms = [(states[0], states[1]), (own[1], states[2]), (own[2], states[0]), (states[1], states[2])]
-            found = [torch.addcmul(common, one, other) for one, other in terms]
-            loss = sum(one.sum() for one in found)
+            results = [torch.addcmul(common, element, other) for element, other in terms]
+            loss = sum(result.sum() for result in results)
         loss.backward()
-        return [one.tolist() for one in found] + [one.grad.tolist() for one in (common, *own)]
+        return [result.tolist() for result in results] + [element.grad.tolist() for element in (common, *own)]
 
     assert run(torch.autobatch(always=True)) == run(contextlib.nullcontext())
     assert len(reached) > 1 and all(reached)
@@ -232,8 +232,8 @@ NUMBERS = [
 def test_numbers_of_a_group_that_are_equal_and_not_the_same(name, numbers):
     def results(scope):
         with scope, np.errstate(all="ignore"):
-            found = [WITH_A_NUMBER[name](torch.tensor([1.0, 2.0]).exp(), number) for number in numbers]
-        return [(one.dtype, str(one.tolist())) for one in found]
+            outcomes = [WITH_A_NUMBER[name](torch.tensor([1.0, 2.0]).exp(), number) for number in numbers]
+        return [(outcome.dtype, str(outcome.tolist())) for outcome in outcomes]
 
     assert results(torch.autobatch(always=True)) == results(contextlib.nullcontext())
 

@@ -23,10 +23,10 @@ LAYERS = {
 def test_calls_are_those_of_the_op(name):
     layer, x = LAYERS[name](), dynograd.randn(5, 3)
     with dynograd.autobatch(always=True) as report:
-        found = [layer(row * 2) for row in x] + [layer(row.exp()) for row in x]
+        results = [layer(row * 2) for row in x] + [layer(row.exp()) for row in x]
     assert report.launches == 3
-    for one, row in zip(found, [*(x * 2), *x.exp()]):
-        assert dynograd.allclose(one, layer(row))
+    for element, row in zip(results, [*(x * 2), *x.exp()]):
+        assert dynograd.allclose(element, layer(row))
 
 
 def _replaced(layer, patched):
@@ -52,8 +52,8 @@ def _assigned(layer, patched):
 
 class _TenTimes(dynograd.overrides.TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        found = function(*args, **(kwargs or {}))
-        return found * 10 if function is F.linear else found
+        result = function(*args, **(kwargs or {}))
+        return result * 10 if function is F.linear else result
 
 
 WAYS = {
@@ -74,8 +74,8 @@ def test_what_changes_inside_the_scope_counts_at_once(way, monkeypatch):
         before = [layer(y) for _ in range(3)]
         with WAYS[way](layer, monkeypatch):
             after = [layer(y) for _ in range(2)]
-    assert all([(one == before[0]).all() for one in before])
-    assert all([dynograd.allclose(one, before[0] * 10) for one in after])
+    assert all([(element == before[0]).all() for element in before])
+    assert all([dynograd.allclose(element, before[0] * 10) for element in after])
 
 
 def test_autocast_and_no_grad_inside_the_scope_count():
@@ -88,8 +88,8 @@ def test_autocast_and_no_grad_inside_the_scope_count():
         with dynograd.no_grad():
             bare = [layer(y) for _ in range(2)]
         again = layer(y)
-    assert [one.dtype for one in cast] == [dynograd.bfloat16] * 2 and again.dtype == dynograd.float32
-    assert [one.requires_grad for one in (*plain, *bare, again)] == [True] * 3 + [False] * 2 + [True]
+    assert [element.dtype for element in cast] == [dynograd.bfloat16] * 2 and again.dtype == dynograd.float32
+    assert [element.requires_grad for element in (*plain, *bare, again)] == [True] * 3 + [False] * 2 + [True]
 
 
 def test_a_profiler_hears_of_all_calls():
@@ -99,7 +99,7 @@ def test_a_profiler_hears_of_all_calls():
         layer(y), layer(y)
         with dynograd.profiler.profile() as told:
             layer(y), layer(y)
-    assert [one.count for one in told.key_averages() if one.key == "linear"] == [2]
+    assert [average.count for average in told.key_averages() if average.key == "linear"] == [2]
 
 
 def test_mistakes_are_told_as_outside():
@@ -126,9 +126,9 @@ def test_an_embeddings_options_count_from_when_they_are_changed(change):
     layer, number = nn.Embedding(4, 3), dynograd.tensor(1)
 
     def body():
-        found = [layer(number) for _ in range(3)]
+        actual = [layer(number) for _ in range(3)]
         change(layer)
-        return [*found, layer(number), layer(number)]
+        return [*actual, layer(number), layer(number)]
 
     results = []
     for scope in (contextlib.nullcontext(), dynograd.autobatch(always=True)):
@@ -136,10 +136,10 @@ def test_an_embeddings_options_count_from_when_they_are_changed(change):
         layer = nn.Embedding(4, 3)
         weight = layer.weight
         with scope:
-            found = body()
-        dynograd.stack(found).sum().backward()
-        results.append((dynograd.stack(found).detach(), weight.grad))
-    assert all([dynograd.equal(one, other) for one, other in zip(*results)])
+            result = body()
+        dynograd.stack(result).sum().backward()
+        results.append((dynograd.stack(result).detach(), weight.grad))
+    assert all([dynograd.equal(element, other) for element, other in zip(*results)])
 
 
 def test_modules_ask_anew_in_each_scope_and_behind_it():

@@ -34,9 +34,9 @@ def close(one, other):
 def sequences(cell, lists, wanted=()):
     """Last states of an LSTM cell over lists; `wanted` are (list, step), whose states come, too."""
     zeros, kept, last = dynograd.zeros(WIDTH, dtype=dynograd.float64), {}, []
-    for number, one in enumerate(lists):
+    for number, element in enumerate(lists):
         state = zeros, zeros
-        for step, x in enumerate(one):
+        for step, x in enumerate(element):
             state = cell(x, state)
             if (number, step) in wanted:
                 kept[number, step] = state
@@ -52,28 +52,28 @@ def made(count=48, most=11):
 
 
 def loss_of(last):
-    return sum((one * one).sum() for one in last)
+    return sum((element * element).sum() for element in last)
 
 
 def test_levels_are_the_loop_on_any_number_of_threads(joined, threads):
     cell, lists = made()
     loss_of(sequences(cell, lists)[0]).backward()
-    expected = [one.grad for one in cell.parameters()]
-    found = []
+    expected = [parameter.grad for parameter in cell.parameters()]
+    results = []
     for number in (1, 2, 3):
         threads(number)
         cell.zero_grad()
         with dynograd.autobatch():
             loss = loss_of(sequences(cell, lists)[0])
         loss.backward()
-        found.append([one.grad.numpy() for one in cell.parameters()])
-        for one, other in zip(cell.parameters(), expected, strict=True):
-            close(one.grad, other)
+        results.append([parameter.grad.numpy() for parameter in cell.parameters()])
+        for element, other in zip(cell.parameters(), expected, strict=True):
+            close(element.grad, other)
     assert (
         len(joined) == 3 and len(joined[0]) == 11
     )  # the first step, from zeros that are no results, is a group of its own
-    for one, two, three in zip(*found, strict=True):
-        assert (one == two).all() and (two == three).all()
+    for element, two, three in zip(*results, strict=True):
+        assert (element == two).all() and (two == three).all()
 
 
 WAYS = ["hook", "retain_grad", "grad", "inputs", "second order"]
@@ -82,11 +82,11 @@ WAYS = ["hook", "retain_grad", "grad", "inputs", "second order"]
 @pytest.mark.parametrize("way", WAYS)
 def test_gradients_of_rows_in_the_middle(way, joined):
     cell, lists = made(5)
-    wanted = [(1, 3), (1, 4), (2, 0), (4, 5)]
+    references = [(1, 3), (1, 4), (2, 0), (4, 5)]
 
     def asked():
-        last, kept = sequences(cell, lists, wanted)
-        rows = [part for place in wanted for part in kept[place]]
+        last, kept = sequences(cell, lists, references)
+        rows = [part for place in references for part in kept[place]]
         if way == "hook":
             seen = []
             for row in rows:
@@ -101,21 +101,24 @@ def test_gradients_of_rows_in_the_middle(way, joined):
         if way == "inputs":
             loss_of(last).backward(inputs=rows)
             return [row.grad for row in rows]
-        found = dynograd.autograd.grad(loss_of(last), rows, create_graph=way == "second order")
+        outcomes = dynograd.autograd.grad(loss_of(last), rows, create_graph=way == "second order")
         if way == "grad":
-            return list(found)
-        return [*found, *dynograd.autograd.grad(sum((one * one).sum() for one in found), list(cell.parameters()))]
+            return list(outcomes)
+        return [
+            *outcomes,
+            *dynograd.autograd.grad(sum((outcome * outcome).sum() for outcome in outcomes), list(cell.parameters())),
+        ]
 
     expected = asked()
     with dynograd.autobatch():
-        last, _ = sequences(cell, lists, wanted)
+        last, _ = sequences(cell, lists, references)
         loss_of(last)
     del joined[:]
     with dynograd.autobatch(always=True):
-        found = asked()
+        results = asked()
     assert joined
-    for one, other in zip(found, expected, strict=True):
-        close(one, other)
+    for element, other in zip(results, expected, strict=True):
+        close(element, other)
 
 
 def tree(cell, leaves, shape):
@@ -134,18 +137,18 @@ def test_trees_of_several_depths(narrow, joined, monkeypatch):
     dynograd.manual_seed(0)
     cell, head = nn.BinaryTreeLSTMCell(6, 6).double(), nn.Linear(6, 3).double()
     leaves = [dynograd.randn(6, dtype=dynograd.float64, requires_grad=True) for _ in range(4)]
-    wanted = [*leaves, *cell.parameters(), *head.parameters()]
+    reference = [*leaves, *cell.parameters(), *head.parameters()]
 
     def run(shapes):
         return sum(head(tree(cell, leaves, shape)[0]).logsumexp(0) for shape in shapes)
 
-    expected = dynograd.autograd.grad(run(SHAPES), wanted)
+    expected = dynograd.autograd.grad(run(SHAPES), reference)
     with dynograd.autobatch(always=True) as report:
         loss = run(SHAPES)
     assert joined == [[6, 4, 2, 2, 1]]
     assert [sizes for label, sizes in report.groups.items() if label.startswith("linear")] == [[5]], str(report)
-    for one, other in zip(dynograd.autograd.grad(loss, wanted), expected, strict=True):
-        close(one, other)
+    for element, other in zip(dynograd.autograd.grad(loss, reference), expected, strict=True):
+        close(element, other)
 
 
 def test_other_ops_in_between(joined):
@@ -156,10 +159,10 @@ def test_other_ops_in_between(joined):
 
     def run():
         total = 0
-        for one in x:
-            h = one
+        for each in x:
+            h = each
             for step in range(9):
-                h = cell(one, h.sin() if step == 5 else h)
+                h = cell(each, h.sin() if step == 5 else h)
             total = total + h.sum()
         return total
 
@@ -167,8 +170,8 @@ def test_other_ops_in_between(joined):
     with dynograd.autobatch(always=True):
         loss = run()
     assert joined == [[4] * 4, [4] * 3]
-    for one, other in zip(dynograd.autograd.grad(loss, list(cell.parameters())), expected, strict=True):
-        close(one, other)
+    for element, other in zip(dynograd.autograd.grad(loss, list(cell.parameters())), expected, strict=True):
+        close(element, other)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +187,8 @@ def test_other_ops_in_between(joined):
 )
 def test_rows_of_threads(sources, starts, cuts, threads):
     threads(2)
-    found = Shares(numpy.array(sources), numpy.array(starts)).cuts(1 << 20).tolist()
+    result = Shares(numpy.array(sources), numpy.array(starts)).cuts(1 << 20).tolist()
     if sources[0][2] == 0 and len(sources[0]) == 4:  # which thread has them all does not matter
-        assert found in (cuts, [[0, 0, 2], [2, 2, 4]])
+        assert result in (cuts, [[0, 0, 2], [2, 2, 4]])
     else:
-        assert found == cuts
+        assert result == cuts

@@ -38,7 +38,7 @@ def test_rows(family):
 
 def check_row(row):
     subject = Subject(row)
-    name = next((one for one in ("float64", "float32") if one in row.dtypes), row.dtypes[0])
+    name = next((name for name in ("float64", "float32") if name in row.dtypes), row.dtypes[0])
     if row.name.startswith("chain_"):
         return  # the lengths of its sequences must fit: other examples are not made by scaling
     arguments = draw(row).map(lambda array: converted(array, name))
@@ -56,16 +56,16 @@ def check_row(row):
             return  # examples outside the op's domain
         dynograd.manual_seed(3)
         with dynograd.autobatch(always=True) as report:
-            found = run(subject, arguments, wide, differentiable, True)
+            results = run(subject, arguments, wide, differentiable, True)
     tolerance = 1e-5 if name == "float32" else 1e-9
-    for one, other in zip(found, expected, strict=True):
-        if other is None and one is not None:  # rows of a group that nobody used: zeros, see docs/autobatch.md
-            assert not one.any()
+    for element, other in zip(results, expected, strict=True):
+        if other is None and element is not None:  # rows of a group that nobody used: zeros, see docs/autobatch.md
+            assert not element.any()
             continue
-        assert (one is None) == (other is None)
-        if one is not None:
-            assert one.dtype == other.dtype and one.shape == other.shape
-            numpy.testing.assert_allclose(widened(one), widened(other), rtol=tolerance, atol=tolerance / 10)
+        assert (element is None) == (other is None)
+        if element is not None:
+            assert element.dtype == other.dtype and element.shape == other.shape
+            numpy.testing.assert_allclose(widened(element), widened(other), rtol=tolerance, atol=tolerance / 10)
     refused = {(op, why) for op, why, _ in report.refused}
     REFUSED.update(refused)
     assert all(why == registry[op].row["at_once"] or registry[op].row["partly_at_once"] for op, why in refused), refused
@@ -75,35 +75,35 @@ def run(subject, arguments, wide, differentiable, lazy):
     """Values of all examples, then gradients."""
     dynograd.manual_seed(3)
     sources = [wrap(many.copy()) for many in wide]
-    for one in sources:
-        if differentiable and one.dtype.is_floating_point:
-            one.requires_grad = True
+    for source in sources:
+        if differentiable and source.dtype.is_floating_point:
+            source.requires_grad = True
     rng = numpy.random.default_rng(2)
     outputs, total = [], 0.0
     for number in range(SIZE):
-        given = [one[number] for one in sources]
+        operands = [element[number] for element in sources]
         if lazy and number and not subject.row.name.startswith("as_strided"):  # a place in the examples' common memory
-            given = [waiting(one) for one in given]
-        found = as_tuple(subject.run(arguments.with_leaves(given)))
-        for one in found:
-            if isinstance(one, Tensor):
-                outputs.append(one)
-                if one.requires_grad:
-                    factor = wrap(rng.uniform(-1, 1, tuple(one.shape)).astype(one.dtype.numpy))
-                    total = total + (one * factor).sum().real
+            operands = [waiting(operand) for operand in operands]
+        results = as_tuple(subject.run(arguments.with_leaves(operands)))
+        for source in results:
+            if isinstance(source, Tensor):
+                outputs.append(source)
+                if source.requires_grad:
+                    factor = wrap(rng.uniform(-1, 1, tuple(source.shape)).astype(source.dtype.numpy))
+                    total = total + (source * factor).sum().real
     if isinstance(total, Tensor) and total.requires_grad:
         total.backward()
-    values = [one.detach().numpy() for one in outputs]
-    assert not any(type(one) is Lazy and not one.pending.bucket.done for one in outputs)
-    return values + [None if one.grad is None else one.grad.numpy() for one in sources]
+    values = [output.detach().numpy() for output in outputs]
+    assert not any(type(output) is Lazy and not output.pending.bucket.done for output in outputs)
+    return values + [None if element.grad is None else element.grad.numpy() for element in sources]
 
 
 def waiting(one):
     """The same tensor as the result of a recorded call."""
     nothing = dynograd.zeros(()) + 0.0
-    made = one.logical_or(nothing.bool()) if one.dtype is dynograd.bool else one - nothing.to(one.dtype)
-    assert type(made) is Lazy
-    return made
+    created = one.logical_or(nothing.bool()) if one.dtype is dynograd.bool else one - nothing.to(one.dtype)
+    assert type(created) is Lazy
+    return created
 
 
 def test_exceptions_are_ops_and_none_too_many():

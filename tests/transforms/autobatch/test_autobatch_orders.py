@@ -65,6 +65,6 @@ def test_what_is_in_use_stays_one_object():
 
 def test_what_nobody_uses_is_forgotten():
     interned = Interned(1)
-    made = [id(interned.of(key, Named)) for key in "abcd"]
-    assert len(made) == 4
+    created = [id(interned.of(key, Named)) for key in "abcd"]
+    assert len(created) == 4
     assert len(interned._in_use) <= 2

@@ -15,15 +15,15 @@ def parts(text, name):
 
 def test_each_group_is_a_bar_and_each_kind_a_lane():
     with dynograd.autobatch(always=True) as report:
-        found = [(dynograd.ones(3) * k).exp() for k in range(4)]
-        other = found[0].sum()
+        result = [(dynograd.ones(3) * k).exp() for k in range(4)]
+        other = result[0].sum()
     text = report.svg()
-    titles = [one.text for one in parts(text, "title")]
+    titles = [part.text for part in parts(text, "title")]
     assert titles == ["mul -> float32[3]: 4 calls", "exp -> float32[3]: 4 calls", "sum -> float32[]: 1 calls"]
-    tall = [float(one.get("height")) for one in parts(text, "rect")[1:]]
+    tall = [float(part.get("height")) for part in parts(text, "rect")[1:]]
     assert tall[0] == tall[1] > tall[2]
     assert "9 calls in 3 groups" in text and other.item() == 3.0
-    assert len({one.get("y") for one in parts(text, "rect")[1:]}) == 3
+    assert len({part.get("y") for part in parts(text, "rect")[1:]}) == 3
 
 
 def test_names_are_escaped_and_many_groups_fit():

@@ -142,7 +142,7 @@ def test_hundreds_of_random_requests_are_answered_as_alone_bit_for_bit():
                     assert outcome(future.result) == expected[k], k
         alone.close()
     same = [a == b or a[:2] == b[:2] for a, b in zip(expected, eager)]  # the plain loop draws other random numbers
-    assert all(same) and any(isinstance(one, str) for one in expected)
+    assert all(same) and any(isinstance(element, str) for element in expected)
     assert sum(pool.desk.counts.values()) == 300 and pool.desk.counts["cancelled"] >= len(cancelled)
 
 
@@ -293,18 +293,18 @@ def test_a_stream_and_a_future_can_be_awaited():
 
 
 def test_a_stream_waits_for_its_reader_and_its_error_comes_behind_its_values():
-    made = []
+    created = []
 
     def program(x):
         for k in range(200):
-            made.append(k)
+            created.append(k)
             yield x + k
         raise LookupError("after the last")
 
     with dynograd.batched(program, running=True) as pool:
         stream = pool.stream(dynograd.tensor(1.0))
         read = [next(stream).item()]
-        assert len(made) <= requests._AHEAD + 2  # it cannot be further ahead, whenever this line runs
+        assert len(created) <= requests._AHEAD + 2  # it cannot be further ahead, whenever this line runs
         with pytest.raises(LookupError, match="after the last"):
             for value in stream:
                 read.append(value.item())

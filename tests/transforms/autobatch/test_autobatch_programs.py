@@ -27,8 +27,8 @@ def step(function):
 
 def programs(without=(), steps=14, examples=5):
     names = sorted(set(STEPS) - set(without))
-    one = st.tuples(st.sampled_from(names), st.integers(0, 50), st.integers(0, 50))
-    example = st.tuples(st.integers(1, 3), st.lists(one, min_size=1, max_size=steps))
+    element = st.tuples(st.sampled_from(names), st.integers(0, 50), st.integers(0, 50))
+    example = st.tuples(st.integers(1, 3), st.lists(element, min_size=1, max_size=steps))
     return st.lists(example, min_size=1, max_size=examples)
 
 
@@ -37,9 +37,9 @@ class Model:
         rng = numpy.random.default_rng(5)
 
         def leaf(*shape):
-            made = dynograd.tensor(rng.normal(size=shape) / 2, dtype=dtype)
-            made.requires_grad = True
-            return made
+            created = dynograd.tensor(rng.normal(size=shape) / 2, dtype=dtype)
+            created.requires_grad = True
+            return created
 
         self.weight, self.bias, self.table, self.factor = leaf(WIDTH, WIDTH), leaf(WIDTH), leaf(6, WIDTH), leaf(1)
         self.left, self.right = leaf(WIDTH, WIDTH), leaf(WIDTH, WIDTH)
@@ -52,15 +52,15 @@ class Model:
         self.modules = [self.tree, self.lstm, self.gru, self.layers, self.children]
         for module in self.modules:
             module.to(dtype)
-            for one in module.parameters():
-                one.data = dynograd.tensor(rng.normal(size=tuple(one.shape)) / 2, dtype=dtype)
+            for parameter in module.parameters():
+                parameter.data = dynograd.tensor(rng.normal(size=tuple(parameter.shape)) / 2, dtype=dtype)
         self.inputs = [dynograd.tensor(rng.normal(size=WIDTH), dtype=dtype) for _ in range(8)]
         self.buffer = dynograd.zeros(WIDTH, dtype=dtype)
         self.last = self.inputs[0]
 
     def leaves(self):
         own = [self.weight, self.bias, self.table, self.factor, self.left, self.right]
-        return [*own, *(one for module in self.modules for one in module.parameters())]
+        return [*own, *(parameter for module in self.modules for parameter in module.parameters())]
 
 
 class Example:
@@ -124,8 +124,8 @@ def slice_(model, example, a, b, i, j):
 
 @step
 def chunk(model, example, a, b, i, j):
-    one, two = (a + b).chunk(2)
-    return dynograd.cat([two, one.exp() * 0.1])
+    element, two = (a + b).chunk(2)
+    return dynograd.cat([two, element.exp() * 0.1])
 
 
 @step
@@ -170,9 +170,9 @@ def unbind(model, example, a, b, i, j):
 
 @step
 def share(model, example, a, b, i, j):
-    found = a * a + a
-    example.pool.append(found)
-    return found
+    result = a * a + a
+    example.pool.append(result)
+    return result
 
 
 @step
@@ -196,9 +196,9 @@ def lengths(model, example, a, b, i, j):
 @step
 def carry(model, example, a, b, i, j):
     """A value of an earlier example."""
-    found = a + model.last * 0.5
-    model.last = found.detach() if j % 2 else found
-    return found
+    result = a + model.last * 0.5
+    model.last = result.detach() if j % 2 else result
+    return result
 
 
 # --- trees, loops, cells -------------------------------------------------------------------------------------------------------------
@@ -261,26 +261,26 @@ def cell_dropout(model, example, a, b, i, j):
 
 @step
 def loop(model, example, a, b, i, j):
-    found = a
+    result = a
     for _ in range(example.depth):
-        found = (F.linear(found, model.weight) + b).tanh()
-    return found
+        result = (F.linear(result, model.weight) + b).tanh()
+    return result
 
 
 @step
 def while_(model, example, a, b, i, j):
-    found, count = a, 0
-    while float(found.detach().abs().max()) > 0.5 and count < 4:
-        found, count = found * 0.6 + b * 0.05, count + 1
-    return found
+    result, count = a, 0
+    while float(result.detach().abs().max()) > 0.5 and count < 4:
+        result, count = result * 0.6 + b * 0.05, count + 1
+    return result
 
 
 @step
 def search(model, example, a, b, i, j):
     """The best of some, by its score."""
-    found = [a, b, a - b]
-    scores = dynograd.stack([(one * model.bias).sum() for one in found])
-    return found[int(scores.argmax())] * scores.max()
+    results = [a, b, a - b]
+    scores = dynograd.stack([(result * model.bias).sum() for result in results])
+    return results[int(scores.argmax())] * scores.max()
 
 
 # --- writes, views, history ----------------------------------------------------------------------------------------------------------
@@ -288,47 +288,47 @@ def search(model, example, a, b, i, j):
 
 @step
 def inplace(model, example, a, b, i, j):
-    found = a * 1.5
-    found += b
-    found.mul_(0.5)
-    return found
+    result = a * 1.5
+    result += b
+    result.mul_(0.5)
+    return result
 
 
 @step
 def inplace_view(model, example, a, b, i, j):
-    found = a + b
-    part = found[1:3]
+    result = a + b
+    part = result[1:3]
     part.mul_(2.0)
-    return found + part.sum()
+    return result + part.sum()
 
 
 @step
 def inplace_matrix(model, example, a, b, i, j):
-    found = a - b
-    found.view(2, 2)[i % 2].add_(b[:2])
-    return found
+    result = a - b
+    result.view(2, 2)[i % 2].add_(b[:2])
+    return result
 
 
 @step
 def inplace_detached(model, example, a, b, i, j):
-    found = a * 1.0
-    found.detach().mul_(0.5)
-    return found + b
+    result = a * 1.0
+    result.detach().mul_(0.5)
+    return result + b
 
 
 @step
 def set_item(model, example, a, b, i, j):
-    found = a * 1.0
-    found[j % WIDTH] = b[1]
-    return found
+    result = a * 1.0
+    result[j % WIDTH] = b[1]
+    return result
 
 
 @step
 def copy(model, example, a, b, i, j):
-    found = dynograd.zeros_like(a)
-    found.copy_(a)
-    found[1:] = b[1:]
-    return found
+    result = dynograd.zeros_like(a)
+    result.copy_(a)
+    result[1:] = b[1:]
+    return result
 
 
 @step
@@ -347,14 +347,14 @@ def table(model, example, a, b, i, j):
 @step
 def alias(model, example, a, b, i, j):
     """Views that later steps use."""
-    found = dynograd.stack([a, b])
-    first = found[0]
-    example.pool.append(found[1])
-    found[1] = first * 0.5
+    result = dynograd.stack([a, b])
+    first = result[0]
+    example.pool.append(result[1])
+    result[1] = first * 0.5
     first.add_(0.1)
     if j % 2:
-        found[0] = found[1]
-    return found.sum(0)
+        result[0] = result[1]
+    return result.sum(0)
 
 
 @step
@@ -398,9 +398,9 @@ def of_weights(model, example, a, b, i, j):
 
 @step
 def written_weights(model, example, a, b, i, j):
-    one, other = model.left * 2, model.left * 2
-    one[i % WIDTH] = a
-    return one @ b + other @ a
+    element, other = model.left * 2, model.left * 2
+    element[i % WIDTH] = a
+    return element @ b + other @ a
 
 
 @step
@@ -481,16 +481,16 @@ def gradient(model, example, a, b, i, j):
     """A gradient on the way."""
     with dynograd.enable_grad():
         point = a.detach().requires_grad_()
-        (found,) = dynograd.autograd.grad((point * point * b.detach()).sum(), [point])
-    return found + b
+        (result,) = dynograd.autograd.grad((point * point * b.detach()).sum(), [point])
+    return result + b
 
 
 @step
 def hook(model, example, a, b, i, j):
-    found = a * b
-    if found.requires_grad:
-        found.register_hook(lambda g: g * 0.5)
-    return found
+    result = a * b
+    if result.requires_grad:
+        result.register_hook(lambda g: g * 0.5)
+    return result
 
 
 @step
@@ -506,8 +506,8 @@ def run_example(model, depth, steps):
     example = Example(model, depth)
     for name, i, j in steps:
         pool = example.pool
-        found = STEPS[name](model, example, pool[i % len(pool)], pool[j % len(pool)], i, j)
-        pool.append(found / (1.5 + found.detach().abs().sum()))
+        result = STEPS[name](model, example, pool[i % len(pool)], pool[j % len(pool)], i, j)
+        pool.append(result / (1.5 + result.detach().abs().sum()))
     pool = example.pool
     return (pool[-1] * pool[len(pool) // 2]).sum() * model.factor[0], example.seen
 
@@ -517,7 +517,7 @@ def losses_of(model, examples, how):
     if how == "batched":
         pairs = dynograd.batched(lambda one: run_example(model, *one), always=True)(examples)
     else:
-        pairs = [run_example(model, *one) for one in examples]
+        pairs = [run_example(model, *example) for example in examples]
     return [loss for loss, _ in pairs], [value for _, seen in pairs for value in seen]
 
 
@@ -535,24 +535,24 @@ def run(examples, dtype, how, order=1):
         total = sum(losses)
     if order == 2:
         first = dynograd.autograd.grad(total, model.leaves(), create_graph=True, allow_unused=True)
-        total = total + sum((one * one).sum() for one in first if one is not None)
+        total = total + sum((element * element).sum() for element in first if element is not None)
     total.backward()
-    values = [float(total), *[float(one) for one in losses], *seen]
+    values = [float(total), *[float(loss) for loss in losses], *seen]
     return (
         values,
-        [numpy.zeros(one.shape) if one.grad is None else one.grad.numpy() for one in model.leaves()],
+        [numpy.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy() for leaf in model.leaves()],
         model.buffer.numpy(),
     )
 
 
 def assert_same(examples, dtype, how, tolerance, order=1):
     expected, gradients, buffer = run(examples, dtype, "loop", order)
-    found, others, other_buffer = run(examples, dtype, how, order)
-    numpy.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    result, others, other_buffer = run(examples, dtype, how, order)
+    numpy.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
     numpy.testing.assert_allclose(other_buffer, buffer, rtol=1e-6)
-    for one, other in zip(gradients, others, strict=True):
-        scale = max(1.0, float(numpy.abs(one).max()))
-        numpy.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance * scale)
+    for element, other in zip(gradients, others, strict=True):
+        scale = max(1.0, float(numpy.abs(element).max()))
+        numpy.testing.assert_allclose(other, element, rtol=tolerance, atol=tolerance * scale)
 
 
 @pytest.mark.slow

@@ -49,30 +49,35 @@ def inputs(dtype=dynograd.float32):
 
 def run(step, scope):
     dynograd.manual_seed(5)
-    for one in (LAYER, CELL, SEQUENTIAL):
-        one.zero_grad()
+    for element in (LAYER, CELL, SEQUENTIAL):
+        element.zero_grad()
     report = None
     if scope == "batched":
-        found = dynograd.batched(lambda x: step(step(x).view(-1)[:WIDTH]), always=True)(inputs())
+        results = dynograd.batched(lambda x: step(step(x).view(-1)[:WIDTH]), always=True)(inputs())
     elif scope == "autobatch":
         with dynograd.autobatch(always=True) as report:
-            found = [step(step(x).view(-1)[:WIDTH]) for x in inputs()]
+            results = [step(step(x).view(-1)[:WIDTH]) for x in inputs()]
     else:
-        found = [step(step(x).view(-1)[:WIDTH]) for x in inputs()]
+        results = [step(step(x).view(-1)[:WIDTH]) for x in inputs()]
     after = dynograd.rand(2).tolist()
-    sum((one * one).sum() for one in found).backward()
-    grads = [one.grad for net in (LAYER, CELL, SEQUENTIAL) for one in net.parameters()]
-    return [one.detach().numpy() for one in found], [one.numpy() for one in grads if one is not None], after, report
+    sum((result * result).sum() for result in results).backward()
+    grads = [parameter.grad for net in (LAYER, CELL, SEQUENTIAL) for parameter in net.parameters()]
+    return (
+        [result.detach().numpy() for result in results],
+        [grad.numpy() for grad in grads if grad is not None],
+        after,
+        report,
+    )
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_draws_are_those_of_the_loop(name):
     expected, gradients, after, _ = run(STEPS[name], None)
-    found, others, now, report = run(STEPS[name], "autobatch")
+    result, others, now, report = run(STEPS[name], "autobatch")
     assert after == now and len(gradients) == len(others)
-    for one, other in zip([*expected, *gradients], [*found, *others]):
+    for element, other in zip([*expected, *gradients], [*result, *others]):
         numpy.testing.assert_allclose(
-            other, one, rtol=2e-5, atol=1e-6 * max(1, numpy.abs(one).max())
+            other, element, rtol=2e-5, atol=1e-6 * max(1, numpy.abs(element).max())
         )  # sums that cancel
     assert report.calls > 3 * report.launches and not any("one by one in" in why for _, why, _ in report.refused)
     if name in ("cell", "sequential"):
@@ -110,8 +115,8 @@ def test_draws_in_examples_do_not_depend_on_the_others():
     everyone = dynograd.batched(one, always=True)(inputs())
     for concurrent, count in ((2, 7), (512, 3), (512, 1)):
         dynograd.manual_seed(9)
-        found = dynograd.batched(one, concurrent=concurrent, always=True)(inputs()[:count])
-        numpy.testing.assert_allclose(found, everyone[:count], rtol=1e-5)
+        result = dynograd.batched(one, concurrent=concurrent, always=True)(inputs()[:count])
+        numpy.testing.assert_allclose(result, everyone[:count], rtol=1e-5)
 
 
 def test_in_place_draws_end_a_cell():
@@ -120,6 +125,6 @@ def test_in_place_draws_end_a_cell():
         return x + dynograd.empty(WIDTH).normal_() * 0 + (x * 0).uniform_() * 0
 
     with dynograd.autobatch(always=True) as report:
-        found = [noisy(x) for x in inputs()]
-    assert found[2].tolist() == pytest.approx(inputs()[2].tolist())
+        result = [noisy(x) for x in inputs()]
+    assert result[2].tolist() == pytest.approx(inputs()[2].tolist())
     assert any("in place" in why for _, why, _ in report.refused)

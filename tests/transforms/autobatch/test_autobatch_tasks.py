@@ -24,10 +24,10 @@ def test_newton_with_its_own_number_of_steps():
         return x, steps
 
     numbers = [dynograd.tensor(float(k), dtype=dynograd.float64) for k in (2, 9, 1, 1e6, 0.25)]
-    expected = [root(one) for one in numbers]
-    found = dynograd.batched(root)(numbers)
-    assert [steps for _, steps in found] == [steps for _, steps in expected]
-    for (x, _), (other, _) in zip(found, expected):
+    expected = [root(number) for number in numbers]
+    results = dynograd.batched(root)(numbers)
+    assert [steps for _, steps in results] == [steps for _, steps in expected]
+    for (x, _), (other, _) in zip(results, expected):
         assert float(x) == pytest.approx(float(other), rel=1e-12)
     report = dynograd.autobatch.report()
     assert report.launches < 12 * max(steps for _, steps in expected)
@@ -67,16 +67,18 @@ def sentences(count):
 def test_shift_reduce_with_argmax():
     dynograd.manual_seed(1)
     parser, data = Parser(), sentences(12)
-    expected = [parser(one) for one in data]
+    expected = [parser(item) for item in data]
     sum((h * h).sum() for h, _ in expected).backward()
-    gradients = [one.grad.numpy().copy() if one.grad is not None else None for one in parser.parameters()]
+    gradients = [
+        parameter.grad.numpy().copy() if parameter.grad is not None else None for parameter in parser.parameters()
+    ]
     parser.zero_grad()
-    found = dynograd.batched(parser)(data)
-    assert [trace for _, trace in found] == [trace for _, trace in expected]
-    sum((h * h).sum() for h, _ in found).backward()
-    for one, other in zip(parser.parameters(), gradients):
+    results = dynograd.batched(parser)(data)
+    assert [trace for _, trace in results] == [trace for _, trace in expected]
+    sum((h * h).sum() for h, _ in results).backward()
+    for element, other in zip(parser.parameters(), gradients):
         if other is not None:
-            numpy.testing.assert_allclose(one.grad.numpy(), other, rtol=1e-4, atol=1e-6)
+            numpy.testing.assert_allclose(element.grad.numpy(), other, rtol=1e-4, atol=1e-6)
     report = dynograd.autobatch.report()
     assert report.launches < report.calls / 2
     depth = max(len(trace) for _, trace in expected)
@@ -93,8 +95,8 @@ def test_errors_name_the_example():
     with pytest.raises(ValueError, match="negative") as caught:
         dynograd.batched(picky)(numbers)
     assert "batched: in example 1" in caught.value.__notes__
-    found = dynograd.batched(picky, errors="return")(numbers)
-    assert found[0] == 2 and isinstance(found[1], ValueError) and found[2] == 6
+    result = dynograd.batched(picky, errors="return")(numbers)
+    assert result[0] == 2 and isinstance(result[1], ValueError) and result[2] == 6
 
 
 def test_random_numbers_do_not_depend_on_the_other_examples():
@@ -109,7 +111,7 @@ def test_random_numbers_do_not_depend_on_the_other_examples():
     all_of_them = dynograd.batched(noisy)(many)
     dynograd.manual_seed(4)
     assert dynograd.batched(noisy, concurrent=2)(many[:3]) == all_of_them[:3]
-    assert len({tuple(one) for one in all_of_them}) == 6
+    assert len({tuple(element) for element in all_of_them}) == 6
     assert dynograd.batched(noisy)(many[:1]) != all_of_them[:1]
 
 
@@ -117,11 +119,13 @@ def test_modes_nesting_and_no_examples():
     assert dynograd.batched(lambda x: x)([]) == []
     weight = dynograd.ones(2, requires_grad=True)
     with dynograd.no_grad():
-        found = dynograd.batched(lambda x: weight * x)([1.0, 2.0])
-    assert not any(one.requires_grad for one in found)
+        results = dynograd.batched(lambda x: weight * x)([1.0, 2.0])
+    assert not any(result.requires_grad for result in results)
 
     def outer(k):
-        return sum(float(one) for one in dynograd.batched(lambda j: (weight * j * k).sum().detach())([1.0, 2.0]))
+        return sum(
+            float(element) for element in dynograd.batched(lambda j: (weight * j * k).sum().detach())([1.0, 2.0])
+        )
 
     assert dynograd.batched(outer)([1.0, 3.0]) == [6.0, 18.0]
 
@@ -154,12 +158,12 @@ def test_few_examples_run_one_after_the_other():
         return (y + dynograd.rand(())).item()
 
     xs = [dynograd.ones((), requires_grad=True) * k for k in range(3)]
-    found = []
+    result = []
     for _ in range(3):
         dynograd.manual_seed(1)
-        found.append(dynograd.batched(one)(xs))
+        result.append(dynograd.batched(one)(xs))
         assert dynograd.is_grad_enabled()
-    assert found[0] == found[1] == found[2]
+    assert result[0] == result[1] == result[2]
     assert kinds[3:6] == [dynograd.Tensor] * 3 and dynograd.Tensor not in kinds[:3] + kinds[6:]
     kinds.clear()
     for _ in range(2):
@@ -271,9 +275,9 @@ def test_each_example_has_modes_and_context_of_its_own(route):
 def test_modes_around_the_call_hold_in_each_example(route):
     layer = nn.Linear(3, 3)
     with dynograd.autocast("cpu", dtype=dynograd.bfloat16):
-        found = dynograd.batched(lambda x: layer(x * float(x.sum())))([dynograd.ones(3), dynograd.ones(3)])
+        result = dynograd.batched(lambda x: layer(x * float(x.sum())))([dynograd.ones(3), dynograd.ones(3)])
         expected = layer(dynograd.ones(3) * 3.0)
-    assert found[0].dtype == expected.dtype == dynograd.bfloat16
+    assert result[0].dtype == expected.dtype == dynograd.bfloat16
     with dynograd.inference_mode():
         assert dynograd.batched(lambda x: dynograd.is_inference_mode_enabled())([1, 2]) == [True, True]
 
@@ -325,10 +329,10 @@ def test_examples_of_examples_decide_together(route):
     def outer(k):
         return dynograd.batched(inner, always=True)([dynograd.tensor([float(k)]), dynograd.tensor([3.0 * k])])
 
-    found = dynograd.batched(outer, always=True)([2, 5, 40])
-    assert found == [[inner(dynograd.tensor([1.0 * k])), inner(dynograd.tensor([3.0 * k]))] for k in (2, 5, 40)]
+    result = dynograd.batched(outer, always=True)([2, 5, 40])
+    assert result == [[inner(dynograd.tensor([1.0 * k])), inner(dynograd.tensor([3.0 * k]))] for k in (2, 5, 40)]
     sizes = dynograd.autobatch.report().groups
-    assert max(max(one) for one in sizes.values()) == 6
+    assert max(max(size) for size in sizes.values()) == 6
 
 
 def test_a_debugger_sees_values_at_once(route):
@@ -388,8 +392,8 @@ def test_greenlets_are_kept_by_their_thread():
         return float(dynograd.tensor(float(k)) * 2.0)
 
     def rounds():
-        found = [dynograd.batched(one, always=True)(list(range(5))) for _ in range(2)]
-        seen.append(found)
+        result = [dynograd.batched(one, always=True)(list(range(5))) for _ in range(2)]
+        seen.append(result)
 
     for _ in range(2):
         thread = threading.Thread(target=rounds)
@@ -438,9 +442,9 @@ def test_a_failing_call_is_the_error_of_its_example(route, kind):
     with pytest.raises(IndexError, match="index 9") as caught:
         dynograd.batched(one)([0, 9, 2])
     assert "batched: in example 1" in caught.value.__notes__
-    found = dynograd.batched(one, errors="return")([0, 9, 2])
-    assert found[0][0] == 0 and isinstance(found[1], IndexError)
-    assert float(found[2][1]) == pytest.approx(float(2 * table.weight[2].sum()), rel=1e-6)
+    result = dynograd.batched(one, errors="return")([0, 9, 2])
+    assert result[0][0] == 0 and isinstance(result[1], IndexError)
+    assert float(result[2][1]) == pytest.approx(float(2 * table.weight[2].sum()), rel=1e-6)
 
     def careful(k):
         try:
@@ -457,7 +461,7 @@ def test_examples_that_write(route):
         for k in range(3):
             row[k] = scores[k] + (row[k - 1] if k else 0.0)
             best.append(row.max())
-        return [float(one) for one in best], row.tolist()
+        return [float(element) for element in best], row.tolist()
 
     def shared(x):
         y = x * counter
@@ -465,7 +469,7 @@ def test_examples_that_write(route):
         return float(y)
 
     rows = [dynograd.arange(3.0) + k for k in range(4)]
-    assert dynograd.batched(longest)(rows) == [longest(one) for one in rows]
+    assert dynograd.batched(longest)(rows) == [longest(row) for row in rows]
     counter = dynograd.ones(())
     assert dynograd.batched(shared)([dynograd.tensor(2.0)] * 3) == [2, 4, 6]
     assert counter.item() == 4
@@ -523,9 +527,9 @@ def test_every_state_of_threads_is_carried_or_known():
     }
     package = pathlib.Path(dynograd.__file__).parent
     carried = {module.partition("dynograd.")[2].replace(".", "/") + ".py" for module, _ in carriers._STATES}
-    found = {
+    result = {
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
         if "threading.local" in path.read_text() and path.name != "carriers.py"
     }
-    assert found == carried | set(not_carried)
+    assert result == carried | set(not_carried)

@@ -27,7 +27,7 @@ def attention(w, x):
 
 
 def attention_of_one_batch(w, x):
-    memory = dynograd.cat([one.unsqueeze(0) for one in states(w, x)])
+    memory = dynograd.cat([state.unsqueeze(0) for state in states(w, x)])
     scores = (memory * (w[1] * 2)).sum(1) / 2.0
     return (F.log_softmax(scores, -1).unsqueeze(0) @ memory).sum()
 
@@ -88,7 +88,7 @@ def run(program, how, order=1):
         (first,) = dynograd.autograd.grad(total, [w], create_graph=True)
         total = total + (first**2).sum()
     total.backward()
-    return [one.item() for one in losses], w.grad.numpy(), report
+    return [loss.item() for loss in losses], w.grad.numpy(), report
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -96,8 +96,8 @@ def run(program, how, order=1):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_as_in_the_loop(program, how, order):
     expected, gradient, _ = run(program, "loop", order)
-    found, other, _ = run(program, how, order)
-    numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+    result, other, _ = run(program, how, order)
+    numpy.testing.assert_allclose(result, expected, rtol=1e-12)
     numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-11)
 
 
@@ -113,8 +113,8 @@ def test_groups_do_not_grow_with_the_number_of_lengths(program, monkeypatch):
 def test_many_calls_of_each_length_keep_their_own_groups(monkeypatch):
     monkeypatch.setattr(uneven, "_MANY", 1)
     expected, gradient, _ = run(attention, "loop")
-    found, other, report = run(attention, "autobatch")
-    numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+    result, other, report = run(attention, "autobatch")
+    numpy.testing.assert_allclose(result, expected, rtol=1e-12)
     numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-11)
     assert "softmax -> float64[5]" in str(report)
 
@@ -125,8 +125,8 @@ def test_an_op_that_does_not_take_such_rows_runs_by_size_and_says_so(monkeypatch
 
     monkeypatch.setattr(uneven, "_computed", refuse)
     expected, gradient, _ = run(attention, "loop")
-    found, other, report = run(attention, "autobatch")
-    numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+    result, other, report = run(attention, "autobatch")
+    numpy.testing.assert_allclose(result, expected, rtol=1e-12)
     numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-11)
     assert "softmax: each size of a dim in a group of its own (ValueError: not on these rows)" in str(report)
 
@@ -134,9 +134,9 @@ def test_an_op_that_does_not_take_such_rows_runs_by_size_and_says_so(monkeypatch
 def test_joins_along_any_dim_that_keeps_rows_together():
     def loss(w, x):
         rows = states(w, x)
-        wide = dynograd.cat([one.view(2, 2) for one in rows])
-        behind = dynograd.stack([one.unsqueeze(0) for one in rows], 1)
-        across = dynograd.cat([one.view(2, 2) for one in rows], 1)
+        wide = dynograd.cat([row.view(2, 2) for row in rows])
+        behind = dynograd.stack([row.unsqueeze(0) for row in rows], 1)
+        across = dynograd.cat([row.view(2, 2) for row in rows], 1)
         return (
             (wide @ w[:2, :2]).tanh().sum()
             + behind.softmax(1).square().sum()
@@ -144,8 +144,8 @@ def test_joins_along_any_dim_that_keeps_rows_together():
         )
 
     expected, gradient, _ = run(loss, "loop")
-    found, other, report = run(loss, "autobatch")
-    numpy.testing.assert_allclose(found, expected, rtol=1e-11)
+    result, other, report = run(loss, "autobatch")
+    numpy.testing.assert_allclose(result, expected, rtol=1e-11)
     numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-10)
     assert "cat -> float64[*, 2]" in str(report) and "stack -> float64[1, *, 4]" in str(report)
 
@@ -156,7 +156,7 @@ def test_hooks_and_gradients_of_rows_of_an_uneven_group():
         seen, kept, losses = [], [], []
         with autobatch(always=True) if recorded else dynograd.enable_grad():
             for n in LENGTHS:
-                memory = dynograd.stack([w[0] * (one + 1) for one in range(n)])
+                memory = dynograd.stack([w[0] * (number + 1) for number in range(n)])
                 kept.append(memory)
                 losses.append(((memory @ w[1]).softmax(0) @ memory).sum())
         for memory in kept[:3]:
@@ -166,8 +166,8 @@ def test_hooks_and_gradients_of_rows_of_an_uneven_group():
         parts = dynograd.autograd.grad((kept[5] * kept[5]).sum() + kept[5].sum(), [kept[5]], retain_graph=True)
         return [*sorted(seen, key=len), kept[4].grad.numpy(), w.grad.numpy(), parts[0].numpy()]
 
-    for one, other in zip(tried(False), tried(True), strict=True):
-        numpy.testing.assert_allclose(other, one, rtol=1e-10)
+    for element, other in zip(tried(False), tried(True), strict=True):
+        numpy.testing.assert_allclose(other, element, rtol=1e-10)
 
 
 def test_wrong_shapes_of_one_example_raise_its_error():
@@ -176,7 +176,7 @@ def test_wrong_shapes_of_one_example_raise_its_error():
         memories = [dynograd.stack([w[0] * 2] * n) for n in (2, 3)]
         with pytest.raises(RuntimeError, match="matmul"):
             memories[0] @ w[0, :3]
-        assert [(one @ w[0]).tolist() for one in memories] == [[8.0] * 2, [8.0] * 3]
+        assert [(memory @ w[0]).tolist() for memory in memories] == [[8.0] * 2, [8.0] * 3]
 
 
 OPS = """
@@ -188,21 +188,23 @@ dynograd.stack([m.sum(), m.mean()]) | dynograd.cat([m, m[:1]]).sum(0) | dynograd
 """  # fmt: skip
 
 
-@pytest.mark.parametrize("text", [one.strip() for line in OPS.split("\n") for one in line.split("|") if one.strip()])
+@pytest.mark.parametrize(
+    "text", [element.strip() for line in OPS.split("\n") for element in line.split("|") if element.strip()]
+)
 def test_ops_on_rows_of_an_uneven_dim(text):
     call = eval(f"lambda w, m: {text}", {"dynograd": dynograd, "F": F})
 
     def loss(w, x):
-        made = call(w, dynograd.stack(states(w, x)))
+        created = call(w, dynograd.stack(states(w, x)))
         return (
-            (made.double() * made).sum() + 0.0 * w[0, 0]
-            if made.dtype.is_floating_point
-            else (made * 1.0).sum() + w[0, 0]
+            (created.double() * created).sum() + 0.0 * w[0, 0]
+            if created.dtype.is_floating_point
+            else (created * 1.0).sum() + w[0, 0]
         )
 
     expected, gradient, _ = run(loss, "loop")
-    found, other, _ = run(loss, "autobatch")
-    numpy.testing.assert_allclose(found, expected, rtol=1e-11)
+    result, other, _ = run(loss, "autobatch")
+    numpy.testing.assert_allclose(result, expected, rtol=1e-11)
     numpy.testing.assert_allclose(other, gradient, rtol=1e-9, atol=1e-10)
 
 
@@ -210,12 +212,12 @@ def products_of_sizes(pairs):
     """(values, gradients) of products of a vector of one size and one of another, which may be 1."""
     rows = {size: dynograd.arange(1.0, size + 1.0, dtype=dynograd.float64, requires_grad=True) for size in range(1, 8)}
     with autobatch(always=True) as report:
-        found = [(rows[one] * 0.5) * (rows[other] * 0.25) for one, other in pairs]
-        total = sum([one.exp().sum() for one in found])
+        results = [(rows[element] * 0.5) * (rows[other] * 0.25) for element, other in pairs]
+        total = sum([result.exp().sum() for result in results])
     total.backward()
     return (
-        [one.tolist() for one in found],
-        [one.grad is not None and one.grad.tolist() for one in rows.values()],
+        [result.tolist() for result in results],
+        [row.grad is not None and row.grad.tolist() for row in rows.values()],
         report,
     )
 
@@ -225,10 +227,10 @@ def products_of_sizes(pairs):
 )
 def test_a_size_that_is_stretched_in_some_calls_and_uneven_in_others(order):
     """Each call has one size in all operands of which rows are taken, whatever came first."""
-    found, _, _ = products_of_sizes([pair for pair in order for _ in range(2)])
-    for place, (one, other) in enumerate(order):
-        expected = (numpy.arange(1.0, one + 1) * 0.5) * (numpy.arange(1.0, other + 1) * 0.25)
-        assert found[2 * place] == found[2 * place + 1] == expected.tolist()
+    result, _, _ = products_of_sizes([pair for pair in order for _ in range(2)])
+    for place, (element, other) in enumerate(order):
+        expected = (numpy.arange(1.0, element + 1) * 0.5) * (numpy.arange(1.0, other + 1) * 0.25)
+        assert result[2 * place] == result[2 * place + 1] == expected.tolist()
 
 
 def test_groups_do_not_depend_on_programs_that_ran_before():
@@ -238,8 +240,8 @@ def test_groups_do_not_depend_on_programs_that_ran_before():
     def groups(report):
         return [(repr(form), size) for form, size, _ in report.order]
 
-    found, gradients, report = products_of_sizes(pairs)
+    result, gradients, report = products_of_sizes(pairs)
     for other in ([(1, 1)], [(1, 6), (1, 1)], [(6, 6)], [(2, 1), (3, 3)]):
         products_of_sizes(other)
     again, others, later = products_of_sizes(pairs)
-    assert (again, others, groups(later)) == (found, gradients, groups(report))
+    assert (again, others, groups(later)) == (result, gradients, groups(report))

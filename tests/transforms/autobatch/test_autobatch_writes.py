@@ -95,9 +95,9 @@ def weights_made_of_weights(w, x):
 
 
 def written_weights_made_of_weights(w, x):
-    one, other = w * 2, w * 2
-    one[0] = x
-    return (one @ x).sum() + (other @ x).sum()
+    element, other = w * 2, w * 2
+    element[0] = x
+    return (element @ x).sum() + (other @ x).sum()
 
 
 def products_of_three(w, x):
@@ -125,22 +125,22 @@ PROGRAMS = [value for value in list(globals().values()) if callable(value) and v
 def run(program, scope=None):
     values = numpy.random.default_rng(0).normal(size=(SIZE, SIZE))
     w = dynograd.tensor(values, requires_grad=True)
-    examples = [dynograd.tensor(numpy.random.default_rng(one).normal(size=SIZE)) for one in range(COUNT)]
+    examples = [dynograd.tensor(numpy.random.default_rng(number).normal(size=SIZE)) for number in range(COUNT)]
     if scope is None:
         losses = [program(w, x) for x in examples]
         dynograd.stack(losses).sum().backward()
-        return [one.item() for one in losses], w.grad.numpy(), None
+        return [loss.item() for loss in losses], w.grad.numpy(), None
     with scope as report:
         losses = [program(w, x) for x in examples]
     dynograd.stack(losses).sum().backward()
-    return [one.item() for one in losses], w.grad.numpy(), report
+    return [loss.item() for loss in losses], w.grad.numpy(), report
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_as_in_the_loop_and_without_a_read(program):
     expected, gradient, _ = run(program)
-    found, other, report = run(program, autobatch(always=True))
-    numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+    result, other, report = run(program, autobatch(always=True))
+    numpy.testing.assert_allclose(result, expected, rtol=1e-12)
     numpy.testing.assert_allclose(other, gradient, rtol=1e-11, atol=1e-12)
     assert "a value was read" not in str(report) and "a write into" not in str(report)
     assert report.calls > 1.9 * report.launches
@@ -178,18 +178,20 @@ def test_views_whose_history_is_another_one_keep_it():
 def test_tensors_that_share_a_call_do_not_share_memory():
     w = dynograd.ones(SIZE, requires_grad=True)
     with autobatch(always=True):
-        one, other = w * 2, w * 2
-        assert one.sum().item() == 2 * SIZE
-        one.add_(1.0)
+        element, other = w * 2, w * 2
+        assert element.sum().item() == 2 * SIZE
+        element.add_(1.0)
         dynograd.flatten(other).detach().numpy()[0] = 5.0
-    assert one.tolist() == [3.0] * SIZE and other.tolist()[1:] == [2.0] * (SIZE - 1)
+    assert element.tolist() == [3.0] * SIZE and other.tolist()[1:] == [2.0] * (SIZE - 1)
 
 
 def test_views_of_a_large_weight_are_one_operand():
     w = dynograd.full((300, 2, 150), 0.01, requires_grad=True)
     with autobatch(always=True) as report:
-        found = [dynograd.full((300,), float(one)).tanh() @ w.permute(0, 2, 1).reshape(300, 300) for one in range(4)]
-    assert report.launches == 2 and found[0].tolist() == [0.0] * 300
+        result = [
+            dynograd.full((300,), float(number)).tanh() @ w.permute(0, 2, 1).reshape(300, 300) for number in range(4)
+        ]
+    assert report.launches == 2 and result[0].tolist() == [0.0] * 300
 
 
 def test_a_leaf_written_between_two_uses():
@@ -205,8 +207,8 @@ def test_a_leaf_written_between_two_uses():
 def test_a_wrong_index_that_was_computed():
     scores = dynograd.tensor([[0.0, 5.0, 1.0], [7.0, 0.0, 1.0]])
     with pytest.raises(IndexRangeError, match=r"index 2 is out of bounds|out of range"), autobatch(always=True):
-        found = [row[:2].clone().gather(0, (row + 0.0).argmax(0, keepdim=True) * 2) for row in scores]
-    assert found[1].tolist() == [7.0]
+        result = [row[:2].clone().gather(0, (row + 0.0).argmax(0, keepdim=True) * 2) for row in scores]
+    assert result[1].tolist() == [7.0]
     with (
         pytest.raises(IndexRangeError, match="cross_entropy: Target 4 is out of bounds"),
         autobatch(always=True),
@@ -263,7 +265,7 @@ def test_other_memory_between_calls(way, operand):
                 products.append((w * x).tanh() + k * w)
                 REBINDINGS[way](w)
             products.append(w * 1)
-        return [(one.dtype, one.tolist()) for one in products]
+        return [(product.dtype, product.tolist()) for product in products]
 
     assert results(dynograd.autobatch(always=True)) == results(contextlib.nullcontext())
 
