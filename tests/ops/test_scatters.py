@@ -191,6 +191,15 @@ ROWS = [
     ),
     *[
         Row(
+            name,
+            lambda x, dim, index, src, compute=compute: compute(x, dim, index[None], src[None]),
+            args=lambda rng: [rng.normal(size=4), 0, numpy.array(2), rng.normal(size=())],
+            id="0-d index",
+        )
+        for name, compute in (("scatter", scatter), ("scatter_add", scatter_add))
+    ],
+    *[
+        Row(
             "scatter_reduce",
             scatter_reduce,
             args=lambda rng, reduce=reduce: [

@@ -319,6 +319,8 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
                 f"be no larger size than src {list(source_shape)}."
             )
         src = get_basic(src, tuple([slice(size) for size in index_shape]))
+    if not index_shape:
+        index, src = ravel(index), ravel(src)
     if not input.ndim:
         return reshaped(function(clone(reshaped(input, (1,))), 0, ravel(index), ravel(src), *options), ())
     if 0 in index_shape:
