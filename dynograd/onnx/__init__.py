@@ -12,10 +12,23 @@ from dynograd.compat.import_paths import below
 from dynograd.errors import OnnxError
 from dynograd.onnx.exporting import export
 from dynograd.onnx.loading import OnnxModule, load
-from dynograd.onnx.programs import ONNXProgram
+from dynograd.onnx.programs import ONNXProgram, OperatorExportTypes, TrainingMode
 from dynograd.onnx.reading.registry import operator
 
-__all__ = ["ONNXProgram", "OnnxError", "OnnxModule", "export", "is_in_onnx_export", "load", "operator"]
+__all__ = [
+    "ONNXProgram",
+    "OnnxError",
+    "OnnxExporterError",
+    "OnnxModule",
+    "OperatorExportTypes",
+    "TrainingMode",
+    "export",
+    "is_in_onnx_export",
+    "load",
+    "operator",
+]
+
+OnnxExporterError = OnnxError
 
 refused.fill(sys.modules[__name__])  # the other names of torch.onnx, which say what is here
 __getattr__ = below("onnx")

@@ -24,7 +24,7 @@ from dynograd.onnx.lengths import LENGTHS
 from dynograd.onnx.masked import MASKED
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
-from dynograd.onnx.programs import ONNXProgram
+from dynograd.onnx.programs import ONNXProgram, TrainingMode
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record
 from dynograd.onnx.row_patterns import rows_of_padded
@@ -234,6 +234,10 @@ def _check_options(options: dict[str, Any]) -> None:
             )
         if name not in {**_IDLE, **_UNKNOWN, "training": None, "operator_export_type": None}:
             raise TypeError(f"export() got an unexpected keyword argument {name!r}")
+    if options.get("training") is TrainingMode.TRAINING:
+        raise OnnxError(
+            "onnx.export: expected training=TrainingMode.EVAL or PRESERVE, got TRAINING, in which a model draws. Leave it out."
+        )
 
 
 def _can_differ(model: Module) -> bool:

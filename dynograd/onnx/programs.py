@@ -1,9 +1,10 @@
-"""An exported program: saving it, running it, and listing what is in it."""
+"""An exported program: saving it, running it, and listing what is in it; and the names that PyTorch gives to options of `export`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 from dynograd.base.files import Output, write_atomically
@@ -13,7 +14,24 @@ from dynograd.onnx.listing import listing
 from dynograd.onnx.packages import EXTERNAL_ABOVE, ModelProto, onnx_package
 from dynograd.onnx.verifying import run
 
-__all__ = ["ONNXProgram"]
+__all__ = ["ONNXProgram", "OperatorExportTypes", "TrainingMode"]
+
+
+class TrainingMode(Enum):
+    """The mode of the model while it is exported."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(Enum):
+    """What ops become that ONNX does not have. Here each is made of ONNX's own, or refused, whatever is asked for."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
 
 
 class ONNXProgram:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from os import PathLike
 from typing import Any
 
 from dynograd import arrays
@@ -15,12 +16,12 @@ from dynograd.base.dtypes import get_default_dtype
 from dynograd.base.memory_formats import preserve_format, wanted
 from dynograd.base.shapes import Size, as_shape, check_number, check_sizes, check_whole, sizes_by_name, whole_number
 from dynograd.cuda import streams
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import DeviceError, DtypeError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.kernels import kernel
 from dynograd.ops.op import keep
-from dynograd.tensor.storages import is_storage
+from dynograd.tensor.storages import UntypedStorage, is_storage
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "empty_strided",
     "eye",
     "from_dlpack",
+    "from_file",
     "from_numpy",
     "frombuffer",
     "full",
@@ -252,6 +254,47 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     tensor([97, 98, 99], dtype=dynograd.uint8)
     """
     return _finish(arrays.from_buffer(buffer, dtypes.as_dtype(dtype), count, offset), requires_grad)
+
+
+def from_file(
+    filename: str | PathLike[str],
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A 1-d tensor on the bytes of a file, which are read when they are used.
+
+    Args:
+        filename: path of the file.
+        shared: what is written goes into the file, which is made, and as long, if it is shorter; else the file stays as it is.
+        size: number of elements.
+        dtype: of the elements; the default dtype.
+        layout, pin_memory: accepted; files are in no pinned memory.
+        device: the CPU.
+        requires_grad: record what is done with the result.
+    Returns:
+        (size,).
+    Raises:
+        RuntimeError: the file is shorter.
+        DeviceError: a device that is not the CPU.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
+    >>> dynograd.from_file(path, shared=True, size=3, dtype=dynograd.int32)[1:] += 7
+    >>> dynograd.from_file(path, size=3, dtype=dynograd.int32)
+    tensor([0, 7, 7], dtype=dynograd.int32)
+    """
+    kind = get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if device is not None and devices.as_device(device).type != "cpu":
+        raise DeviceError(f"from_file: expected the CPU, got device {device}. Call .to({str(device)!r}) on the result.")
+    count = whole_number("from_file", "size", size)
+    storage = UntypedStorage.from_file(filename, bool(shared), count * kind.itemsize)
+    return _finish(storage._array.view(kind.numpy), requires_grad)
 
 
 def empty_strided(

@@ -557,6 +557,8 @@ def frobenius_norm(input: Tensor, dim: _Ints = (), keepdim: builtins.bool = Fals
     'The root of the sum of squares over `dim` (all unless given); `linalg.norm` is the newer name.'
 def from_dlpack(ext_tensor: Any, *, device: _Device | None = None, copy: builtins.bool | None = None) -> Tensor:
     "A tensor on the memory of another library's array (or of a DLPack capsule); nothing is copied unless `copy=True`."
+def from_file(filename: Any, shared: builtins.bool | None = None, size: builtins.int = 0, *, dtype: _Dtype | None = None, layout: _layouts.layout | None = None, device: _Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    'A 1-d tensor on the bytes of a file, which are read when they are used.'
 def from_numpy(ndarray: Any) -> Tensor:
     'A tensor that shares the memory of a NumPy array.'
 def frombuffer(buffer: Any, *, dtype: _Dtype, count: builtins.int = -1, offset: builtins.int = 0, requires_grad: builtins.bool = False) -> Tensor:

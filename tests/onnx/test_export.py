@@ -454,6 +454,15 @@ def test_models_are_told_that_they_are_exported(is_exported):
     assert not is_exported()
 
 
+def test_the_mode_of_an_export():
+    """As in `timm.utils.onnx`; a model that trains is no model for other runtimes."""
+    options = {"operator_export_type": torch.onnx.OperatorExportTypes.ONNX_ATEN_FALLBACK}
+    for mode in (torch.onnx.TrainingMode.EVAL, torch.onnx.TrainingMode.PRESERVE):
+        assert torch.onnx.export(linear(), X, training=mode, **options).verify() < 1e-5
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"expected training=TrainingMode.EVAL .*, got TRAINING"):
+        torch.onnx.export(linear(), X, training=torch.onnx.TrainingMode.TRAINING)
+
+
 DERIVED = [
     (lambda x, m: torch.cat([x, x[:1]]) * m, lambda n: (n, n + 1), {"x": {0: "past"}, "m": {0: "past + 1"}}),
     (lambda x, m: x[: x.shape[0] // 2] + m[0], lambda n: (2 * n, 1), {"x": {0: "2*n"}}),

@@ -301,3 +301,27 @@ def test_linspace_counts_in_whole_steps():
     with pytest.raises(TypeError, match=r"linspace\(\): argument 'steps' must be an int, not float \(1.0\)"):
         dg.linspace(0, 3, 1.0)
     assert dg.linspace(0, 1, dg.tensor(3)).tolist() == [0, 0.5, 1]
+
+
+@pytest.mark.parametrize("dtype", [dg.float32, dg.int64, dg.bfloat16])
+@pytest.mark.parametrize("shared", [True, False])
+def test_tensors_on_files(tmp_path, dtype, shared):
+    path = tmp_path / "numbers"
+    numbers = numpy.arange(5).astype(dtype.numpy)
+    path.write_bytes(numbers.tobytes())
+    x = dg.from_file(path, shared, 4, dtype=dtype)
+    assert x.dtype == dtype and x.tolist() == [0, 1, 2, 3]
+    x[0] = 7
+    again = dg.from_file(str(path), size=5, dtype=dtype, requires_grad=dtype.is_floating_point)
+    assert again.tolist() == [7 if shared else 0, 1, 2, 3, 4] and again.requires_grad == dtype.is_floating_point
+
+
+def test_tensors_on_files_that_are_too_short_or_elsewhere(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(bytes(8))
+    with pytest.raises(RuntimeError, match="has 8 bytes, 12 were asked for"):
+        dg.from_file(path, size=3)
+    assert dg.from_file(path, True, 3).tolist() == [0.0] * 3 and path.stat().st_size == 12
+    assert dg.from_file(path).shape == (0,)
+    with pytest.raises(DeviceError, match="from_file: expected the CPU, got device cuda"):
+        dg.from_file(path, size=1, device="cuda")
