@@ -240,11 +240,11 @@ def hypotenuse():
 
 GRADIENTS = [
     (root_at_zero, NAN_GRADIENT, "sqrt", "= 0"),
-    (norm_divided_by_itself, NAN_GRADIENT, "sqrt", "= 0"),
+    (norm_divided_by_itself, NAN_GRADIENT, "half_power", "= 0"),
     (where_keeps_the_other_side, NAN_GRADIENT, "log", "= 0"),
     (arc_cosine_at_one, NAN_GRADIENT, "acos", "= 1"),
     (deviation_of_a_constant, NAN_GRADIENT, "sqrt", "= 0"),
-    (power_at_zero, NAN_GRADIENT, "sqrt", "= 0"),
+    (power_at_zero, NAN_GRADIENT, "half_power", "= 0"),
     (reciprocal_of_tiny, "inf gradient", "div", "1e-30"),
     (hypotenuse, NAN_GRADIENT, "sqrt", "= 0"),
 ]
