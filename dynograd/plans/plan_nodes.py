@@ -90,6 +90,21 @@ class PlanNode(Node):
             self.edges = tuple(leaves)
             return tuple(gradients)
 
+    def _backward_of(
+        self, steps: list[Any], parts: dict[int, Any], recording: Recording | None = None
+    ) -> tuple[tuple[int, ...], list[Any]]:
+        """`_run` of the steps' ops, which are computed anew."""
+        mode = MODES.grad, MODES.task
+        try:
+            MODES.grad = 1
+            with restored(self.path):
+                tensors = self._again(steps)
+            if recording is not None:
+                recording.from_outside = True
+            return self._run([(tensors[number].node, part) for number, part in parts.items()])
+        finally:
+            MODES.grad, MODES.task = mode
+
     def _run(self, roots: list[Any]) -> tuple[tuple[int, ...], list[Any]]:
         """The places of leaves among the edges, and what comes to them; in exact mode a leaf gets parts, which eager adds one by one to what it has."""
         places = [place for place, leaf in enumerate(self.leaves) if leaf is not None]
@@ -153,23 +168,20 @@ class PlanNode(Node):
         return self.keys[step.number] if kind == "key" else content
 
     def _learn(self, parts: dict[int, Any]) -> tuple[Any, ...]:
-        """Records the ops anew, and their backward with them."""
+        """Records the ops anew, and their backward with them; only computes them where a step is under way, which has a record of its own."""
         path, owner = self.path, self.walk.owner
-        mode = MODES.grad, MODES.task
+        numbers = tuple(sorted(parts))
+        seeds = [own_copy(parts[number]) for number in numbers]
+        if MODES.plan is not None or owner.recording is not None:
+            with owner.aside():
+                return tuple(self._backward_of(self.steps, dict(zip(numbers, seeds)))[1])
         recording = owner.begin_recording()
         recording.bound = tuple(self.bound.values())
         try:
-            MODES.grad = 1
-            with restored(path):
-                is_one = self.whole and not any([step.event.kind == "exit" for step in path.steps])
-                tensors = self._again(path.steps if is_one else self.steps)
-            recording.from_outside = True
-            numbers = tuple(sorted(parts))
-            seeds = [own_copy(parts[number]) for number in numbers]
-            roots = [(tensors[number].node, seed) for number, seed in zip(numbers, seeds)]
-            receivers, gradients = self._run(roots)
+            is_one = self.whole and not any([step.event.kind == "exit" for step in path.steps])
+            steps = path.steps if is_one else self.steps
+            receivers, gradients = self._backward_of(steps, dict(zip(numbers, seeds)), recording)
         finally:
-            MODES.grad, MODES.task = mode
             owner.recording = None
             recording.end()
         if self.walk.family is not None:

@@ -17,6 +17,7 @@ import pytest
 import dynograd as torch
 from dynograd.compat.compiler import OptimizedModule
 from dynograd.plans.compiling import Compiled
+from dynograd.plans.recording import RECORDER
 from tests.plans.hostile_programs import HOSTILE
 from tests.plans.programs import batch, network
 from tests.plans.twins import difference, in_python_form, outcome_of, seen
@@ -74,6 +75,7 @@ def compare(name: str, way: str) -> tuple[str, list[Compiled]]:
 def test_hostile_programs(name: str, way: str) -> None:
     text, _ = compare(name, way)
     assert not text, text
+    assert not RECORDER.times, "nothing is recorded any more"
 
 
 def test_a_history_that_the_record_does_not_keep_is_no_other_one() -> None:
