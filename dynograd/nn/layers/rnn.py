@@ -200,9 +200,8 @@ class RNNBase(Module):
         packed = sequences if isinstance(sequences, PackedSequence) else None
         if packed is not None:
             x = packed.data
-            with paused(
-                modes=True
-            ):  # a size that follows from values is none to be told of, to programs that are exported
+            # To programs that are exported, a size that follows from values is none to be told of.
+            with paused(modes=True):
                 self._check_input(x)
             lengths = lengths_of(packed.batch_sizes)
             if initial is not None and packed.sorted_indices is not None:
