@@ -17,6 +17,7 @@ aten = torch.ops.aten
 NAMED = {
     "log_odds": lambda x, eps: torch.logit(x, None if eps < 0 else eps),
     "scalar_power": torch.pow,
+    "half_power": lambda x: torch.pow(x, 0.5),
     "polygamma": lambda x, n: torch.polygamma(n, x),
     "round_decimals": lambda x, decimals: torch.round(x, decimals=decimals),
     "addcmul": lambda x, one, two, value: torch.addcmul(x, one, two, value=value),
