@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.build.launches import Launch
+from dynograd.kernels.layout.views_cpu import reshaped_view
 from dynograd.kernels.matmul import matmuls_cpu, matmuls_numba
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
@@ -124,14 +125,7 @@ def _adjoint(x: numpy.ndarray) -> numpy.ndarray:
 
 def _flattened(x: numpy.ndarray) -> numpy.ndarray | None:
     """Leading dims as one, as a view; None where that is none."""
-    if x.ndim == 2:
-        return x
-    view = x.view()
-    try:
-        view.shape = (prod(x.shape[:-1]), x.shape[-1])
-    except AttributeError:
-        return None
-    return view
+    return x if x.ndim == 2 else reshaped_view(x, (prod(x.shape[:-1]), x.shape[-1]))
 
 
 def _rows(x: numpy.ndarray, before: list[Launch]) -> numpy.ndarray | None:
