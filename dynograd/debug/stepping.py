@@ -306,8 +306,11 @@ class stepping:
         variables = stop.variables() | {"explain": functools.partial(_explain, stop)}
         debugger = self._debugger
         if _other_debugger():
-            # Editors stop where the next line begins in the frame that has called them: the loop begins it anew.
+            # They stop where the next line begins in the frame that has called them: the loop begins it anew, but debugpy does not see that from
+            # Python 3.12 on. So for it the call stands above the user's line; others show the line of the call.
             call = "for __again__ in (True, False): __again__ and __import__('sys').breakpointhook()"
+            if _is_debugpy():
+                call = "__import__('sys').breakpointhook()\nstop = stop"
             variables["stop"] = stop
         else:
             debugger.message(str(stop))
@@ -318,7 +321,7 @@ class stepping:
             call = "__stop__()"
             variables["__stop__"] = lambda: debugger.stop_in(frame_at(2))
         # A frame on the user's line, which pdb and editors show as any other.
-        text = compile("\n" * (line - 1) + call, file, "exec").replace(co_name=name)
+        text = compile(call, file, "exec").replace(co_name=name, co_firstlineno=line - call.count("\n"))
         linecache.checkcache(file)
         eval(text, _globals_of(file) | variables, variables)
         return variables.get("g")
@@ -357,9 +360,9 @@ def _other_debugger() -> bool:
 
     A Jupyter kernel loads debugpy, whose `breakpoint()` does nothing until somebody has turned on the notebook's debugger.
     """
-    hook = sys.breakpointhook
-    if (getattr(hook, "__module__", None) or "").partition(".")[0] == "debugpy":
+    if _is_debugpy():
         return bool(sys.modules["debugpy"].is_client_connected())
+    hook = sys.breakpointhook
     return hook is not sys.__breakpointhook__ or bool(os.environ.get("PYTHONBREAKPOINT"))
 
 
@@ -371,3 +374,7 @@ def step_backward(tensor: Tensor, *arguments: Any) -> None:
         tensor.backward(*arguments)
     finally:
         debugger.__exit__()
+
+
+def _is_debugpy() -> bool:
+    return (getattr(sys.breakpointhook, "__module__", None) or "").partition(".")[0] == "debugpy"
