@@ -306,8 +306,8 @@ class stepping:
         variables = stop.variables() | {"explain": functools.partial(_explain, stop)}
         debugger = self._debugger
         if _other_debugger():
-            # They stop where the next line begins in the frame that has called them: the loop begins it anew, but debugpy does not see that from
-            # Python 3.12 on. So for it the call stands above the user's line; others show the line of the call.
+            # They stop where the next line begins in the frame that has called them: the loop begins it anew, but debugpy does not see that in
+            # Python 3.13. So for it the call stands above the user's line; others show the line of the call.
             call = "for __again__ in (True, False): __again__ and __import__('sys').breakpointhook()"
             if _is_debugpy():
                 call = "__import__('sys').breakpointhook()\nstop = stop"
