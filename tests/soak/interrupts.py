@@ -98,6 +98,9 @@ class Presses:
                 hook(unraisable)
 
         sys.unraisablehook = dropped
+        handler = signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # a shell starts programs behind it without one
         try:
             self.begin()
             function()
@@ -107,6 +110,7 @@ class Presses:
         finally:
             sys.unraisablehook = hook
             self.end()
+            signal.signal(signal.SIGINT, handler)
         return False
 
 
