@@ -7,6 +7,7 @@ import numpy
 import pytest
 
 import dynograd as torch
+from dynograd.kernels.build import determinism
 from dynograd.nn import functional as F
 
 
@@ -347,3 +348,36 @@ def test_absent_names_say_why(name, words):
 def test_what_only_sparse_tensors_have(name):
     with pytest.raises(RuntimeError, match=rf"{name}: the tensor is dense.*to_sparse\(\)"):
         getattr(torch.ones(2, 2), name)()
+
+
+def test_paths_that_pytorch_imports_itself_are_attributes():
+    assert torch.storage.UntypedStorage is torch.UntypedStorage and torch.torch_version.TorchVersion
+    assert torch.ones(2).int().type(torch.Tensor).dtype is torch.float32
+
+
+def test_results_with_names_are_shown_in_lines():
+    assert repr(torch.tensor([[1.0, 2.0]]).max(1)) == (
+        "dynograd.return_types.max(\nvalues=tensor([2.]),\nindices=tensor([1]))"
+    )
+
+
+def test_orders_of_dims_that_are_clear():
+    x = torch.empty(2, 3, 4, 5)
+    assert x.dim_order(ambiguity_check=True) == (0, 1, 2, 3)
+    assert x.dim_order(ambiguity_check=[torch.contiguous_format, torch.channels_last]) == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(torch.float32, math.nan), (torch.int8, 127), (torch.uint8, 255), (torch.bool, True)]
+)
+def test_memory_that_nothing_was_written_to_repeats(dtype, value):
+    torch.use_deterministic_algorithms(True)
+    try:
+        results = [torch.empty(2, dtype=dtype), torch.empty_like(torch.ones(2, dtype=dtype))]
+        results += [torch.empty_strided((2,), (1,), dtype=dtype), torch.ones(1, dtype=dtype).new_empty(2)]
+        numpy.testing.assert_array_equal(torch.stack(results).numpy(), numpy.full((4, 2), value))
+        torch.utils.deterministic.fill_uninitialized_memory = False
+        assert determinism.filling(dtype.numpy) is None
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = True
+        torch.use_deterministic_algorithms(False)

@@ -20,6 +20,7 @@ from dynograd.errors import DeviceError, DtypeError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.kernels import kernel
+from dynograd.kernels.build import determinism
 from dynograd.ops.op import keep
 from dynograd.tensor.storages import UntypedStorage, is_storage
 from dynograd.tensor.tensor import Tensor, wrap
@@ -592,18 +593,23 @@ def empty(
     """
     if size is not None:
         sizes = sizes_by_name("empty", sizes, size)
-    if out is None and memory_format is None:
+    if out is None and memory_format is None and not determinism.are_deterministic_algorithms_enabled():
         result = at_once(buffers.new_empty, sizes, dtype, device, requires_grad)
         if result is not None:
             return result
     kind, place = _kind(dtype, out), _where("empty", device, out)
     shape = _filled("empty", sizes)
     return _finish(
-        _in_order(lambda shape: arrays.empty(shape, kind, place), shape, None, memory_format),
+        _in_order(lambda shape: _uninitialized(shape, kind, place), shape, None, memory_format),
         requires_grad,
         out,
         "empty",
     )
+
+
+def _uninitialized(shape: tuple[int, ...], kind: Any, place: Any) -> Array:
+    value = determinism.filling(kind.numpy)
+    return arrays.empty(shape, kind, place) if value is None else arrays.full(shape, value, kind, place)
 
 
 _KIND_OF: dict[type, Any] = {bool: lambda: dtypes.bool, int: lambda: dtypes.int64, float: dtypes.get_default_dtype}
@@ -767,12 +773,12 @@ def empty_like(
     >>> dynograd.empty_like(tensor([1, 2])).dtype
     dynograd.int64
     """
-    if memory_format is None:
+    if memory_format is None and not determinism.are_deterministic_algorithms_enabled():
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
         if result is not None:
             return result
     kind, place = _like(input, dtype), _beside(input, device)
-    result = _in_order(lambda sizes: arrays.empty(sizes, kind, place), input.array.shape, input.array, memory_format)
+    result = _in_order(lambda sizes: _uninitialized(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _finish(result, requires_grad)
 
 

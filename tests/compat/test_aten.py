@@ -1,6 +1,8 @@
 """`torch.ops.aten`: functions of ours under PyTorch's inner names, and what has only such a name."""
 
+import copy
 import math
+import pickle
 
 import numpy
 import pytest
@@ -30,6 +32,13 @@ def test_names_and_overloads_find_our_functions():
         and repr(aten.add.Tensor) == "<OpOverload(op='aten.add', overload='Tensor')>"
     )
     assert aten.add.Tensor.name() == "aten::add.Tensor" and aten.add is aten.add
+
+
+@pytest.mark.parametrize("operator", [aten.add, aten.add.Tensor, dynograd.ops.dynograd.segment_sum], ids=str)
+def test_copies_of_operators_are_themselves(operator):
+    """A packet's copy asked its missing table of overloads without end."""
+    assert copy.deepcopy({"op": operator})["op"] is operator and copy.copy(operator) is operator
+    assert pickle.loads(pickle.dumps(operator)) is operator
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import importlib
 from typing import Any, NoReturn
 
 from dynograd.compat.operators.aten_forms import FORMS
-from dynograd.compat.operators.registry import OpOverloadPacket
+from dynograd.compat.operators.registry import Operator, OpOverloadPacket
 from dynograd.ops.op import registry as table
 from dynograd.tensor.tensor import Tensor
 
@@ -55,7 +55,7 @@ class AtenPacket(OpOverloadPacket):
         return super().__getattr__(name)
 
 
-class AtenOverload:
+class AtenOverload(Operator):
     """An overload; it calls the function, which takes the arguments of all overloads."""
 
     def __init__(self, packet: AtenPacket, name: str) -> None:
@@ -65,6 +65,9 @@ class AtenOverload:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.overloadpacket(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.overloadpacket, self._overloadname)
 
     def name(self) -> str:
         return f"{self.overloadpacket._qualified_op_name}" + f".{self._overloadname}" * (
