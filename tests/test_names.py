@@ -352,6 +352,7 @@ def test_what_only_sparse_tensors_have(name):
 
 def test_paths_that_pytorch_imports_itself_are_attributes():
     assert torch.storage.UntypedStorage is torch.UntypedStorage and torch.torch_version.TorchVersion
+    assert torch.utils.collect_env.get_pretty_env_info().startswith("versions\n  dynograd")
     assert torch.ones(2).int().type(torch.Tensor).dtype is torch.float32
 
 
