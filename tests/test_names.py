@@ -382,3 +382,20 @@ def test_memory_that_nothing_was_written_to_repeats(dtype, value):
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = True
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("shape", [(5, 0), (0, 3), (5, 0, 3, 0, 2)])
+def test_steps_of_tensors_without_elements_are_those_of_dims_of_one(shape):
+    assert torch.empty(shape).stride() == torch.empty([size or 1 for size in shape]).stride()
+    assert torch.ones(5, 3)[:, 2:2].stride() == (3, 1)
+
+
+@pytest.mark.parametrize("bounds", [(1j, 2), (0, 2 - 1j), (torch.tensor(1j), 3.0)])
+def test_numbers_between_complex_ones(bounds):
+    start, end = (complex(bound.item() if isinstance(bound, torch.Tensor) else bound) for bound in bounds)
+    exponents = numpy.linspace(start, end, 4)
+    for values, expected in ((torch.linspace(*bounds, 4), exponents), (torch.logspace(*bounds, 4), 10**exponents)):
+        assert values.dtype is torch.complex64
+        numpy.testing.assert_allclose(values.numpy(), expected, rtol=1e-5)
+    with pytest.raises(RuntimeError, match=r"linspace: (start|end).*complex.*Pass dtype=dynograd.complex64"):
+        torch.linspace(*bounds, 4, dtype=torch.float32)

@@ -914,7 +914,7 @@ def linspace(
     if result is not None:
         return wrap(result.copy())
     place = _where("linspace", device, out)
-    kind = _kind(dtype, out)
+    kind = _kind_between(start, end, dtype, out)
     start, end = _bounds("linspace", start, end, kind)
     check_number("linspace", "steps", steps)
     check_whole("linspace", steps=steps)
@@ -924,6 +924,15 @@ def linspace(
     check_sizes("linspace", (steps,))
     outcome = kernel("creation", "linspace", place)(start, end, steps, kind.numpy)
     return _remember(key, _finish(outcome, requires_grad, out, "linspace"))
+
+
+def _kind_between(start: Any, end: Any, dtype: Any, out: Any) -> dtypes.dtype:
+    """The dtype that is asked for, or that of numbers between these two: a complex one if one of them is."""
+    if dtype is None and out is None:
+        for bound in (start, end):
+            if isinstance(bound, complex) or (isinstance(bound, Tensor) and bound.is_complex()):
+                return dtypes.default_complex()
+    return _kind(dtype, out)
 
 
 def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
@@ -940,6 +949,9 @@ def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
                 f"{who}: {name} of {value.dtype} can't be safely cast to {kind}. Pass dtype={value.dtype}."
             )
     start, end = (operand.item() if isinstance(operand, Tensor) else operand for operand in (start, end))
+    for name, value in (("start", start), ("end", end)):
+        if isinstance(value, complex) and not kind.is_complex:
+            raise DtypeError(f"{who}: {name}={value} is complex, and {kind} is not. Pass dtype=dynograd.complex64.")
     return (int(start), int(end)) if kind.category == dtypes.INTEGER else (start, end)
 
 
@@ -972,10 +984,11 @@ def logspace(
     >>> dynograd.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    kind = _kind(dtype, out)
+    kind = _kind_between(start, end, dtype, out)
     start, end = _bounds("logspace", start, end, kind)
     check_number("logspace", "base", base)
-    exponents = linspace(start, end, steps, dtype=dtypes.float64, device=_where("logspace", device, out))
+    precise = dtypes.complex128 if kind.is_complex else dtypes.float64
+    exponents = linspace(start, end, steps, dtype=precise, device=_where("logspace", device, out))
     return _finish(arrays.cast(exponents.array.__rpow__(base), kind), requires_grad, out, "logspace")
 
 
