@@ -254,6 +254,13 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     >>> dynograd.frombuffer(bytearray(b"abc"), dtype=dynograd.uint8)
     tensor([97, 98, 99], dtype=dynograd.uint8)
     """
+    try:
+        memoryview(buffer).release()
+    except TypeError:
+        raise ValueError(
+            f"frombuffer: object does not implement Python buffer protocol, got {type(buffer).__name__}. Give bytes, a bytearray or an array, or "
+            f"use tensor()."
+        ) from None
     return _finish(arrays.from_buffer(buffer, dtypes.as_dtype(dtype), count, offset), requires_grad)
 
 

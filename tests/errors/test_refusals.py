@@ -225,6 +225,11 @@ REFUSED = [
         RuntimeError,
         r"map2_: Can't call map2_\(\) on Variable that requires grad",
     ),
+    (
+        lambda: dynograd.frombuffer([1, 2], dtype=dynograd.int8),
+        ValueError,
+        "frombuffer: object does not implement Python buffer protocol, got list",
+    ),
     (lambda: dynograd.set_warn_always("yes"), TypeError, "set_warn_always: expected True or False, got 'yes'"),
     (lambda: dynograd.resolve_conj("x"), TypeError, r"resolve_conj\(\): argument 'input' must be Tensor, not str"),
     (
