@@ -27,7 +27,8 @@ def functional_call(
 
     Args:
         module: what is called.
-        parameter_and_buffer_dicts: tensors by path ("layer.weight"), or a tuple of such dicts.
+        parameter_and_buffer_dicts: tensors by path ("layer.weight"), or a tuple of such dicts. Names of no parameter or buffer are
+            attributes for this one call; what the module assigns to a name is in the dict afterwards.
         args: the positional arguments, a tuple; what is no tuple is the only argument.
         kwargs: the keyword arguments, a dict.
         tie_weights: a tensor that the module has under several names is replaced under all of them.
@@ -35,8 +36,8 @@ def functional_call(
     Returns:
         what the module gives.
     Raises:
-        ValueError: no dict, or a name in two of them.
-        KeyError: a name that the module does not have.
+        ValueError: no dict, a name in two of them, or different tensors for one that has several names.
+        KeyError: a path to no module.
         TypeError: a value that is no tensor.
         RuntimeError: with `strict`, names are missing or unknown.
 
@@ -56,8 +57,8 @@ def functional_call(
             f"functional_call: Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
             f"{type(parameter_and_buffer_dicts).__name__}."
         )
-    state: dict[str, Any] = {}
-    for tensors in dicts:
+    state: dict[str, Any] = dicts[0] if len(dicts) == 1 else {}
+    for tensors in dicts if len(dicts) > 1 else ():
         for name in tensors:
             if name in state:
                 raise ValueError(f"functional_call: {name!r} appeared in multiple dictionaries; behavior is ambiguous.")
@@ -69,15 +70,15 @@ def functional_call(
 
 @contextmanager
 def replaced(module: Module, state: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
-    """A context in which `module` has the tensors of `state`.
+    """A context in which `module` has the tensors of `state`; what it sets there by name is in `state` afterwards.
 
     Args:
         module: whose tensors are replaced.
-        state: tensors by path.
+        state: tensors, or None, by path.
         tie_weights: a tensor that the module has under several names is replaced under all of them.
         strict: the names must be exactly those of the module.
     Raises:
-        KeyError, TypeError, RuntimeError: as `functional_call`.
+        KeyError, TypeError, ValueError, RuntimeError: as `functional_call`.
 
     >>> from dynograd.nn.functional_call import replaced
     >>> layer = dynograd.nn.Linear(2, 1, bias=False)
@@ -85,56 +86,100 @@ def replaced(module: Module, state: dict[str, Any], tie_weights: bool, strict: b
     ...     layer(tensor([1.0, 1.0]))
     tensor([3.])
     """
-    places = _places(module)
+    names_of_one = _names_of_tensors(module) if tie_weights or strict else {}
     if strict:
-        unknown, missing = sorted(set(state) - set(places)), sorted(set(places) - set(state))
-        if tie_weights:
-            tied = {id(places[name][0][places[name][1]]) for name in state if name in places}
-            missing = [name for name in missing if id(places[name][0][places[name][1]]) not in tied]
-        if unknown or missing:
-            raise RuntimeError(
-                f"functional_call: error(s) in names for {type(module).__name__}: unexpected {unknown}, missing {missing}. Leave strict "
-                f"out to replace only some of them."
-            )
-    changes: dict[str, Any] = {}
-    for name, value in state.items():
-        if name not in places:
-            raise KeyError(
-                f"functional_call: {type(module).__name__} has no parameter or buffer {name!r}; there are {', '.join(places) or 'none'}."
-            )
-        if not isinstance(value, Tensor):
-            raise TypeError(f"functional_call: expected a Tensor for {name!r}, got {type(value).__name__}.")
-        names = [name]
-        if tie_weights:
-            group, key = places[name]
-            names += [
-                other
-                for other, (owner, place) in places.items()
-                if other != name and other not in state and owner[place] is group[key]
-            ]
-        for replaced_name in names:
-            changes[replaced_name] = value
-    before = {name: places[name][0][places[name][1]] for name in changes}
+        _check_names(module, state, names_of_one, tie_weights)
+    changes: dict[str, Any] = dict(state)
+    if tie_weights:
+        for names in names_of_one.values():
+            chosen = [name for name in names if name in state]
+            if len({id(state[name]) for name in chosen}) > 1:
+                raise ValueError(
+                    f"functional_call: got multiple values for keys {chosen}, which are tied. Give one of them, or tie_weights=False."
+                )
+            changes |= {name: state[chosen[0]] for name in names if chosen}
+    replaced_before: list[tuple[str, Module, str, Any]] = []
     try:
         for name, value in changes.items():
-            group, key = places[name]
-            group[key] = value
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"functional_call: expected a Tensor for {name!r}, got {type(value).__name__}.")
+            owner, key = _place(module, name)
+            replaced_before.append((name, owner, key, _exchange(owner, key, value)))
         yield
     finally:
-        for name, value in before.items():
-            group, key = places[name]
-            group[key] = value
+        for name, owner, key, before in reversed(replaced_before):
+            value = _exchange(owner, key, before)
+            if name in state and value is not state[name]:
+                state[name] = value
 
 
-def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
-    """For every name, the dict that holds the tensor and its key there."""
-    places = {}
+_ABSENT = object()
+
+
+def _place(module: Module, name: str) -> tuple[Module, str]:
+    """The submodule that a path leads to, and the last name of it."""
+    path, _, key = name.rpartition(".")
+    owner = module
+    for part in path.split(".") if path else ():
+        child = owner._modules.get(part)
+        if child is None:
+            raise KeyError(
+                f"functional_call: {type(module).__name__} has no module {path!r}, so nothing can be replaced at {name!r}; there are "
+                f"{', '.join([own for own, _ in module.named_modules() if own]) or 'none'}."
+            )
+        owner = child
+    return owner, key
+
+
+def _exchange(owner: Module, key: str, value: Any) -> Any:
+    """Puts a tensor under a name of a module; gives what was there. Names of no parameter or buffer are plain attributes meanwhile."""
+    for group in (owner._parameters, owner._buffers):
+        if key in group:
+            before = group[key]
+            if value is _ABSENT:
+                del group[key]
+            else:
+                group[key] = value
+            return before
+    before = getattr(owner, key, _ABSENT)
+    if before is not _ABSENT and before is not None and not isinstance(before, Tensor):
+        raise TypeError(
+            f"functional_call: {key!r} of {type(owner).__name__} is no tensor but a {type(before).__name__}. Replace tensors only."
+        )
+    if value is _ABSENT:
+        delattr(owner, key)
+    else:
+        setattr(owner, key, value)
+    return before
+
+
+def _names_of_tensors(module: Module) -> dict[int, list[str]]:
+    """The names of each of the module's tensors, by the tensor's id."""
+    names: dict[int, list[str]] = {}
     for path, submodule in module.named_modules(remove_duplicate=False):
         for group in (submodule._parameters, submodule._buffers):
             for key, value in group.items():
                 if value is not None:
-                    places[f"{path}.{key}" if path else key] = (group, key)
-    return places
+                    names.setdefault(id(value), []).append(f"{path}.{key}" if path else key)
+    return names
+
+
+def _check_names(module: Module, state: dict[str, Any], names_of_one: dict[int, list[str]], tie_weights: bool) -> None:
+    own = {name for names in names_of_one.values() for name in names}
+    unknown = sorted(set(state) - own)
+    missing = sorted(
+        [
+            name
+            for names in names_of_one.values()
+            for name in names
+            if name not in state and not (tie_weights and any([other in state for other in names]))
+        ]
+    )
+    if unknown or missing:
+        raise RuntimeError(
+            f"functional_call: error(s) in names for {type(module).__name__}: unexpected {unknown}, missing {missing}. Leave strict "
+            f"out to replace only some of them."
+        )
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
