@@ -130,8 +130,8 @@ def reduced_dims(who: str, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
 
 
 def some_dims(who: str, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
-    """`reduced_dims`; () is no dim."""
-    return () if type(dim) is tuple and not dim else reduced_dims(who, dim, ndim)
+    """`reduced_dims`; () and [] are no dim."""
+    return () if isinstance(dim, (tuple, list)) and not dim else reduced_dims(who, dim, ndim)
 
 
 def normalize_dims(who: str, dims: Any, ndim: int) -> tuple[int, ...]:
