@@ -128,6 +128,10 @@ class _Body:
         self.name = sequence.form.label
         self.body = _function(sequence, numbers)
 
+    def watched(self) -> list[Any]:
+        """What the body reads besides its arguments: nothing else ever, as its ops are those of a sequence."""
+        return [tensor for tensor, _ in self.sequence.fixed]
+
 
 def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Callable[..., Any]:
     steps = [(step.op.function, step.wants, step.args, step.pack is None) for step in sequence.steps]
