@@ -524,6 +524,26 @@ def test_ops_in_rows_are_as_they_are_written(example, count, form):
     assert not any("groups of their own" in why for _, why, _ in torch.autobatch.report().refused)
 
 
+@pytest.mark.parametrize("count", [20, 40])
+def test_long_sequences_are_no_kernels(count, form):
+    """One of some eighty ops would be compiled for many seconds; that it is not fused has nothing to do with what its ops reach."""
+    body = eval("lambda h, x: h" + ".mul(x).tanh()" * count)  # each op at a place of its own
+
+    def step(model, optimizer, examples):
+        with torch.autobatch(always=True):
+            words = [model.words(torch.tensor(tokens[0])) for tokens in examples]
+            loss = sum(body(body(x.sigmoid(), x), x).sum() for x in words)
+        loss.backward()
+        return [loss]
+
+    batches = [sentences(number) for number in range(8)]
+    fast = compiled(step)
+    assert_same(run(fast, *made(), batches), run(step, *made(), batches))
+    (sequence,) = [sequence for sequence in sequences_of(fast)[0].all if len(sequence.steps) >= 2 * count - 1]
+    assert sequence.calls and bool(sequence.fused) == (form == "fused" and count == 20)
+    assert all(cell.fusing.refused is None for cell in sequence.fused.values())
+
+
 @pytest.mark.parametrize("example", [reduced, numbers], ids=lambda example: example.__name__)
 def test_empty_sentences_and_batches(example, form):
     """Sentences without words, batches of nothing else, and of no sentence."""

@@ -78,7 +78,9 @@ def _count_generations(waiting: list[Any]) -> None:
 
 
 def _may_be_in_chains(form: Any) -> bool:
-    return form.run_chained is not None or (type(form) is SequenceForm and len(form.sequence.steps) >= _LONG)
+    return form.run_chained is not None or (
+        type(form) is SequenceForm and _SHORTEST <= len(form.sequence.steps) <= _LONGEST
+    )
 
 
 def _form_of(sequence: Sequence, buckets: list[Any], levels: bool) -> tuple[Form, tuple[int, ...]] | None:
@@ -113,7 +115,8 @@ def _form_of(sequence: Sequence, buckets: list[Any], levels: bool) -> tuple[Form
     return form, numbers
 
 
-_LONG = 5  # ops: shorter ones, in small groups, take longer as fused ones
+_SHORTEST = 5  # ops: shorter ones, in small groups, take longer as fused ones
+_LONGEST = 64  # ops: kernels of a hundred take some ten seconds to compile
 _OWN = 2  # references to a port: its bucket's, and that of who counts
 
 
