@@ -29,7 +29,7 @@ _LENGTHS: dict[type, int] = {list: 16, tuple: 16, dict: 16, OrderedDict: 16, def
 _COLLECTED = 16  # bytes ahead of an object that the garbage collector sees, which its size counts
 # Of a dict's keys: bytes that say as a power of 2 how long the index is, how many entries there are, and the index.
 _INDEX_SIZE, _COUNT, _INDEX = 9, 24, 32
-_WEAK = Tensor.__weakrefoffset__
+_WEAK = getattr(Tensor, "__weakrefoffset__", 0)
 _SLOTS = {name: place_of(Tensor, name) for name in ("array", "_grad", "_meta", "_requires_grad")}
 
 

@@ -244,7 +244,11 @@ class Sequence:
 
 
 class Sequences:
-    """The sequences of a function, from call to call, and where its program is: in one of them, or between two."""
+    """The sequences of a function, from call to call, and where its program is: in one of them, or between two.
+
+    Args:
+        new_watch: makes what looks at references to many tensors in one call, a `Watch` of compiled steps.
+    """
 
     record: Any = None  # what `recording` and `learning` give
     new_log: Any = None
