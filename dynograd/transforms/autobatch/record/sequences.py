@@ -244,18 +244,14 @@ class Sequence:
 
 
 class Sequences:
-    """The sequences of a function, from call to call, and where its program is: in one of them, or between two.
-
-    Args:
-        new_watch: makes what looks at references to many tensors in one call, a `Watch` of compiled steps.
-    """
+    """The sequences of a function, from call to call, and where its program is: in one of them, or between two."""
 
     record: Any = None  # what `recording` and `learning` give
     new_log: Any = None
     learned: Any = None
 
     def __init__(self, new_watch: Callable[[], Any]) -> None:
-        self.new_watch = new_watch
+        self.new_watch = new_watch  # a `Watch` of compiled steps
         self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
         # By op: how many frames up from `_of_this_place` the program was that called it, and those of `starts` by code and place in it.
         self.by_place: dict[Any, tuple[int, dict[int, dict[int, list[Sequence]]]]] = {}
