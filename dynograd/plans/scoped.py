@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import line_text
+from dynograd.plans.watches import Watch
 from dynograd.transforms.autobatch.record.sequences import Sequences
 
 __all__ = ["Scopes"]
@@ -33,7 +34,7 @@ class Scopes:
         if known is None:
             if len(self.by_place) == _MOST_PLACES:
                 self.by_place.clear()
-            known = self.by_place[place] = code, Sequences()
+            known = self.by_place[place] = code, Sequences(Watch)
         return known[1]
 
     def listed(self) -> list[tuple[int, str, str, int]]:

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import os
 import sys
+import weakref
 from collections import OrderedDict, defaultdict
 from types import CellType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -28,6 +29,7 @@ _LENGTHS: dict[type, int] = {list: 16, tuple: 16, dict: 16, OrderedDict: 16, def
 _COLLECTED = 16  # bytes ahead of an object that the garbage collector sees, which its size counts
 # Of a dict's keys: bytes that say as a power of 2 how long the index is, how many entries there are, and the index.
 _INDEX_SIZE, _COUNT, _INDEX = 9, 24, 32
+_WEAK = getattr(Tensor, "__weakrefoffset__", 0)
 _SLOTS = {name: place_of(Tensor, name) for name in ("array", "_grad", "_meta", "_requires_grad")}
 
 
@@ -117,6 +119,12 @@ class Watch:
         self._places.setdefault(number, []).append((len(self._rows), _REFERENCES))
         self._rows.append((id(tensor) + _REFERENCES, count - 1))
 
+    def alone(self, number: int, tensor: Any, count: int) -> None:
+        """`holders`, and nobody has a weak reference to the tensor either."""
+        self.holders(number, tensor, count)
+        self._places[number].append((len(self._rows), _WEAK))
+        self._rows.append((id(tensor) + _WEAK, 0))
+
     def kind(self, number: int, tensor: Any, kind: type) -> None:
         """The tensor of a number has this class."""
         self._places.setdefault(number, []).append((len(self._rows), _TYPE))
@@ -143,6 +151,10 @@ class Watch:
         """The first row from `start` on that is not as expected; `count`: there is none."""
         place: int = self._first_other(self._address, start, self.count)
         return place
+
+    def question(self) -> tuple[Any, int, int]:
+        """For code that asks often: a function, and where its rows lie and how many there are. Of these and 0 between, it gives their number if all hold."""
+        return self._first_other, self._address, self.count
 
     def holds(self) -> bool:
         """Whether all fields are as expected."""
@@ -239,6 +251,9 @@ def can_watch() -> bool:
     if len(more) != 1 or [count - 1 for count in counts] != [word - 1 for word in words] or words != [2, 3]:
         return False
     mapping = {"first": tensors[0], "second": tensors[1]}
+    reference = weakref.ref(tensors[1])
+    if [_word(id(tensor) + _WEAK) for tensor in tensors] != [0, id(reference)]:
+        return False
     return (
         all([_word(id(sort([1, 2])) + field) == 2 for sort, field in _LENGTHS.items() if sort in (list, tuple, set)])
         and _word(id(mapping) + _LENGTH) == 2

@@ -126,6 +126,16 @@ def without_gradients(model, optimizer, examples):
     return [*result, loss]
 
 
+def kept_states(model, optimizer, examples):
+    """Both states of each tree's root: the second is used on within the sequence that gives it."""
+    with torch.autobatch(always=True):
+        states = [model.state(example) for example in examples]
+        loss = sum(F.cross_entropy(model.head(h), torch.tensor(1)) + (h * c).sum() for h, c in states)
+    grads = torch.autograd.grad(loss, [c for _, c in states], retain_graph=True)
+    loss.backward()
+    return [loss, *grads]
+
+
 def retained(model, optimizer, examples):
     """Gradients of what lies within a sequence, and is used on in it."""
     seen = []
@@ -257,6 +267,7 @@ STEPS = [
     two_scopes,
     backward_within,
     without_gradients,
+    kept_states,
     retained,
     hooked_later,
     read_within,
@@ -305,7 +316,7 @@ def assert_same(results, wanted):
 def form(request, monkeypatch):
     monkeypatch.setattr(fusing, "LEVELS", 1 if request.param == "fused" else 10**9)
     if request.param == "op by op":
-        monkeypatch.setattr(expanding, "_form_of", lambda *args: None)
+        monkeypatch.setattr(expanding, "_needed_of", lambda bucket: None)
     return request.param
 
 
@@ -346,6 +357,18 @@ def test_sequences_are_gone_through(form):
         cell.fusing.refused is cell.refused is None for element in sequences.all for cell in element.fused.values()
     ]
     assert usable == ([True, True] if form == "fused" else [])
+
+
+def test_only_calls_whose_results_somebody_has_are_op_by_op(form):
+    """Where the second state of each root is kept, levels without a root run together."""
+    fast = compiled(kept_states)
+    batches = [[(((1, 2), (3, 4)), ((5, number), (7, 8)))] * 3 + [(number, 9)] for number in range(6)]
+    expected = run(kept_states, *made(), batches)
+    assert_same(run(fast, *made(), batches), expected)
+    kinds = [(bool(sequence.rows), bool(sequence.fused)) for sequence in sequences_of(fast)[0].all]
+    assert any(map(any, kinds)) == (form != "op by op")
+    labels = {of.label for of, *_ in torch.autobatch.report().order}
+    assert "sigmoid" in labels and (form == "op by op") != any("sequence from cat on" in label for label in labels)
 
 
 def test_cells_stay_cells():
@@ -522,6 +545,26 @@ def test_ops_in_rows_are_as_they_are_written(example, count, form):
     in_rows = [sequence for sequence in sequences.all if sequence.rows]
     assert form == "fused" or bool(in_rows) == (form == "in rows")
     assert not any("groups of their own" in why for _, why, _ in torch.autobatch.report().refused)
+
+
+@pytest.mark.parametrize("count", [20, 40])
+def test_long_sequences_are_no_kernels(count, form):
+    """One of some eighty ops would be compiled for many seconds; that it is not fused has nothing to do with what its ops reach."""
+    body = eval("lambda h, x: h" + ".mul(x).tanh()" * count)  # each op at a place of its own
+
+    def step(model, optimizer, examples):
+        with torch.autobatch(always=True):
+            words = [model.words(torch.tensor(tokens[0])) for tokens in examples]
+            loss = sum(body(body(x.sigmoid(), x), x).sum() for x in words)
+        loss.backward()
+        return [loss]
+
+    batches = [sentences(number) for number in range(8)]
+    fast = compiled(step)
+    assert_same(run(fast, *made(), batches), run(step, *made(), batches))
+    (sequence,) = [sequence for sequence in sequences_of(fast)[0].all if len(sequence.steps) >= 2 * count - 1]
+    assert sequence.calls and bool(sequence.fused) == (form == "fused" and count == 20)
+    assert all(cell.fusing.refused is None for cell in sequence.fused.values())
 
 
 @pytest.mark.parametrize("example", [reduced, numbers], ids=lambda example: example.__name__)

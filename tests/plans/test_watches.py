@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from sys import getrefcount
 
 import pytest
@@ -66,6 +67,23 @@ def test_references_are_counted_and_objects_exchanged(words):
     tensors[0] = torch.nn.Parameter(torch.ones(3))
     watch.put(0, tensors[0])
     assert watch.first_other() == 0  # another class
+
+
+def test_weak_references_to_what_is_alone_are_seen(words):
+    tensors = [torch.zeros(3)]
+    watch = Watch()
+    count = getrefcount(tensors[0])
+    watch.alone(0, tensors[0], count)
+    compare, place, count = watch.close().question()
+    assert watch.holds() and compare(place, 0, count) == count
+    reference = weakref.ref(tensors[0])
+    assert watch.first_other() == 1 == compare(place, 0, count)
+    del reference
+    assert watch.holds()
+    kept = tensors[0]
+    assert watch.first_other() == 0
+    del kept
+    assert watch.holds()
 
 
 def test_the_tensor_of_a_number_is_expected_in_a_field():

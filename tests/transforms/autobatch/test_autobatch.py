@@ -215,6 +215,28 @@ def test_grad_with_respect_to_a_value_inside():
     assert weight.shape == (3, 3)
 
 
+@pytest.mark.parametrize("depths", [(1, 2), (3, 1, 2), (2, 2, 1)])
+def test_gradients_of_rows_that_lead_to_each_other(depths):
+    """What comes to a group from several sides is added up once, whoever asks for it: the pass, and each row of it."""
+    weight = dynograd.tensor([[0.3, -0.8], [1.2, 0.4], [-0.5, 0.9]], requires_grad=True)
+
+    def states():
+        results = []
+        for number, depth in enumerate(depths):
+            x = (weight[0] * (number + 1)).tanh()
+            for _ in range(depth):
+                x = (x * weight[1] + weight[2]).tanh()
+            results.append(x)
+        return results, sum((x.tanh() * x).sum() for x in results)
+
+    with dynograd.autobatch(always=True):
+        results, loss = states()
+    expected, plain = states()
+    gradients = dynograd.autograd.grad(loss, [*results, weight])
+    for g, other in zip(gradients, dynograd.autograd.grad(plain, [*expected, weight]), strict=True):
+        assert numpy.allclose(g.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_second_order():
     def run(scope):
         net = layer().double()

@@ -20,7 +20,7 @@ from dynograd.transforms.autobatch.fuse.levels import levels_of, users_of
 from dynograd.transforms.autobatch.fuse.operands import codes_of
 from dynograd.transforms.autobatch.fuse.plans import Plan
 from dynograd.transforms.autobatch.fuse.tracing import NotFused, Recipe, trace
-from dynograd.transforms.autobatch.record.watching import same, tensors_in, watched
+from dynograd.transforms.autobatch.record.watching import same, tensors_in
 
 LEVELS = 4
 """Groups of one cell, one after the other in a flush, from which on its cells are chains. LSTMCell, Tree-LSTM and a gate of H = 128, 1 to 500 calls
@@ -56,7 +56,7 @@ class Fusing:
 
     def _traced(self) -> bool:
         cell = self.form.cell
-        result = watched(cell.body, cell.owner)
+        result = cell.watched()
         if result is None:
             self.refused = "it can reach too many objects to watch them"
             return False
@@ -67,11 +67,7 @@ class Fusing:
             self.refused = "what it reads besides its arguments changes again and again"
             return False
         try:
-            self.recipe, self.plans, self.seen = (
-                trace(self.form, tensors_in(result)),
-                {},
-                watched(cell.body, cell.owner),
-            )
+            self.recipe, self.plans, self.seen = trace(self.form, tensors_in(result)), {}, cell.watched()
             self.plan(frozenset())
         except NotFused as error:
             self.refused, self.recipe = str(error), None

@@ -31,23 +31,25 @@ def expanded(recorder: Any, waiting: list[Any], together: bool = True) -> list[A
     if not any([type(bucket.form) is SequenceForm for bucket in waiting]):
         return waiting
     recorder.table.clear()  # it holds ports
-    alike: dict[Any, list[Any]] = {}
+    numbers: dict[Any, set[int]] = {}  # by sequence: the results that are needed of buckets that run together
+    by_op: set[Any] = set()
     for bucket in waiting:
         if type(bucket.form) is SequenceForm:
-            alike.setdefault(bucket.form, []).append(bucket)
             bucket.form.sequence.note(bucket.count())
-    levels = together and are_levels([bucket for bucket in waiting if _may_be_in_chains(bucket.form)])
-    forms = {
-        form: _form_of(form.sequence, buckets, levels) if together else None for form, buckets in alike.items()
-    }  # that stand for the sequence, with the results that they give
+            needed = _needed_of(bucket) if together else None
+            if needed is None:
+                by_op.add(bucket)
+            else:
+                numbers.setdefault(bucket.form, set()).update(needed)
+    levels = are_levels([bucket for bucket in waiting if bucket not in by_op and _may_be_in_chains(bucket.form)])
+    forms = {form: _form_of(form.sequence, tuple(sorted(needed)), levels) for form, needed in numbers.items() if needed}
     instead: dict[Any, list[Any]] = {}
     for bucket in sorted(waiting, key=lambda bucket: bucket.depth):  # what it needs comes first
         if type(bucket.form) is SequenceForm:
-            form = forms[bucket.form]
-            if form is None:
+            if bucket in by_op or bucket.form not in forms:
                 instead[bucket] = buckets_of_ops(recorder, bucket, instead)
             else:
-                _become(bucket, *form)
+                _become(bucket, *forms[bucket.form])
     if instead:
         for bucket in recorder.waiting:
             if not instead.keys().isdisjoint(bucket.sources):
@@ -78,29 +80,32 @@ def _count_generations(waiting: list[Any]) -> None:
 
 
 def _may_be_in_chains(form: Any) -> bool:
-    return form.run_chained is not None or (type(form) is SequenceForm and len(form.sequence.steps) >= _LONG)
+    return form.run_chained is not None or (
+        type(form) is SequenceForm and _SHORTEST <= len(form.sequence.steps) <= _LONGEST
+    )
 
 
-def _form_of(sequence: Sequence, buckets: list[Any], levels: bool) -> tuple[Form, tuple[int, ...]] | None:
-    """The form that stands for a sequence's calls, and which of its results that gives; None where they are to run op by op.
+def _needed_of(bucket: Any) -> set[int] | None:
+    """Which results of a sequence are needed of a bucket; None where its calls are to run op by op: somebody has a result that is used inside."""
+    if bucket.checks is not None:
+        return None
+    sequence, needed = bucket.form.sequence, set()
+    for number, references in enumerate(list(map(getrefcount, bucket.ports))):
+        port = bucket.ports[number]
+        is_held = references > _OWN + (port.base >= 0) or port._detached is not None
+        if is_held and (sequence.uses[number] or sequence.base[number] is not None):
+            return None
+        if is_held or port.base >= 0:
+            needed.add(number)
+    return needed
+
+
+def _form_of(sequence: Sequence, numbers: tuple[int, ...], levels: bool) -> tuple[Form, tuple[int, ...]]:
+    """The form that stands for calls of a sequence of which the results `numbers` are needed, and those.
 
     Args:
         levels: whether cells run as chains.
     """
-    needed: set[int] = set()
-    for bucket in buckets:
-        if bucket.checks is not None:
-            return None
-        for number, references in enumerate(list(map(getrefcount, bucket.ports))):
-            port = bucket.ports[number]
-            is_held = references > _OWN + (port.base >= 0) or port._detached is not None
-            if is_held and (sequence.uses[number] or sequence.base[number] is not None):
-                return None
-            if is_held or port.base >= 0:
-                needed.add(number)
-    if not needed:
-        return None
-    numbers = tuple(sorted(needed))
     if levels and _may_be_in_chains(sequence.form):
         cell = sequence.fused.get(numbers)
         if cell is None:
@@ -113,7 +118,8 @@ def _form_of(sequence: Sequence, buckets: list[Any], levels: bool) -> tuple[Form
     return form, numbers
 
 
-_LONG = 5  # ops: shorter ones, in small groups, take longer as fused ones
+_SHORTEST = 5  # ops: shorter ones, in small groups, take longer as fused ones
+_LONGEST = 64  # ops: kernels of a hundred take some ten seconds to compile
 _OWN = 2  # references to a port: its bucket's, and that of who counts
 
 
@@ -127,6 +133,10 @@ class _Body:
         self.sequence, self.numbers = sequence, numbers
         self.name = sequence.form.label
         self.body = _function(sequence, numbers)
+
+    def watched(self) -> list[Any]:
+        """What the body reads besides its arguments: nothing else ever, as its ops are those of a sequence."""
+        return [tensor for tensor, _ in self.sequence.fixed]
 
 
 def _function(sequence: Sequence, numbers: tuple[int, ...]) -> Callable[..., Any]:

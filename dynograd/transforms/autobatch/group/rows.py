@@ -115,6 +115,9 @@ class SlabNode(Node):
         for which, part in parts:
             if which is not BUFFERED:
                 add_rows(result, which, part)
+        g.parts = [
+            (None, result)
+        ]  # who asks again, as `part_of` does, must not have them added to the arena's buffer twice
         return result
 
     def apply_graph(self, g: Any) -> Any:

@@ -32,6 +32,7 @@ from dynograd.transforms.autobatch.record.outlines import outline_of
 from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.quick_calls import enter, quick_of
 from dynograd.transforms.autobatch.record.recorder import Recorder, outside
+from dynograd.transforms.autobatch.record.watching import watched
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
 _new = object.__new__
@@ -201,6 +202,10 @@ class Cell:
             lazy.pending, lazy.row = port, row
             lazies.append(lazy)
         return lazies[0] if form.single else form.pack(lazies)
+
+    def watched(self) -> list[Any] | None:
+        """What the body can reach; None where it is too much."""
+        return watched(self.body, self.owner)
 
     def quick_for(self, outline: Any, form: CellForm) -> Any:
         """One function for all forms whose arguments and results are nested alike."""

@@ -94,36 +94,6 @@ def recorded(weight: Any, indices: Any, padding_idx: int | None, by_frequency: b
     )
 
 
-def look_up(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | None) -> Any:
-    """A call that is in the table already; None for any other."""
-    if type(indices) is Lazy:
-        key = _OP, MODES.grad, recorder.shared.get(id(weight)), indices.pending, padding_idx, _NO
-        result = recorder.table.get(key)
-        if result is None:
-            return None
-        _, _, add, base, next_row, out = result
-        row = indices.row
-    else:
-        array = indices.array if type(indices) in TENSORS else None
-        if type(array) is not numpy.ndarray or array.ndim or array.dtype is not INT64:
-            return None
-        result = recorder.table.get((_AT, id(weight), padding_idx, MODES.grad))
-        if result is None:
-            result = _enter(recorder, weight, indices, padding_idx)
-            if result is None:
-                return None
-        numbers, add, base, next_row, out = result
-        row = len(numbers)
-        numbers.append(array.item())
-    add(base + row)
-    lazy = object.__new__(Lazy)
-    lazy.pending = out
-    lazy.row = row = next_row()
-    if row & OFTEN == OFTEN:
-        recorder.check_size()
-    return lazy
-
-
 def _layer(module: Any) -> Any:
     """`layer_of` an Embedding."""
     parameters, padding_idx = module._parameters, module.padding_idx
@@ -131,10 +101,29 @@ def _layer(module: Any) -> Any:
         return None
 
     def quick(input: Any) -> Any:
-        result = look_up(MODES.recorder, parameters["weight"], input, padding_idx)
-        if result is None:
-            raise KeyError
-        return result
+        recorder = MODES.recorder
+        if type(input) is Lazy:
+            key = _OP, MODES.grad, recorder.shared.get(id(parameters["weight"])), input.pending, padding_idx, _NO
+            _, _, add, base, next_row, out = recorder.table[key]
+            row = input.row
+        else:
+            array = input.array if type(input) in TENSORS else None
+            if type(array) is not numpy.ndarray or array.dtype is not INT64 or array.ndim:
+                raise TypeError
+            entry = recorder.table.get((quick, MODES.grad))
+            if entry is None or entry[0] is not parameters["weight"]:
+                weight = parameters["weight"]
+                entry = recorder.table[quick, MODES.grad] = weight, *_entered(recorder, weight, input, padding_idx)
+            _, numbers, add, base, next_row, out = entry
+            row = len(numbers)
+            numbers.append(array.item())
+        add(base + row)
+        lazy = object.__new__(Lazy)
+        lazy.pending = out
+        lazy.row = row = next_row()
+        if row & OFTEN == OFTEN:
+            recorder.check_size()
+        return lazy
 
     return quick
 
@@ -143,19 +132,21 @@ _AT = object()
 _forms: dict[Any, Any] = {}  # of lookups by a number
 
 
-def _enter(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | None) -> Any:
-    """What the table has from now on for lookups by a number each; None where no such lookup has been recorded before."""
+def _entered(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | None) -> tuple:
+    """What is noted, from now on, of lookups in a table by a number each.
+
+    Raises:
+        KeyError: no such lookup has been recorded before.
+    """
     shared = recorder.entry_of(weight) if type(weight) in TENSORS else None
     if type(shared) is not Shared:
-        return None
+        raise KeyError
     kind = kind_of(indices)
     plan = shared.kind, kind, padding_idx, MODES.grad, casting()
     form = _forms.get(plan)
     if form is None:
         port = recorder.inputs[kind].ports[0] if kind in recorder.inputs else None
-        known = recorder.table.get((_OP, MODES.grad, shared, port, padding_idx, _NO))
-        if known is None:
-            return None
+        known = recorder.table[_OP, MODES.grad, shared, port, padding_idx, _NO]
         if len(_forms) > 1000:
             _forms.clear()
         form = _forms[plan] = known[-1].bucket.form
@@ -165,9 +156,7 @@ def _enter(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | Non
     (port,) = source.ports
     bucket = recorder.bucket_for(form, [shared, (port, 0)])
     (column,) = bucket.columns
-    result = source.tensors, column.append, recorder.base_of(port), bucket.next_row, bucket.ports[0]
-    recorder.table[_AT, id(weight), padding_idx, MODES.grad] = result
-    return result
+    return source.tensors, column.append, recorder.base_of(port), bucket.next_row, bucket.ports[0]
 
 
 MAKERS["embedding"] = _layer

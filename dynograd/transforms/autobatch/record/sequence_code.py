@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from sys import getrefcount
 from typing import Any
-from weakref import getweakrefcount
 
 from dynograd.base.generated_sources import run_source
 from dynograd.transforms.autobatch.record.buckets import Port
@@ -81,7 +79,7 @@ def end_of(sequence: Any) -> Callable[[Any], None]:
         *[f"    add{place}(base{place} + r{place})" for place in places],
         "    row = next_row()",
         "    recorder.operands = []",
-        "    if sum(map(getrefcount, inner)) != count or any(map(getweakrefcount, inner)):",
+        "    if first_other(words, 0, count) != count:",
         "        return sequence.give_more(row, ports, operands)",
     ]
     for number in sequence.given:
@@ -109,16 +107,16 @@ def end_of(sequence: Any) -> Callable[[Any], None]:
             lines.append(f"    user{number}_{use}.{field} = lazy")
     often = (OFTEN + 1 >> len(sequence.steps).bit_length()) - 1  # rows that make as many calls
     lines += [f"    if row & {often} == {often}:", "        recorder.check_size()"]
+    first_other, words, count = sequence.watch.question()
     names |= dict(
         __name__=__name__,
         form=sequence.form,
         enter=sequence._enter,
         sequence=sequence,
-        inner=sequence.inner,
-        count=sum(map(getrefcount, sequence.inner)),
+        first_other=first_other,
+        words=words,
+        count=count,
         lazies=sequence.lazies,
-        getrefcount=getrefcount,
-        getweakrefcount=getweakrefcount,
         note_view=note_view,
         new=object.__new__,
         Lazy=Lazy,

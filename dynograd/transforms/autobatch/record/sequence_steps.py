@@ -64,6 +64,12 @@ def operand(recorder: Any, step: Step, place: int, value: Any) -> bool:
     """Whether `value` is what the step has at this place, where it is not the same object; an input is noted."""
     what, content = step.wants[place]
     if what == INPUT:
+        if type(value) is Lazy:
+            port = value.pending
+            if type(port) is not Port or port.kind is not content or port.bucket.recorder is not recorder:
+                return False
+            recorder.operands.append((value, port, value.row))
+            return True
         entry = row_of(recorder, value, content)
         if entry is None:
             return False
@@ -75,12 +81,8 @@ def operand(recorder: Any, step: Step, place: int, value: Any) -> bool:
 
 
 def row_of(recorder: Any, value: Any, kind: Kind) -> tuple[Any, int] | None:
-    """(port, row) of a tensor of this kind; None for anything else."""
-    if type(value) is Lazy:
-        port = value.pending
-        if type(port) is Port and port.kind is kind and port.bucket.recorder is recorder:
-            return port, value.row
-    elif type(value) in TENSORS:
+    """(port, row) of a tensor of this kind that has its value; None for anything else."""
+    if type(value) in TENSORS:
         entry = recorder.entry_of(value)
         if type(entry) is tuple and entry[0].kind is kind:
             return entry

@@ -8,7 +8,7 @@ a tensor. An op that is another one than expected has those before it recorded o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from sys import getrefcount
 from typing import Any
 from weakref import getweakrefcount
@@ -102,7 +102,6 @@ class Sequence:
         self.lazies: list[Any] = [None] * len(kinds)
         for number in range(len(kinds)):
             self.renew(number)
-        self.inner: list[Any] = []
         self.given: list[int] = []  # results that somebody had when the next op came
         self.show_inner()
         self.begin = beginning_of(self)
@@ -167,8 +166,12 @@ class Sequence:
     def show_inner(self) -> None:
         """Looks which results nobody is given, and how many references they have."""
         self.inner_numbers = [number for number in range(len(self.lazies)) if number not in self.given]
-        self.inner[:] = [self.lazies[number] for number in self.inner_numbers]  # the list that `finish` looks at
+        self.inner = [self.lazies[number] for number in self.inner_numbers]
         self.counts = list(map(getrefcount, self.inner))
+        watch = self.sequences.new_watch()
+        for number, lazy, count in zip(self.inner_numbers, self.inner, self.counts, strict=True):
+            watch.alone(number, lazy, count)
+        self.watch = watch.close()  # what `finish` looks at
         self.finish = end_of(self)
 
     def _enter(self, recorder: Any, operands: list[Any]) -> tuple:
@@ -247,7 +250,8 @@ class Sequences:
     new_log: Any = None
     learned: Any = None
 
-    def __init__(self) -> None:
+    def __init__(self, new_watch: Callable[[], Any]) -> None:
+        self.new_watch = new_watch  # a `Watch` of compiled steps
         self.starts: dict[Any, list[Sequence]] = {}  # by the op that they begin with
         # By op: how many frames up from `_of_this_place` the program was that called it, and those of `starts` by code and place in it.
         self.by_place: dict[Any, tuple[int, dict[int, dict[int, list[Sequence]]]]] = {}
