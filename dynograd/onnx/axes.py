@@ -171,8 +171,8 @@ def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> 
 
 def _offsets(rows: int, count: int) -> ndarray:
     """Offsets of rows of different lengths, each at least 1 if there are enough values, and one of that if there are others: parts of them then
-    have different lengths, too."""
-    shares = numpy.arange(rows) * 7 % 5 + (0.0 if rows > 1 else 1.0)
+    have different lengths, too. Which row is the longest follows from how many there are."""
+    shares = (numpy.arange(rows) * 7 + rows) % 5
     ends = numpy.round(numpy.cumsum(shares) / shares.sum() * max(count - rows, 0)).astype(numpy.int64)
     least = numpy.minimum(numpy.arange(1, rows + 1), count)
     return numpy.concatenate([[0], ends + least])

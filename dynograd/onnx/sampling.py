@@ -172,6 +172,12 @@ def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list
     other = record_of(program, rolled_tensors, program.name, any_shape=picking_ops())
     line = differing_line(first, other, sizes_too=not picking)
     if line is not None:
+        if assigned := program.state.assigned():
+            raise refusal(
+                f"{program.name} assigns other tensors to {', '.join(assigned)} while it runs, and a model keeps nothing between its calls",
+                line,
+                "Take what was there as an input, and return what it becomes.",
+            )
         raise refusal(
             f"what {program.name} computes with there depends on values that no op has made (NumPy's, an op's own, or random numbers)",
             line,

@@ -12,6 +12,7 @@ from dynograd.base.shapes import Size
 from dynograd.errors import OnnxError, ProgramError
 from dynograd.export.examples import bound
 from dynograd.export.exported_program import ExportedProgram
+from dynograd.export.module_states import ModuleState
 from dynograd.export.outputs import without_dataclasses
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
@@ -48,7 +49,7 @@ class Program:
             raise OnnxError(
                 f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
             )
-        self.weights = _weights_of(model)
+        self.weights, self.state = _weights_of(model), ModuleState(model)
 
     def _find(self, value: Any, name: str, path: str) -> None:
         if isinstance(value, RaggedTensor):

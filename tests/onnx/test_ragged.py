@@ -63,6 +63,20 @@ def running_rows(x):
     return torch.cat([x.cumprod(1).values, x.logcumsumexp(1).values], 1)
 
 
+def extremes_so_far(x):
+    return torch.cat(
+        [x.cummax(1)[0].values, x.cummin(1)[0].values, x.cummax(1)[1].values, (x > 0).long().cummin(1)[1].values], 1
+    )
+
+
+def some_rows(x):
+    """Rows from the front, from the end, each second one, and single ones."""
+    ends = torch.cat([x[:2].sum(1), x[1:].amax(1), x[:-1].mean(1), x[-2:].sum(1), x[::2].sum(1)])
+    return torch.cat(
+        [ends.sum(0), x[0].sum(0), x[-1].amax(0), x[1].mean(0), (torch.softmax(x[1:], 1) * x[1:]).sum(1).sum(0)]
+    )
+
+
 def reduced_rows(x):
     return torch.cat([x.prod(1), x.logsumexp(1), x.var(1, unbiased=False), x.norm(dim=1)], 1)
 
@@ -109,6 +123,9 @@ MODELS = {
     "sorted rows": (lambda: sorted_rows, lambda: torch.randn(6, 4)),
     "picks of rows": (lambda: picks_of_rows, lambda: torch.randn(6, 4)),
     "running products of rows": (lambda: running_rows, lambda: torch.randn(6, 4)),
+    "extremes so far in rows": (lambda: extremes_so_far, lambda: torch.randn(6, 4)),
+    "some rows": (lambda: some_rows, lambda: torch.randn(6, 4)),
+    "some rows, padded": (lambda: lambda x: x[:2].to_padded(0.5), lambda: torch.randn(6, 4)),
     "products and squares of rows": (lambda: reduced_rows, lambda: torch.randn(6, 4)),
     "text_transformer": (
         lambda: text_transformer.Classifier(20, 16, 2, 2, 32),
