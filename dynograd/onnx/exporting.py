@@ -130,11 +130,7 @@ def export(
         dynamic_axes,
         dynamic_shapes,
     )
-    axes.rows = program.rows
-    for offsets, values in program.rows.items():
-        for number in (offsets, values):  # first the offsets, which grow less than the values in further records
-            axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
-            axes.places[number, 0] = f"{names[number]}_rows"
+    axes.take_rows(program.rows, names, program.tensors)
     try:
         with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, PLACES), while_exporting(to_onnx=True):
             graphs, samples = recorded(program, axes)

@@ -73,10 +73,12 @@ class Program:
             for key, part in value.items():
                 self._find(part, f"{name}_{key}", f"{path}[{key!r}]")
 
-    def shapes(self) -> list[Size | None]:
-        """The shapes of its tensors; None of those that are of a ragged one, whose sizes may be any."""
-        ragged = {*self.rows, *self.rows.values()}
-        return [None if number in ragged else tensor.shape for number, tensor in enumerate(self.tensors)]
+    def shapes(self) -> list[Size | int | None]:
+        """The shapes of its tensors; of ragged ones the number of rows, and None of their offsets."""
+        shapes: list[Size | int | None] = [tensor.shape for tensor in self.tensors]
+        for offsets, values in self.rows.items():
+            shapes[values], shapes[offsets] = len(self.tensors[offsets]) - 1, None
+        return shapes
 
     def fed(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Its tensors as the model's inputs."""

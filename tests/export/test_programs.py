@@ -712,3 +712,23 @@ def test_a_module_that_remembers_is_refused_and_stays_as_it_was(way, words):
     with pytest.raises(ProgramError, match=words):
         torch.export.export(model, (randn(3, 4),), dynamic_shapes=({0: "n"},))
     assert model.inner.mean is mean and mean.tolist() == [0.0] * 4
+
+
+def test_ragged_rows_are_as_many_as_an_axis_is_long():
+    def function(x, y, z):
+        return x.mean(1) + y, (x * y[:, None]).sum(1), z.amax(1) * y
+
+    def example(lengths):
+        count = sum(lengths)
+        return (
+            torch.RaggedTensor(randn(count, 4), lengths),
+            randn(len(lengths), 4),
+            torch.RaggedTensor(randn(count, 4), lengths),
+        )
+
+    check(function, example([3, 1, 2]), example([4]), example([2, 1, 1, 5, 7]), dims=({0: "batch"},) * 3)
+    program = torch.export.export(function, example([3, 1, 2]), dynamic_shapes=({0: "batch"},) * 3)
+    with pytest.raises(ShapeError, match="expected one size for batch, got 2 .the rows of x. and 3"):
+        program(*example([1, 2])[:1], *example([1, 1, 2])[1:])
+    with pytest.raises(ProgramError, match="x is ragged.*Name axis 0, if other axes are as long"):
+        torch.export.export(function, example([3, 1, 2]), dynamic_shapes=({1: "time"}, None, None))

@@ -296,8 +296,8 @@ REFUSED = {
     "no such axis": (linear(), {"dynamic_axes": {"input": [2]}}, "has 2 dims.*no axis 2"),
     "ragged axes": (
         lambda x: x.sum(1),
-        {"args": (torch.ragged_tensor([[1.0], [2.0, 3.0]]),), "ragged": "values", "dynamic_axes": {"x": [0]}},
-        "x is ragged, and its numbers of rows",
+        {"args": (torch.ragged_tensor([[1.0], [2.0, 3.0]]),), "ragged": "values", "dynamic_axes": {"x": [1]}},
+        "x is ragged, and its numbers of rows.*Name axis 0, if other axes are as long",
     ),
     "outside the bounds": (linear(), {"dynamic_shapes": ({0: Dim("n", max=2)},)}, "'n' is 1 to 2.*example has 3"),
     "one name for two sizes": (linear(), {"dynamic_axes": {"input": {0: "n", 1: "n"}}}, "'n' has size 3.*and 4"),
