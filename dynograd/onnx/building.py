@@ -259,12 +259,12 @@ class Builder:
         """An int64 tensor of one element: a number that has these values at the recorded sizes."""
         if all([value == values[0] for value in values]):
             return self.ints(values[0])
-        for name, offsets in self.rows.items():
-            if number := number_of_rows(self, name, offsets, values):
-                return number
         assert self.search is not None
         formula = self.search.number(values)
         if formula is None:
+            for name, offsets in self.rows.items():
+                if number := number_of_rows(self, name, offsets, values):
+                    return number
             names = " and ".join(self.search.names)
             at = ", ".join([str(tuple(sample.values())) for sample in self.search.samples])
             raise refusal(
