@@ -117,13 +117,13 @@ def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[D
 
 
 def named_axes(
-    names: Sequence[str], shapes: Sequence[Sequence[int] | None], arguments: Sequence[str], dynamic: Any
+    names: Sequence[str], shapes: Sequence[Sequence[int] | int | None], arguments: Sequence[str], dynamic: Any
 ) -> tuple[dict[tuple[int, int], str], dict[str, Bounds]]:
     """The names of dynamic axes by (number of the input, axis), and what each name may be.
 
     Args:
         names: of the inputs, "x" or "batch[0]".
-        shapes: of each; None of one that has no fixed rank.
+        shapes: of each; of a ragged one the number of rows, which alone has a name; None: no axis has one.
         arguments: names of all arguments in order, also of those that are no tensors.
         dynamic: `dynamic_shapes` as PyTorch has it: by name of the argument or in order; for each a dict or a list of what its axes are: a Dim,
             a text, `Dim.AUTO`, or None or a number for a fixed size. Of a list or dict of tensors the same, nested.
@@ -139,7 +139,7 @@ def named_axes(
 
 
 def checked_axes(
-    names: Sequence[str], shapes: Sequence[Sequence[int] | None], entries: Iterable[tuple[int, Any, str, Bounds]]
+    names: Sequence[str], shapes: Sequence[Sequence[int] | int | None], entries: Iterable[tuple[int, Any, str, Bounds]]
 ) -> tuple[dict[tuple[int, int], str], dict[str, Bounds]]:
     """What `named_axes` gives, of (number of the input, axis, name, bounds); an axis without a name is called by its input.
 
@@ -150,11 +150,13 @@ def checked_axes(
     bounds: dict[str, Bounds] = {}
     sizes: dict[str, tuple[int, str]] = {}
     for number, axis, name, bound in entries:
-        if shapes[number] is None:
+        own = shapes[number]
+        if own is None or (isinstance(own, int) and axis != 0):
             raise ProgramError(
-                f"export: {names[number]} is ragged, and its numbers of rows and elements may be any. Leave its axes as they are."
+                f"export: {names[number]} is ragged, and its numbers of rows and elements may be any. Name axis 0, if other axes are as long, and leave "
+                f"the others as they are."
             )
-        shape = tuple(shapes[number] or ())
+        shape = (own,) if isinstance(own, int) else tuple(own)
         if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
             raise ProgramError(
                 f"export: {names[number]} has {len(shape)} dims (shape {shape}), and no axis {axis!r}. Count from 0."

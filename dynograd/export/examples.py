@@ -35,7 +35,10 @@ class Examples:
         self.axes: dict[tuple[int, int], str] = {}
         for name, value in parameters.items():
             self._find(value, name)
-        self.shapes = [None if isinstance(tensor, RaggedTensor) else tuple(tensor.shape) for tensor in self.tensors]
+        self.shapes = [
+            tensor.partition.count if isinstance(tensor, RaggedTensor) else tuple(tensor.shape)
+            for tensor in self.tensors
+        ]
 
     def _find(self, value: Any, name: str) -> None:
         if isinstance(value, Tensor):
@@ -85,7 +88,8 @@ class Examples:
         inputs = []
         for number, (name, tensor) in enumerate(zip(self.names, self.tensors)):
             if isinstance(tensor, RaggedTensor):
-                rows, total, longest = _dims_of_rows(name)
+                _, total, longest = _dims_of_rows(name)
+                rows = self._rows_of(number)
                 shape: list[int | str] = list(tensor.packed.shape)
                 shape[tensor.place - 1] = total
                 inputs.append(Input(name, tensor.dtype.name, shape, [tensor.place, rows, total, longest]))
@@ -106,11 +110,19 @@ class Examples:
         for (number, axis), name in self.axes.items():
             form = derived(name)
             assert form is not None, "axes were checked"
-            sizes[form.root] = form.root_of(self.tensors[number].shape[axis]) or 0
-        for name, tensor in zip(self.names, self.tensors):
+            sizes[form.root] = form.root_of(self._size(number, axis)) or 0
+        for number, tensor in enumerate(self.tensors):
             if isinstance(tensor, RaggedTensor):
-                sizes[_dims_of_rows(name)[0]] = tensor.partition.count
+                sizes.setdefault(self._rows_of(number), tensor.partition.count)
         return sizes
+
+    def _size(self, number: int, axis: int) -> int:
+        tensor = self.tensors[number]
+        return tensor.partition.count if isinstance(tensor, RaggedTensor) else tensor.shape[axis]
+
+    def _rows_of(self, number: int) -> str:
+        """What the number of rows of a ragged tensor is called."""
+        return self.axes.get((number, 0)) or _dims_of_rows(self.names[number])[0]
 
     def at(self, sizes: dict[str, int], turn: int) -> list[Any]:
         """Tensors of the example's kind at other sizes: its values again, the first `turn` of them behind the others. Always other tensors."""
@@ -119,7 +131,7 @@ class Examples:
     def _at(self, number: int, sizes: dict[str, int], turn: int) -> Tensor:
         tensor = self.tensors[number]
         if isinstance(tensor, RaggedTensor):
-            return _rows_at(tensor, sizes[_dims_of_rows(self.names[number])[0]], turn)
+            return _rows_at(tensor, sizes[self._rows_of(number)], turn)
         array = numpy.array(tensor.detach().array, order="K", copy=True)
         for axis, size in enumerate(tensor.shape):
             form = derived(self.axes.get((number, axis), ""))

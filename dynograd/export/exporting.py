@@ -31,7 +31,8 @@ def export(
         args: the example's arguments: a tuple, or one tensor. Tensors may be ragged, and lie in lists, tuples and dicts; all else stays as it is.
         kwargs: more arguments by name.
         dynamic_shapes: axes of any size, as in PyTorch: `{"x": {0: Dim("batch")}}`, or a tuple with one of these for each argument. A text stands
-            for a Dim; axes of one name have one size. The rows of ragged tensors are of any number and length without it.
+            for a Dim; axes of one name have one size. The rows of ragged tensors are of any number and length without it; axis 0 of one may be named
+            to be as long as other axes.
         draws: the program may draw random numbers, from the stream of the process that runs it.
         strict, preserve_module_call_signature: of no effect.
     Returns:

@@ -18,6 +18,7 @@ from dynograd.export.examples import Examples, bound
 from dynograd.export.exported_program import ExportedProgram, Weight
 from dynograd.export.formula_search import AmbiguousFormulas
 from dynograd.export.merging import Merger
+from dynograd.export.module_states import ModuleState
 from dynograd.export.outputs import leaves, outputs_of, without_dataclasses
 from dynograd.export.size_comparisons import FAILURES, turns_of
 from dynograd.export.size_expressions import SizeExpression
@@ -40,11 +41,14 @@ def program_of(function: Any, args: Any, kwargs: dict[str, Any], dynamic_shapes:
     examples = source.examples
     axes, bounds = named_axes(examples.names, examples.shapes, list(source.parameters), dynamic_shapes)
     examples.take(axes)
-    with tracing():
-        recorded = _recorded(source, bounds)
-        program = ExportedProgram(*_resolved(source, recorded, bounds))
-        apart = _apart(source, recorded, bounds)
-    _compare(source, program, [recorded[0], apart])
+    try:
+        with tracing():
+            recorded = _recorded(source, bounds)
+            program = ExportedProgram(*_resolved(source, recorded, bounds))
+            apart = _apart(source, recorded, bounds)
+        _compare(source, program, [recorded[0], apart])
+    finally:
+        source.state.restore()
     return program
 
 
@@ -63,6 +67,7 @@ class _Source:
             raise ProgramError(
                 f"export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
             )
+        self.state = ModuleState(function)
         self.weights = names_within(function.__call__ if is_module else function)
         self.kinds = _kinds_of(function)
         self.known: list[Tensor] = []
@@ -376,6 +381,11 @@ def _weights(source: _Source, traces: list[Trace], kept: list[int]) -> list[Weig
         first = tensors[0]
         named = source.weights.get(id(first), "")
         if not all([tensor is first or _same_bits(tensor, first) for tensor in tensors]):
+            if assigned := source.state.assigned():
+                raise ProgramError(
+                    f"export: {source.name} assigns other tensors to {', '.join(assigned)} while it runs, and a program keeps nothing between its "
+                    f"calls. Take what was there as an argument, and return what it becomes."
+                )
             raise ProgramError(
                 f"export: {source.name} reaches a tensor of shape {tuple(first.shape)} that is another one in each run ({named or 'without a name'}): "
                 f"a result of something that is no function of dynograd, such as NumPy's. Say that with ops of dynograd, or give the tensor as "

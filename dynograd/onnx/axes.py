@@ -70,9 +70,46 @@ class Axes:
     def _with_enough(self, sample: dict[str, int], more: int = 0) -> dict[str, int]:
         """The sizes, with at least a value for each row, and so many more."""
         for offsets, values in self.rows.items():
-            count, name = sample[self.places[offsets, 0]], self.places[values, 0]
+            count, name = self.first_size(offsets, sample), self.places[values, 0]
             sample[name] += count * ((sample[name] < count) + more)
         return sample
+
+    def take_rows(self, rows: dict[int, int], names: Sequence[str], tensors: Sequence[Tensor]) -> None:
+        """Axes of ragged tensors: of the values, and of the offsets, of which there is one more than there are rows.
+
+        Args:
+            rows, names, tensors: of the program.
+        """
+        self.rows = rows
+        for offsets, values in rows.items():  # first the offsets, which grow less than the values in further records
+            count = self.places.pop((values, 0), None)
+            for number in (offsets, values):
+                self.places[number, 0] = f"{names[number]}_rows"
+            if count is None:
+                self.sizes[f"{names[offsets]}_rows"] = tensors[offsets].shape[0]
+            else:
+                form = derived(count) or DerivedSize(count)
+                self.places[offsets, 0] = str(DerivedSize(form.root, form.times, form.plus + 1))
+            self.sizes[f"{names[values]}_rows"] = tensors[values].shape[0]
+
+    def roots_of_rows(self) -> list[str]:
+        """The sizes that say how many values and rows ragged tensors have."""
+        return [self._form(place).root for pair in self.rows.items() for place in pair]
+
+    def first_size(self, number: int, sizes: dict[str, int]) -> int:
+        """How long the first axis of an input is at these sizes."""
+        return self._form(number).at(sizes)
+
+    def sizes_where(self, number: int, size: int) -> Iterator[tuple[str, int]]:
+        """The size by which the first axis of an input is as long as that, if there is one."""
+        form = self._form(number)
+        root = form.root_of(size)
+        if root is not None:
+            yield form.root, root
+
+    def _form(self, number: int) -> DerivedSize:
+        name = self.places[number, 0]
+        return derived(name) or DerivedSize(name)
 
     def within(self, name: str, size: int) -> int:
         """The size, or the nearest one that the name may have."""
@@ -101,7 +138,7 @@ class Axes:
 
 
 def axes_of(
-    shapes: Sequence[Sequence[int] | None],
+    shapes: Sequence[Sequence[int] | int | None],
     names: Sequence[str],
     paths: Sequence[str],
     arguments: Sequence[str],
@@ -112,7 +149,7 @@ def axes_of(
     """The dynamic axes that `export` was asked for, in either form.
 
     Args:
-        shapes: of the inputs; None of ragged ones.
+        shapes: of the inputs; of ragged ones the number of rows, and None of their offsets.
         names, paths: of the inputs in the model, and where they are among the arguments: "x[0]".
         arguments: names of all arguments in order.
     Raises:
@@ -132,7 +169,8 @@ def axes_of(
     sizes: dict[str, int] = {}
     for (number, axis), name in places.items():
         form = derived(name) or DerivedSize(name)
-        sizes[form.root] = form.root_of((shapes[number] or ())[axis]) or 0
+        shape = shapes[number]
+        sizes[form.root] = form.root_of(shape if isinstance(shape, int) else (shape or ())[axis]) or 0
     return Axes(places, {name: sizes[name] for name in bounds}, bounds)
 
 
@@ -171,8 +209,8 @@ def resized(tensor: Tensor, number: int, axes: Axes, sample: dict[str, int]) -> 
 
 def _offsets(rows: int, count: int) -> ndarray:
     """Offsets of rows of different lengths, each at least 1 if there are enough values, and one of that if there are others: parts of them then
-    have different lengths, too."""
-    shares = numpy.arange(rows) * 7 % 5 + (0.0 if rows > 1 else 1.0)
+    have different lengths, too. Which row is the longest follows from how many there are."""
+    shares = (numpy.arange(rows) * 7 + rows) % 5
     ends = numpy.round(numpy.cumsum(shares) / shares.sum() * max(count - rows, 0)).astype(numpy.int64)
     least = numpy.minimum(numpy.arange(1, rows + 1), count)
     return numpy.concatenate([[0], ends + least])

@@ -17,7 +17,7 @@ from dynograd.onnx.axes import Axes
 from dynograd.onnx.patterns import pattern_of
 from dynograd.onnx.records import Record, Structure
 from dynograd.onnx.refusals import refusal
-from dynograd.onnx.row_patterns import longest_of_rows, part_of_rows
+from dynograd.onnx.row_patterns import longest_of_rows, number_of_rows, part_of_rows
 from dynograd.plans.reporting.graphs import DRAWN, Graph, Node, Value
 
 __all__ = ["Builder", "onnx_type"]
@@ -262,6 +262,9 @@ class Builder:
         assert self.search is not None
         formula = self.search.number(values)
         if formula is None:
+            for name, offsets in self.rows.items():
+                if number := number_of_rows(self, name, offsets, values):
+                    return number
             names = " and ".join(self.search.names)
             at = ", ".join([str(tuple(sample.values())) for sample in self.search.samples])
             raise refusal(

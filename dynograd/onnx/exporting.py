@@ -21,9 +21,9 @@ from dynograd.onnx.building import Builder, onnx_type
 from dynograd.onnx.creations import CREATIONS
 from dynograd.onnx.exported_programs import axes_of_program, example_of
 from dynograd.onnx.lengths import LENGTHS
-from dynograd.onnx.masked import MASKED
 from dynograd.onnx.noting import turned_on
 from dynograd.onnx.packages import ModelProto, onnx_package
+from dynograd.onnx.places import PLACES
 from dynograd.onnx.programs import ONNXProgram, TrainingMode
 from dynograd.onnx.readings import READINGS
 from dynograd.onnx.records import Record
@@ -130,18 +130,17 @@ def export(
         dynamic_axes,
         dynamic_shapes,
     )
-    axes.rows = program.rows
-    for offsets, values in program.rows.items():
-        for number in (offsets, values):  # first the offsets, which grow less than the values in further records
-            axes.sizes[f"{names[number]}_rows"] = program.tensors[number].shape[0]
-            axes.places[number, 0] = f"{names[number]}_rows"
-    with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, MASKED), while_exporting(to_onnx=True):
-        graphs, samples = recorded(program, axes)
-        count = len(graphs[0].results)
-        usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
-        outputs = _names("output_names", output_names or None, usual)
-        _check_not_complex(outputs, graphs[0].results, "Return view_as_real of it")
-        builder = _written(program, axes, graphs, samples, opset, names, outputs)
+    axes.take_rows(program.rows, names, program.tensors)
+    try:
+        with turned_on(READINGS, STRUCTURES, LENGTHS, BAGS, CREATIONS, PLACES), while_exporting(to_onnx=True):
+            graphs, samples = recorded(program, axes)
+            count = len(graphs[0].results)
+            usual = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
+            outputs = _names("output_names", output_names or None, usual)
+            _check_not_complex(outputs, graphs[0].results, "Return view_as_real of it")
+            builder = _written(program, axes, graphs, samples, opset, names, outputs)
+    finally:
+        program.state.restore()
     proto = _proto(builder, program, names, outputs, axes, graphs, opset)
 
     def check(model: ModelProto) -> float:

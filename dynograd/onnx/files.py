@@ -30,9 +30,15 @@ def _onnx() -> ModuleType:
 
 
 def model_of(source: Any) -> ModelProto:
-    """The checked ModelProto of a path, bytes or a ModelProto; its external data are read into it."""
+    """The checked ModelProto of a path, bytes, a file opened for reading them, or a ModelProto; its external data are read into it."""
     onnx = _onnx()
     folder = None
+    if hasattr(source, "read"):
+        source = source.read()
+        if not isinstance(source, bytes):
+            raise TypeError(
+                f"onnx.load: the file gives {type(source).__name__}. Open it for reading bytes, open(path, 'rb')."
+            )
     if isinstance(source, onnx.ModelProto):
         model = onnx.ModelProto()
         model.CopyFrom(source)
@@ -53,7 +59,7 @@ def model_of(source: Any) -> ModelProto:
             ) from None
     else:
         raise TypeError(
-            f"onnx.load: the model is a {type(source).__name__}. Expected a path, bytes or an onnx.ModelProto."
+            f"onnx.load: the model is a {type(source).__name__}. Expected a path, bytes, a file opened for reading bytes, or an onnx.ModelProto."
         )
     if not model.HasField("graph") or not model.opset_import:
         raise OnnxError(

@@ -127,7 +127,7 @@ def load(model: Any) -> OnnxModule:
     """A module that computes what an ONNX model computes, made of calls of dynograd, so that it can be trained, changed and stepped through.
 
     Args:
-        model: a path, the bytes of a file, or an onnx.ModelProto.
+        model: a path, a file opened for reading bytes, the bytes of one, or an onnx.ModelProto.
     Returns:
         An `OnnxModule` with the model's initialisers as parameters and buffers; `module.code` is its `forward`.
     Raises:

@@ -1,4 +1,4 @@
-"""Tensors that a program makes itself at any size: filled ones, ranges, and bands of a matrix (causal masks)."""
+"""Tensors that a program makes itself at any size: filled ones, ranges, bands of a matrix (causal masks), and repetitions of these."""
 
 from __future__ import annotations
 
@@ -120,6 +120,19 @@ class _Band(Pattern):
         return builder.node("Where", [truth, builder.constant(self.inside), builder.constant(self.outside)])
 
 
+@dataclass
+class _Repeated(Pattern):
+    """Another pattern, again and again along axes that it has not."""
+
+    pattern: Pattern
+    axes: list[int]
+    shapes: list[tuple[int, ...]]
+
+    def write(self, builder: Any) -> str:
+        name = builder.node("Unsqueeze", [self.pattern.write(builder), builder.ints(*self.axes)])
+        return str(builder.node("Expand", [name, builder.numbers(self.shapes)]))
+
+
 def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
     """What these arrays are, at sizes that differ; None: none of the patterns."""
     first = samples[0]
@@ -137,7 +150,21 @@ def pattern_of(samples: Sequence[ndarray]) -> Pattern | None:
             return _FilledBySize([int(number) for number in values], first.dtype, [sample.shape for sample in samples])
     if first.ndim == 1 and first.dtype.kind in "if" and first.size > 1:
         return _range_of(samples) or _spaced_of(samples)
-    return _band_of(samples) or _eye_of(samples) if first.ndim == 2 else None
+    pattern = _band_of(samples) or _eye_of(samples) if first.ndim == 2 else None
+    return pattern or _repeated_of(samples)
+
+
+def _repeated_of(samples: Sequence[ndarray]) -> Pattern | None:
+    axes = [
+        axis
+        for axis in range(samples[0].ndim)
+        if all([bool((sample == sample.take([0], axis)).all()) for sample in samples])
+    ]
+    if not axes:
+        return None
+    places = tuple([0 if axis in axes else slice(None) for axis in range(samples[0].ndim)])
+    pattern = pattern_of([sample[places] for sample in samples])
+    return None if pattern is None else _Repeated(pattern, axes, [sample.shape for sample in samples])
 
 
 def _range_of(samples: Sequence[ndarray]) -> Pattern | None:

@@ -10,10 +10,11 @@ import numpy
 
 from dynograd.arrays import ndarray
 
-__all__ = ["longest_of_rows", "part_of_rows", "rows_of_padded"]
+__all__ = ["longest_of_rows", "number_of_rows", "part_of_rows", "rows_of_padded"]
 
 _FURTHEST = 8  # by which rows are rolled, and what is cut off them
 _WIDEST_STEP = 4
+_MOST_ROWS = 4  # that are taken from the front or the end, or left out there
 
 
 class _Rows:
@@ -41,10 +42,14 @@ class _Rows:
         return str(self.node("ReduceMax", [self.node("Concat", [self.lengths, self.ints(0)], axis=0)], keepdims=1))
 
     @functools.cached_property
+    def total(self) -> str:
+        """The number of values."""
+        return str(self.node("Slice", [self.offsets, self.ints(-1), self.ints(2**62)]))
+
+    @functools.cached_property
     def places(self) -> str:
         """0 up to the number of values."""
-        last = self.node("Slice", [self.offsets, self.ints(-1), self.ints(2**62)])
-        return self.range(last)
+        return self.range(self.total)
 
     @functools.cached_property
     def numbers(self) -> str:
@@ -222,18 +227,81 @@ def _joined(offsets: ndarray) -> ndarray:
 def _write_joined(rows: _Rows) -> str:
     two = _Rows(rows.builder, rows.binary("Mul", rows.offsets, rows.ints(2)))
     half = two.of_values(rows.lengths)
-    total = rows.node("Slice", [rows.offsets, rows.ints(-1), rows.ints(2**62)])
     is_second = rows.builder.cast(rows.binary("GreaterOrEqual", two.within, half), numpy.int64)
     own = rows.binary("Add", two.of_values(rows.starts), rows.binary("Mod", two.within, half))
-    return rows.binary("Add", own, rows.binary("Mul", is_second, str(total)))
+    return rows.binary("Add", own, rows.binary("Mul", is_second, rows.total))
 
 
-_PATTERNS: list[Pattern] = [
+Some = tuple[Callable[[ndarray], ndarray], Callable[[_Rows], _Rows]]
+"""Some of the rows, whose values lie behind one another: their offsets, from those of all, and the nodes that are the same."""
+
+
+def _span(first: int, behind: int) -> Some:
+    """Rows `first` up to `behind`, which count from the end where they are negative; 0 behind is the end."""
+
+    def change(offsets: ndarray) -> ndarray:
+        begin, end, _ = slice(first, behind or None).indices(len(offsets) - 1)
+        own = offsets[begin : max(begin, end) + 1]
+        return own - own[0]
+
+    def rows_of(rows: _Rows) -> _Rows:
+        count = rows.binary("Sub", str(rows.node("Shape", [rows.offsets])), rows.ints(1))
+
+        def place(number: int) -> str:
+            if number < 0:
+                return rows.binary("Max", rows.binary("Add", count, rows.ints(number)), rows.ints(0))
+            return rows.binary("Min", count, rows.ints(number))
+
+        begin, end = place(first), place(behind) if behind else count
+        end = rows.binary("Add", rows.binary("Max", begin, end), rows.ints(1))
+        own = rows.node("Slice", [rows.offsets, begin, end])
+        start = rows.node("Slice", [own, rows.ints(0), rows.ints(1)])
+        return _Rows(rows.builder, rows.binary("Sub", str(own), str(start)))
+
+    return change, rows_of
+
+
+def _stepped(k: int) -> tuple[Some, Pattern]:
+    """Each kth row, and the places of its values."""
+
+    def change(offsets: ndarray) -> ndarray:
+        return numpy.concatenate([[0], numpy.cumsum(numpy.diff(offsets)[::k])])
+
+    def rows_of(rows: _Rows) -> _Rows:
+        lengths = rows.node("Slice", [rows.lengths, rows.ints(0), rows.ints(2**62), rows.ints(0), rows.ints(k)])
+        return rows.cut(str(lengths))
+
+    def mask(rows: _Rows) -> str:
+        return rows.binary("Equal", rows.binary("Mod", rows.numbers, rows.ints(k)), rows.ints(0))
+
+    places = lambda offsets: numpy.flatnonzero(_numbers(offsets) % k == 0)  # noqa: E731
+    return (change, rows_of), (places, lambda rows: rows.at(mask(rows)))
+
+
+_SPANS: list[Some] = [
+    _span(*bounds)
+    for k in range(1, _MOST_ROWS + 1)
+    for bounds in ((0, k), (k, 0), (0, -k), (-k, 0), (k - 1, k), (-k, 1 - k))
+]
+_STEPPED = [_stepped(k) for k in range(2, _WIDEST_STEP + 1)]
+_SOME: list[Some] = [*_SPANS, *[some for some, _ in _STEPPED]]
+_OF_ANY_ROWS: list[Pattern] = [
     *_bounds_of(lambda offsets: offsets, lambda rows: rows),
     (_turned, _write_turned),
     (lambda offsets: _places(offsets)[1], lambda rows: rows.within),
     (_padded, _write_padded),
     (_mask, _write_mask),
+]
+
+
+def _of_some(some: Some, pattern: Pattern) -> Pattern:
+    """What is told of any rows, of these."""
+    (change, rows_of), (part, write) = some, pattern
+    return lambda offsets: part(change(offsets)), lambda rows: write(rows_of(rows))
+
+
+_PATTERNS: list[Pattern] = [
+    *_OF_ANY_ROWS,
     (_joined, _write_joined),
     *_bounds_of(
         lambda offsets: 2 * offsets, lambda rows: _Rows(rows.builder, rows.binary("Mul", rows.offsets, rows.ints(2)))
@@ -241,6 +309,8 @@ _PATTERNS: list[Pattern] = [
     *[pattern for k in range(1, _FURTHEST + 1) for pattern in _parts_by(k)],
     *[pattern for k in range(2, _WIDEST_STEP + 1) for pattern in _steps_by(k)],
     *[_rolled(by) for k in range(1, _FURTHEST + 1) for by in (k, -k)],
+    *[places for _, places in _STEPPED],
+    *[_of_some(some, pattern) for some in _SOME for pattern in _OF_ANY_ROWS],
 ]
 
 
@@ -253,6 +323,32 @@ def part_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], samples: S
             written = write(_Rows(builder, name))
             return written if samples[0].dtype in (numpy.int64, bool) else str(builder.cast(written, samples[0].dtype))
     return ""
+
+
+def number_of_rows(builder: Any, name: str, offsets: Sequence[ndarray], values: Sequence[int]) -> str:
+    """A number that these are: of values in some of the rows of a ragged input, in the longest of them, or in all when they are padded to that.
+
+    Returns:
+        The name of what is written; "": it is none of these.
+    """
+    if len(offsets) != len(values):
+        return ""
+    for change, rows_of in _SOME:
+        parts = [change(own) for own in offsets]
+        longest = [int(max(numpy.diff(part), default=0)) for part in parts]
+        padded = [(len(part) - 1) * size for part, size in zip(parts, longest)]
+        for own, write in (
+            ([int(part[-1]) for part in parts], lambda rows: rows.total),
+            (longest, lambda rows: rows.longest),
+            (padded, _write_padded_count),
+        ):
+            if own == [*values]:
+                return write(rows_of(_Rows(builder, name)))
+    return ""
+
+
+def _write_padded_count(rows: _Rows) -> str:
+    return rows.binary("Mul", str(rows.node("Shape", [rows.lengths])), rows.longest)
 
 
 def _is_same(first: ndarray, second: ndarray) -> bool:

@@ -59,7 +59,7 @@ def _at_turns(
         OnnxError: the program goes another way there.
     """
     first = samples[0]
-    of_rows = [axes.places[place, 0] for pair in axes.rows.items() for place in pair]
+    of_rows = axes.roots_of_rows()
 
     def has(sizes: dict[str, int]) -> bool:
         return axes.has(sizes) and all([sizes[name] == first[name] for name in of_rows])
@@ -86,7 +86,18 @@ def _at_turns(
             graphs.append(record)
             samples.append(turn.sizes)
     _add_long_rows(program, axes, samples, graphs)
+    _add_one_row(program, axes, samples, graphs)
     return graphs, samples
+
+
+def _add_one_row(program: Program, axes: Axes, samples: list[dict[str, int]], graphs: list[Record]) -> None:
+    """Adds a record of one row, if the program takes it as it takes others: of `x[:2]` there is one then."""
+    sizes = {**samples[0], **{root: size for number in axes.rows for root, size in axes.sizes_where(number, 2)}}
+    if axes.rows and sizes != samples[0] and axes.has(sizes):
+        record = further_record(program, axes, sizes, graphs)
+        if record is not None:
+            graphs.append(record)
+            samples.append(sizes)
 
 
 def _add_long_rows(program: Program, axes: Axes, samples: list[dict[str, int]], graphs: list[Record]) -> None:
@@ -97,9 +108,10 @@ def _add_long_rows(program: Program, axes: Axes, samples: list[dict[str, int]], 
     """
     for length in _LONG_ROWS if axes.rows else ():
         sizes = dict(samples[0])
+        for root in axes.roots_of_rows():
+            sizes[root] += 1  # by which the rows are others than the example's
         for offsets, values in axes.rows.items():
-            sizes[axes.places[offsets, 0]] += 1  # by which the rows are others than the example's
-            sizes[axes.places[values, 0]] = length * sizes[axes.places[offsets, 0]]
+            sizes[axes.places[values, 0]] = length * axes.first_size(offsets, sizes)
         try:
             record = _record_at(program, axes, sizes, 0)
             check_alike([graphs[0], record], program.name)
@@ -172,6 +184,12 @@ def _graphs(program: Program, axes: Axes, samples: list[dict[str, int]]) -> list
     other = record_of(program, rolled_tensors, program.name, any_shape=picking_ops())
     line = differing_line(first, other, sizes_too=not picking)
     if line is not None:
+        if assigned := program.state.assigned():
+            raise refusal(
+                f"{program.name} assigns other tensors to {', '.join(assigned)} while it runs, and a model keeps nothing between its calls",
+                line,
+                "Take what was there as an input, and return what it becomes.",
+            )
         raise refusal(
             f"what {program.name} computes with there depends on values that no op has made (NumPy's, an op's own, or random numbers)",
             line,

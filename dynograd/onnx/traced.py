@@ -12,6 +12,7 @@ from dynograd.base.shapes import Size
 from dynograd.errors import OnnxError, ProgramError
 from dynograd.export.examples import bound
 from dynograd.export.exported_program import ExportedProgram
+from dynograd.export.module_states import ModuleState
 from dynograd.export.outputs import without_dataclasses
 from dynograd.nn.module import Module
 from dynograd.onnx.axes import Axes, resized
@@ -48,7 +49,7 @@ class Program:
             raise OnnxError(
                 f"onnx.export: expected a tensor among the arguments of {self.name}, got none. Give an example: args=(x,)."
             )
-        self.weights = _weights_of(model)
+        self.weights, self.state = _weights_of(model), ModuleState(model)
 
     def _find(self, value: Any, name: str, path: str) -> None:
         if isinstance(value, RaggedTensor):
@@ -72,10 +73,12 @@ class Program:
             for key, part in value.items():
                 self._find(part, f"{name}_{key}", f"{path}[{key!r}]")
 
-    def shapes(self) -> list[Size | None]:
-        """The shapes of its tensors; None of those that are of a ragged one, whose sizes may be any."""
-        ragged = {*self.rows, *self.rows.values()}
-        return [None if number in ragged else tensor.shape for number, tensor in enumerate(self.tensors)]
+    def shapes(self) -> list[Size | int | None]:
+        """The shapes of its tensors; of ragged ones the number of rows, and None of their offsets."""
+        shapes: list[Size | int | None] = [tensor.shape for tensor in self.tensors]
+        for offsets, values in self.rows.items():
+            shapes[values], shapes[offsets] = len(self.tensors[offsets]) - 1, None
+        return shapes
 
     def fed(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Its tensors as the model's inputs."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.kernels.attention.any_size import is_alike_at_any_size
 from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
@@ -14,10 +15,10 @@ __all__ = ["as_dense", "as_ragged", "dim_first", "lines_of"]
 
 
 def as_dense(x: RaggedTensor) -> Any:
-    """(B, ..., T, ...): the rows as a dense tensor of the same dims; None where their lengths differ, or all are 0."""
+    """(B, ..., T, ...): the rows as a dense tensor of the same dims; None where their lengths differ, all are 0, or may be others another time."""
     part, packed, place = x.partition, x.packed, x.place
     length = part.uniform
-    if not length or isinstance(part, Shapes) or isinstance(packed, RaggedTensor):
+    if not length or is_alike_at_any_size() or isinstance(part, Shapes) or isinstance(packed, RaggedTensor):
         return None
     shape = tuple(packed.shape)
     dense = run("view", packed, (*shape[: place - 1], part.count, length, *shape[place:]))

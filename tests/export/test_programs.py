@@ -665,3 +665,70 @@ def test_formulas_of_sizes_in_code():
     code = torch.export.export(function, (randn(6, 2),), dynamic_shapes=({0: "n"},)).code
     assert "(2 * n, -1)" in code or "2 * n, -1" in code
     assert "slice(None, n // 2, None)" in code and "(n) ** 0.5" in code
+
+
+class Remembers(nn.Module):
+    """Keeps a mean, by another tensor, in place, or as an attribute."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.way, self.last = way, None
+
+    def forward(self, x):
+        mean = x.mean(0)
+        if self.way == "assigned":
+            self.mean = self.mean * 0.9 + mean
+        elif self.way == "in place":
+            self.mean.copy_(mean)
+        else:
+            self.last = x if self.last is None else torch.cat([self.last, x])
+            return self.last.sum(0)
+        return x - self.mean
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        (
+            "assigned",
+            "Holder assigns other tensors to inner.mean while it runs.*as an argument, and return what it becomes",
+        ),
+        ("attribute", "Holder assigns other tensors to inner.last while it runs"),
+        ("in place", "it writes into inner.mean, which is no input"),
+    ],
+)
+def test_a_module_that_remembers_is_refused_and_stays_as_it_was(way, words):
+    class Holder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Remembers(way)
+
+        def forward(self, x):
+            return self.inner(x) * 2
+
+    model = Holder().eval()
+    mean = model.inner.mean
+    with pytest.raises(ProgramError, match=words):
+        torch.export.export(model, (randn(3, 4),), dynamic_shapes=({0: "n"},))
+    assert model.inner.mean is mean and mean.tolist() == [0.0] * 4
+
+
+def test_ragged_rows_are_as_many_as_an_axis_is_long():
+    def function(x, y, z):
+        return x.mean(1) + y, (x * y[:, None]).sum(1), z.amax(1) * y
+
+    def example(lengths):
+        count = sum(lengths)
+        return (
+            torch.RaggedTensor(randn(count, 4), lengths),
+            randn(len(lengths), 4),
+            torch.RaggedTensor(randn(count, 4), lengths),
+        )
+
+    check(function, example([3, 1, 2]), example([4]), example([2, 1, 1, 5, 7]), dims=({0: "batch"},) * 3)
+    program = torch.export.export(function, example([3, 1, 2]), dynamic_shapes=({0: "batch"},) * 3)
+    with pytest.raises(ShapeError, match="expected one size for batch, got 2 .the rows of x. and 3"):
+        program(*example([1, 2])[:1], *example([1, 1, 2])[1:])
+    with pytest.raises(ProgramError, match="x is ragged.*Name axis 0, if other axes are as long"):
+        torch.export.export(function, example([3, 1, 2]), dynamic_shapes=({1: "time"}, None, None))

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy
+
 import dynograd as torch
 
 F = torch.nn.functional
@@ -341,6 +343,84 @@ def of_any_matrix(x):
     return torch.linalg.solve(square, x), torch.linalg.cholesky(square), torch.logdet(square), torch.linalg.det(square)
 
 
+def of_spectra(x):
+    """Eigenvalues and singular values, and what they make, whatever the signs of the vectors are."""
+    square, low = x @ x.mT, x[..., :2] @ x[..., :2].mT  # the latter of rank 2
+    u, s, vh = torch.linalg.svd(x, full_matrices=False)
+    whole_u, _, whole_vh = torch.linalg.svd(x.mT)
+    w, v = torch.linalg.eigh(square)
+    upper, _ = torch.linalg.eigh(square.triu(), UPLO="U")
+    again = (u * s.unsqueeze(-2)) @ vh, whole_u @ whole_u.mT, whole_vh @ whole_vh.mT, (v * w.unsqueeze(-2)) @ v.mT
+    values = s, w, upper, torch.linalg.eigvalsh(low), torch.linalg.svdvals(low), u.abs(), v.abs()
+    inverses = (
+        torch.linalg.pinv(x), torch.linalg.pinv(low, rtol=1e-3), torch.linalg.pinv(low, hermitian=True, atol=1e-2),
+        torch.linalg.pinv(x, atol=0.5, rtol=0.2),
+    )  # fmt: skip
+    ranks = torch.linalg.matrix_rank(x), torch.linalg.matrix_rank(low, 1e-3), torch.linalg.matrix_rank(low, 1e-3, True)
+    return (*again, *values, *inverses, *ranks, torch.linalg.cond(square), torch.linalg.matrix_norm(x, "nuc"))
+
+
+def of_any_spectrum(x):
+    w, v = torch.linalg.eigh(x.mT @ x)
+    return torch.linalg.svdvals(x), w, (v * w) @ v.mT, torch.linalg.pinv(x), torch.linalg.matrix_rank(x)
+
+
+def factors_of_exchanged_rows(x):
+    wide, high = torch.linalg.lu(x), torch.linalg.lu(x.mT)
+    factors, pivots = torch.linalg.lu_factor(x[..., :3])
+    return (
+        *wide, *high, factors, pivots, torch.linalg.lu_solve(factors, pivots, x), torch.linalg.lu_factor_ex(x[..., :3] * 0).info,
+        *torch.lu_unpack(factors, pivots),
+    )  # fmt: skip
+
+
+def series(x):
+    """Sums of series at places of both signs, at 0, at whole ones, and at those that are no numbers."""
+    edges = torch.tensor([0.0, -1.0, math.inf, -math.inf, math.nan, 1e-3, 1e10]) + 0 * x[:1, :1]
+    places = torch.cat([x.reshape(1, -1) * 3, edges], 1)
+    powers = torch.tensor([[3.0], [2.5], [1.0], [0.5], [math.inf]])
+    orders = torch.polygamma(1, places), torch.polygamma(2, places)
+    return (*orders, torch.special.zeta(powers, places), torch.special.zeta(1 + x.abs() * 4, torch.tensor(1.5)))
+
+
+def divisors(x):
+    first, second = (x * 20).long(), (x.flip(0) * 30).long()
+    return (
+        torch.gcd(first, second),
+        torch.lcm(first, second),
+        torch.gcd(first.int(), second.int()),
+        torch.gcd(first, torch.tensor(12)),
+    )
+
+
+def windows_of_any_image(x):
+    means = (
+        F.adaptive_avg_pool2d(x, (3, 2)),
+        F.adaptive_avg_pool2d(x, (None, 4)),
+        F.interpolate(x, size=(2, 5), mode="area"),
+    )
+    return (*means, *F.adaptive_max_pool2d(x, (3, 2), return_indices=True), F.adaptive_max_pool1d(x[0], 3))
+
+
+def at_strides(x):
+    rows, columns = x.shape
+    windows = (x * 2).as_strided((rows, columns - 2, 3), (columns, 1, 1))
+    return windows, x.exp().as_strided((rows, 2), (columns, 1), 1), torch.as_strided(x + 1, (2, 2), (1, columns))[0]
+
+
+def repeated_constants(x):
+    """Masks and places of each example that are made beside ops, again and again along the batch."""
+    batch, time = x.shape
+    causal = torch.from_numpy(numpy.tile(numpy.tri(time, dtype=bool), (batch, 1, 1)))
+    places = torch.from_numpy(numpy.tile(numpy.arange(time, dtype=numpy.float32)[:, None], (batch, 1, 1)))
+    return x.unsqueeze(1).masked_fill(~causal, 0.0), x.unsqueeze(2) * places
+
+
+def complex_numbers_in_front(x):
+    z = torch.exp(1j * x) * torch.exp(2j * torch.tensor(0.3))
+    return torch.view_as_real(z), torch.view_as_real(1j * torch.tensor(0.3) + x), torch.view_as_real(2j / (x + 9))
+
+
 def most_frequent(x):
     whole = (x * 2).long()
     runs = torch.unique_consecutive(whole, return_inverse=True, return_counts=True)
@@ -479,6 +559,15 @@ FUNCTIONS = {
     "complex numbers": (complexes, [(3, 4, 2)], BATCH),
     "matrices": (of_matrices, [(2, 3, 5)], BATCH),
     "matrices of any size": (of_any_matrix, [(4, 3)], BATCH),
+    "eigenvalues and singular values": (of_spectra, [(2, 3, 5)], BATCH),
+    "singular values of any matrix": (of_any_spectrum, [(6, 3)], ((0, 0),)),
+    "factors of exchanged rows": (factors_of_exchanged_rows, [(2, 3, 5)], BATCH),
+    "series": (series, [(3, 4)], BATCH),
+    "divisors": (divisors, [(3, 4)], BATCH),
+    "windows of any image": (windows_of_any_image, [(2, 3, 7, 6)], ((0, 0), (0, 2), (0, 3))),
+    "strides": (at_strides, [(3, 5)], ((0, 0), (0, 1))),
+    "repeated constants": (repeated_constants, [(3, 5)], ((0, 0), (0, 1))),
+    "complex numbers in front": (complex_numbers_in_front, [(3, 4)], BATCH),
     "the most frequent": (most_frequent, [(3, 7)], ((0, 0), (0, 1))),
     "unpooled": (Unpooled().eval(), [(2, 3, 6, 9)], ((0, 0), (0, 2), (0, 3))),
     "windows back": (windows_back, [(2, 32)], BATCH),

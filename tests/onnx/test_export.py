@@ -238,6 +238,26 @@ def branching(x):
     return x * 2 if x.shape[0] < 100 else x + 1
 
 
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        self.mean = self.mean * 0.9 + x.mean(0)
+        return x - self.mean
+
+
+def test_a_model_that_assigns_a_buffer_stays_as_it_was():
+    model = Remembers().eval()
+    mean = model.mean
+    with pytest.raises(
+        OnnxError, match="Remembers assigns other tensors to mean.*test_export.py.*as an input, and return"
+    ):
+        torch.onnx.export(model, (torch.randn(3, 4),))
+    assert model.mean is mean and mean.tolist() == [0.0] * 4
+
+
 REFUSED = {
     "goes by a size": (
         branching,
@@ -258,7 +278,17 @@ REFUSED = {
         "how many ops looped calls depends on the sizes.*leave that axis out",
     ),
     "draws": (drawn, {}, "draws random numbers.*eval"),
-    "no form": (torch.linalg.eigvalsh, {"args": (torch.eye(3),)}, "linalg_eigh.*no form in ONNX.*docs/support.md"),
+    "no form": (torch.igamma, {"args": (torch.ones(3), torch.ones(3))}, "igamma.*no form in ONNX.*docs/support.md"),
+    "a pool to a size of the input's": (
+        lambda x: nn.functional.adaptive_avg_pool1d(x, x.shape[1] // 2 + 1),
+        {"args": (torch.ones(2, 6),), "dynamic_axes": {"x": [1]}},
+        r"adaptive_avg_pool to a size that follows from the input's \(4, .*has no form",
+    ),
+    "memory behind the tensor": (
+        lambda x: (x * 2).T.as_strided((2, 2), (1, 2)),
+        {},
+        r"as_strided of size \(2, 2\) and stride \(1, 2\) sees memory.*test_export.py.*x.contiguous",
+    ),
     "training": (nn.Sequential(nn.Linear(4, 2), nn.Dropout()), {}, "training mode.*model.eval"),
     "opset": (linear(), {"opset_version": 16}, "17 to 23, got 16"),
     "both forms": (linear(), {"dynamic_axes": {"input": [0]}, "dynamic_shapes": {"input": {0: "n"}}}, "got both"),
@@ -266,8 +296,8 @@ REFUSED = {
     "no such axis": (linear(), {"dynamic_axes": {"input": [2]}}, "has 2 dims.*no axis 2"),
     "ragged axes": (
         lambda x: x.sum(1),
-        {"args": (torch.ragged_tensor([[1.0], [2.0, 3.0]]),), "ragged": "values", "dynamic_axes": {"x": [0]}},
-        "x is ragged, and its numbers of rows",
+        {"args": (torch.ragged_tensor([[1.0], [2.0, 3.0]]),), "ragged": "values", "dynamic_axes": {"x": [1]}},
+        "x is ragged, and its numbers of rows.*Name axis 0, if other axes are as long",
     ),
     "outside the bounds": (linear(), {"dynamic_shapes": ({0: Dim("n", max=2)},)}, "'n' is 1 to 2.*example has 3"),
     "one name for two sizes": (linear(), {"dynamic_axes": {"input": {0: "n", 1: "n"}}}, "'n' has size 3.*and 4"),

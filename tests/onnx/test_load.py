@@ -184,8 +184,17 @@ def test_models_that_lie_are_refused(model, words):
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match=r"the model is a int. Expected a path, bytes or an onnx.ModelProto"):
+    with pytest.raises(
+        TypeError, match=r"the model is a int. Expected a path, bytes, a file opened for reading bytes, or an onnx.Mod"
+    ):
         dynograd.onnx.load(3)
+    with pytest.raises(TypeError, match=r"the file gives str. Open it for reading bytes, open\(path, 'rb'\)"):
+        dynograd.onnx.load(io.StringIO("model"))
+
+
+def test_an_open_file_is_read():
+    file = io.BytesIO(_perceptron().SerializeToString())
+    assert dynograd.onnx.load(file).code == dynograd.onnx.load(_perceptron()).code
 
 
 def test_inputs_are_checked():

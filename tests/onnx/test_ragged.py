@@ -63,6 +63,20 @@ def running_rows(x):
     return torch.cat([x.cumprod(1).values, x.logcumsumexp(1).values], 1)
 
 
+def extremes_so_far(x):
+    return torch.cat(
+        [x.cummax(1)[0].values, x.cummin(1)[0].values, x.cummax(1)[1].values, (x > 0).long().cummin(1)[1].values], 1
+    )
+
+
+def some_rows(x):
+    """Rows from the front, from the end, each second one, and single ones."""
+    ends = torch.cat([x[:2].sum(1), x[1:].amax(1), x[:-1].mean(1), x[-2:].sum(1), x[::2].sum(1)])
+    return torch.cat(
+        [ends.sum(0), x[0].sum(0), x[-1].amax(0), x[1].mean(0), (torch.softmax(x[1:], 1) * x[1:]).sum(1).sum(0)]
+    )
+
+
 def reduced_rows(x):
     return torch.cat([x.prod(1), x.logsumexp(1), x.var(1, unbiased=False), x.norm(dim=1)], 1)
 
@@ -109,6 +123,9 @@ MODELS = {
     "sorted rows": (lambda: sorted_rows, lambda: torch.randn(6, 4)),
     "picks of rows": (lambda: picks_of_rows, lambda: torch.randn(6, 4)),
     "running products of rows": (lambda: running_rows, lambda: torch.randn(6, 4)),
+    "extremes so far in rows": (lambda: extremes_so_far, lambda: torch.randn(6, 4)),
+    "some rows": (lambda: some_rows, lambda: torch.randn(6, 4)),
+    "some rows, padded": (lambda: lambda x: x[:2].to_padded(0.5), lambda: torch.randn(6, 4)),
     "products and squares of rows": (lambda: reduced_rows, lambda: torch.randn(6, 4)),
     "text_transformer": (
         lambda: text_transformer.Classifier(20, 16, 2, 2, 32),
@@ -156,6 +173,46 @@ def test_a_model_of_rows_gives_the_same_on_onnxruntime(name, ragged, of_program)
     rows = RaggedTensor(values(), lengths)
     inputs = (rows.values, rows.offsets) if ragged == "values" else (rows.to_padded(1), lengths)
     torch.testing.assert_close(program(*inputs)[0], model(rows), rtol=1e-4, atol=1e-4)
+
+
+def beside_rows(x, y, weights):
+    """As many rows in each, and in a dense tensor."""
+    scores = (x * weights[:, None]).sum(2, keepdim=True)
+    return x.sum(1) * weights + y.amax(1), (scores.softmax(1) * x).sum(1)
+
+
+@pytest.mark.parametrize("ragged", ["values", "padded"])
+@pytest.mark.parametrize("lengths", [[3, 1, 2], [2, 2, 2]], ids=["rows of several lengths", "rows of one length"])
+def test_rows_are_as_many_as_an_axis_is_long(lengths, ragged):
+    def example(lengths):
+        count = sum(lengths)
+        others = [length + 1 for length in lengths]
+        rows = RaggedTensor(torch.randn(count, 4), lengths), RaggedTensor(torch.randn(count + len(lengths), 4), others)
+        return (*rows, torch.randn(len(lengths), 4))
+
+    torch.manual_seed(0)
+    shapes = ({0: "batch"},) * 3
+    program = torch.onnx.export(beside_rows, example(lengths), ragged=ragged, dynamic_shapes=shapes)
+    assert program.verify() < 1e-4
+    for others in ([5, 1], [4], [1, 1, 6, 2]):
+        x, y, weights = example(others)
+        inputs = [
+            (rows.values, rows.offsets) if ragged == "values" else (rows.to_padded(1), rows.lengths) for rows in (x, y)
+        ]
+        for own, expected in zip(program(*inputs[0], *inputs[1], weights), beside_rows(x, y, weights), strict=True):
+            torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-4)
+    assert [
+        next(iter(value.type.tensor_type.shape.dim)).dim_param for value in program.model_proto.graph.output[:2]
+    ] == ["batch"] * 2
+
+
+@pytest.mark.parametrize("ragged", ["values", "padded"])
+def test_some_of_fewer_rows_are_as_many_as_there_are(ragged):
+    program = torch.onnx.export(lambda x: x[:2].mean(1), (RaggedTensor(torch.randn(6, 4), [3, 1, 2]),), ragged=ragged)
+    for lengths in ([4], [2, 5], [1, 2, 1, 3]):
+        rows = RaggedTensor(torch.randn(sum(lengths), 4), lengths)
+        inputs = (rows.values, rows.offsets) if ragged == "values" else (rows.to_padded(1), rows.lengths)
+        torch.testing.assert_close(program(*inputs)[0], rows[:2].mean(1))
 
 
 def test_values_of_rows_at_their_places():

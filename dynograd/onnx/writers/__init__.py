@@ -13,6 +13,8 @@ from dynograd.onnx.writers import (
     reductions,
     scans,
     segments,
+    series,
+    spectra,
     transforms,
 )
 from dynograd.onnx.writers.structures import write_structure

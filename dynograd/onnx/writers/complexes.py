@@ -140,6 +140,8 @@ def _pair(value: Any) -> Parts:
 
 @_rule("mul")
 def _mul(input: Any, other: Any) -> Parts:
+    if isinstance(input, complex):
+        input = _pair(input)
     if not isinstance(input, Parts) or not isinstance(other, (Parts, complex)):
         pair, factor = (input, other) if isinstance(input, Parts) else (_pair(other), input)
         return Parts(pair.real * factor, pair.imag * factor)

@@ -88,6 +88,8 @@ def max_unpool(call: Call) -> str:
 @writer("adaptive_max_pool")
 def adaptive_max_pool(call: Call) -> list[str]:
     sizes = call.static("sizes")
+    if any([len({*call.dims(call.rank() - len(sizes) + axis)}) > 1 for axis in range(len(sizes))]):
+        return _largest_at_any_size(call, sizes)
     lengths = [call.fixed(axis - len(sizes)) for axis in range(len(sizes))]
     if any([length % size for length, size in zip(lengths, sizes)]):
         return _largest_of_each(call, sizes, lengths)
@@ -133,21 +135,52 @@ def avg_pool(call: Call) -> str:
 
 @writer("adaptive_avg_pool")
 def adaptive_avg_pool(call: Call) -> str:
-    sizes, rank = call.static("sizes"), call.rank()
-    name = call.input("input")
-    if set(sizes) == {1}:
+    samples, rank, name = call.each("sizes"), call.rank(), call.input("input")
+    sizes = samples[0]
+    if all([set(own) == {1} for own in samples]):
         return call.reduce("ReduceMean", name, list(range(rank - len(sizes), rank)), True)
     for number, count in enumerate(sizes):
         axis = rank - len(sizes) + number
-        length = call.fixed(axis)
-        shares = numpy.zeros((length, count))
-        for place in range(count):
-            window = _window(place, length, count)
-            shares[window, place] = 1 / (window.stop - window.start)
+        counts = [own[number] for own in samples]
+        if counts == call.dims(axis):
+            continue
+        if len({*counts}) > 1:
+            raise call.refused(f"to a size that follows from the input's ({counts[0]}, {counts[1]})")
+        is_within = _within_windows(call, axis, count)
+        shares = call.cast(is_within, call.dtype)
+        shares = call.node("Div", [shares, call.reduce("ReduceSum", shares, [1], True)])
         order = [*range(axis), *range(axis + 1, rank), axis]
-        product = call.node("MatMul", [call.transpose(name, order), call.number(shares)])
+        product = call.node("MatMul", [call.transpose(name, order), call.transpose(shares, (1, 0))])
         name = call.transpose(product, [*range(axis), rank - 1, *range(axis, rank - 1)])
     return name
+
+
+def _within_windows(call: Call, axis: int, count: int) -> str:
+    """(count, length of the axis): which places are in which window."""
+    length, step = call.builder.number(call.dims(axis)), call.constant(1, numpy.int64)
+    places = call.node("Range", [call.constant(0, numpy.int64), call.squeeze(length, 0), step])
+    first = call.node("Mul", [call.constant(numpy.arange(count)[:, None]), length])
+    starts = call.node("Div", [first, call.ints(count)])
+    last = call.node("Add", [call.node("Add", [first, length]), call.ints(count - 1)])
+    ends = call.node("Div", [last, call.ints(count)])
+    return call.node("And", [call.node("GreaterOrEqual", [places, starts]), call.node("Less", [places, ends])])
+
+
+def _largest_at_any_size(call: Call, sizes: tuple[int, ...]) -> list[str]:
+    """The largest of each window, one axis after the other from the last one on, and where it stands among the elements of an image."""
+    rank, name, index, step = call.rank(), call.input("input"), "", call.ints(1)
+    lowest = -math.inf if call.dtype.kind == "f" else numpy.iinfo(call.dtype).min
+    for number, count in reversed([*enumerate(sizes)]):
+        axis = rank - len(sizes) + number
+        windows = call.unsqueeze(_within_windows(call, axis, count), *range(2, rank - axis + 1))
+        own = call.node("Where", [windows, call.unsqueeze(name, axis), call.number(lowest)])
+        name = call.reduce("ReduceMax", own, [axis + 1], False)
+        place = call.node("ArgMax", [own], axis=axis + 1, keepdims=0)
+        before = call.node("GatherElements", [index, place], axis=axis) if index else ""
+        index = call.node("Mul", [place, step])
+        index = call.node("Add", [index, before]) if before else index
+        step = call.node("Mul", [step, call.builder.number(call.dims(axis))])
+    return [name, index][: call.count]
 
 
 def _pads(call: Call) -> str:

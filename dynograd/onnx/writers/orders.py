@@ -7,8 +7,11 @@ import math
 import numpy
 
 from dynograd.onnx.writers.calls import Call, writer
+from dynograd.onnx.writers.scans import places_of_extremes_in_segments
 
 __all__: list[str] = []
+
+_RUNNING = {"cummax": "GreaterOrEqual", "cummin": "LessOrEqual"}
 
 
 @writer("searchsorted")
@@ -101,6 +104,8 @@ def mode(call: Call) -> list[str]:
 def segment_places(call: Call) -> list[str] | str:
     """Rows sorted by their values, and these, which keep that order, by their segments."""
     how, values = call.static("how"), call.input("values")
+    if how in _RUNNING:
+        return places_of_extremes_in_segments(call, _RUNNING[how])
     if how not in ("ascending", "descending", "largest", "smallest", "kth", "median", "max", "min"):
         raise call.refused(f"of {how}")
     starts, ends = [call.cast(call.input(name), numpy.int64) for name in ("starts", "ends")]

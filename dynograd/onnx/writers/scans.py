@@ -11,7 +11,7 @@ import numpy
 from dynograd.onnx.building import onnx_type
 from dynograd.onnx.writers.calls import Call, writer
 
-__all__: list[str] = []
+__all__ = ["places_of_extremes_in_segments"]
 
 # Of (the state, the element): the new state.
 Step = Callable[[Call, str, str], str]
@@ -54,19 +54,47 @@ def running_in_segments(call: Call, how: str) -> str:
     """The state begins anew at the first row of each segment."""
     step, first = _STEPS[how]
     state = _filled(call, first, call.dtype, [list(shape[1:]) for shape in call.shapes("values")])
-    count = call.squeeze(call.node("Shape", [call.input("values")], start=0, end=1), 0)
-    zero, by = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
-    places = call.node("Range", [zero, count, by])
-    starts = call.cast(call.input("starts"), numpy.int64)
-    same = call.cast(call.node("Equal", [call.unsqueeze(places, 1), starts]), numpy.int32)
-    begins = call.cast(call.reduce("ReduceSum", same, [1], False), bool)
 
     def body(names: Sequence[str]) -> tuple[list[str], list[str]]:
         new = step(call, call.node("Where", [names[2], call.number(first), names[0]]), names[1])
         return [new], [new]
 
-    inputs = [(call.input("values"), call.dtype, 0), (begins, numpy.dtype(bool), 0)]
+    inputs = [(call.input("values"), call.dtype, 0), (_begins(call), numpy.dtype(bool), 0)]
     return _scan(call, [(state, call.dtype)], inputs, body, [call.dtype])[0]
+
+
+def _begins(call: Call) -> str:
+    """Which rows are the first ones of a segment."""
+    count = call.squeeze(call.node("Shape", [call.input("values")], start=0, end=1), 0)
+    zero, by = call.constant(0, numpy.int64), call.constant(1, numpy.int64)
+    places = call.node("Range", [zero, count, by])
+    starts = call.cast(call.input("starts"), numpy.int64)
+    same = call.cast(call.node("Equal", [call.unsqueeze(places, 1), starts]), numpy.int32)
+    return call.cast(call.reduce("ReduceSum", same, [1], False), bool)
+
+
+def places_of_extremes_in_segments(call: Call, kind: str) -> str:
+    """The last place, counted from the first row of the segment, where the extreme so far was; `kind` compares an element with it."""
+    dtype, whole = call.dtype_of("values"), numpy.dtype(numpy.int64)
+    if dtype.kind == "b":
+        raise call.refused(f"of {dtype}")
+    shapes = [list(shape[1:]) for shape in call.shapes("values")]
+    states = [
+        (_filled(call, 0, dtype, shapes), dtype),
+        (_filled(call, 0, whole, shapes), whole),
+        (call.constant(0, whole), whole),
+    ]
+    step = call.constant(1, whole)
+
+    def body(names: Sequence[str]) -> tuple[list[str], list[str]]:
+        best, place, turn, element, begins = names
+        turn = call.node("Where", [begins, call.constant(0, whole), turn])
+        is_new = call.node("Or", [begins, call.node(kind, [element, best])])
+        best, place = call.node("Where", [is_new, element, best]), call.node("Where", [is_new, turn, place])
+        return [best, place, call.node("Add", [turn, step])], [place]
+
+    inputs = [(call.input("values"), dtype, 0), (_begins(call), numpy.dtype(bool), 0)]
+    return _scan(call, states, inputs, body, [whole])[0]
 
 
 @writer("cummax", kind="GreaterOrEqual")

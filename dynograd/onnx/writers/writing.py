@@ -11,6 +11,7 @@ import numpy
 from dynograd.onnx.building import Builder
 from dynograd.onnx.constants import differing_line
 from dynograd.onnx.picking import values_in
+from dynograd.onnx.places import PLACES
 from dynograd.onnx.records import records_at
 from dynograd.onnx.writers.calls import WRITERS, Call
 from dynograd.onnx.writers.complexes import RULES, is_complex, write_complex
@@ -25,7 +26,7 @@ __all__ = ["form_of", "write_call"]
 
 def form_of(op: Op) -> str:
     """How an op leaves: "writer", "formula", "parts", or "refused"."""
-    if op.kind == "composed":
+    if op.kind == "composed" or op.function in PLACES.handlers:
         return "parts"
     if op.name in WRITERS or op.name in ALGORITHMS or (op.name in RULES and op.kind != "elementwise"):
         return "writer"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.errors import IndexRangeError, ShapeError
+from dynograd.kernels.attention.any_size import is_alike_at_any_size
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
@@ -94,7 +95,7 @@ def item(x: RaggedTensor, index: Any) -> Any:
 def _rows(x: RaggedTensor, entry: Any) -> RaggedTensor:
     if isinstance(entry, slice) and entry.step in (None, 1):
         first, last, _ = entry.indices(x.partition.count)
-        whole = first == 0 and last == x.partition.count
+        whole = entry == FULL or (first == 0 and last == x.partition.count and not is_alike_at_any_size())
         return x if whole else rows_between(x, first, max(first, last))
     return rows_at(x, row_numbers(x.partition.count, entry))
 

@@ -181,14 +181,20 @@ class Desk:
     def collect(self, most: int, size: float, seconds: float) -> None:
         """Sleeps until so many requests wait, or requests of that size, or the first one has waited so long, or the desk is closed."""
         with self.condition:
-            if not self.waiting:
-                return
-            self._wakes = (most, size)
-            try:
-                left = self.waiting[0].arrived + seconds - monotonic()
-                self.condition.wait_for(lambda: self.closed or self._is_enough(), max(0.0, left))
-            finally:
-                self._wakes = (1, math.inf)
+            if self.waiting:
+                self._sleep(most, size, self.waiting[0].arrived + seconds - monotonic())
+
+    def rest(self, most: int, seconds: float) -> None:
+        """Sleeps so long, or until so many requests wait, or the desk is closed."""
+        with self.condition:
+            self._sleep(most, math.inf, seconds)
+
+    def _sleep(self, most: int, size: float, seconds: float) -> None:
+        self._wakes = (most, size)
+        try:
+            self.condition.wait_for(lambda: self.closed or self._is_enough(), max(0.0, seconds))
+        finally:
+            self._wakes = (1, math.inf)
 
     def take(self, most: int, size: float = math.inf) -> list[Request]:
         """The next requests, at most so many, and of no larger size together; they are under way from now on."""

@@ -11,6 +11,7 @@ import dynograd
 from dynograd import nn
 from dynograd.errors import DeadlineError, QueueFullError, ShapeError
 from dynograd.serving import Batcher
+from dynograd.tools.serving import batcher as batcher_module
 from dynograd.transforms.autobatch import requests
 
 
@@ -79,6 +80,19 @@ def test_hundreds_of_rows_are_answered_as_alone_bit_for_bit():
                 else:
                     numpy.testing.assert_array_equal(future.result().numpy(), expected[k])
     assert batcher.batches < 150 and batcher.desk.counts["answered"] == 300 - len(cancelled)
+
+
+def test_rows_that_come_soon_after_a_batch_go_together(monkeypatch):
+    """The rest ends when a quarter of max_rows wait; nothing else would make two rows one batch here."""
+    monkeypatch.setattr(batcher_module, "_REST", 1000.0)
+    monkeypatch.setattr(requests.Desk, "collect", lambda *_: None)
+    gate = Gate()
+    gate.go.set()
+    with Batcher(gate, max_rows=8, max_wait=1000.0) as batcher:
+        assert batcher.submit([1.0]).result().item() == 1.0
+        futures = [batcher.submit(row) for row in ([2.0], [3.0])]
+        assert [future.result().item() for future in futures] == [2.0, 3.0]
+    assert gate.sizes == [1, 2]
 
 
 def test_a_bad_row_fails_alone():
