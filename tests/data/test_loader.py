@@ -167,6 +167,27 @@ def test_batches(options, expected, workers):
     assert len(loader) == len(expected)
 
 
+class Whole(DataLoader):
+    """Asks the data set for a batch at once, as packages of survival analysis do."""
+
+    _auto_collation = False
+
+    @property
+    def _index_sampler(self):
+        assert super()._auto_collation
+        return self.batch_sampler
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_derived_loader_asks_for_whole_batches(workers):
+    rows = dg.arange(5)
+    assert [batch.tolist() for batch in Whole(rows, batch_size=2, collate_fn=lambda batch: batch, **workers)] == [
+        [0, 1],
+        [2, 3],
+        [4],
+    ]
+
+
 def test_shuffle_gives_each_sample_once_and_a_new_order_each_epoch():
     first, second = epochs(range(30), batch_size=4, shuffle=True)
     assert sorted(flat(first)) == list(range(30))
