@@ -93,7 +93,7 @@ utils.flop_counter                profiler.flop_counter FlopCounterMode flop_reg
 utils.model_zoo                   compat.hub         load_url tqdm
 optim._adafactor                  optim.adafactor    Adafactor adafactor
 utils._foreach_utils              optim.helpers _group_tensors_by_device_and_dtype _get_foreach_kernels_supported_devices _get_fused_kernels_supported_devices
-storage                           tensor.storages    TypedStorage UntypedStorage
+storage                           compat.inner.rebuilding TypedStorage UntypedStorage _load_from_bytes
 torch_version                     version            TorchVersion
 """
 
