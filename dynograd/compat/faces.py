@@ -24,7 +24,8 @@ _higher_order_ops.while_loop      compat.inner.higher_order while_loop
 amp.autocast_mode                 amp                autocast custom_fwd custom_bwd is_autocast_available
 cpu.amp.autocast_mode             cpu.amp            autocast
 cuda.amp.autocast_mode            cuda.amp           autocast custom_fwd custom_bwd
-cuda.amp.grad_scaler              cuda.amp           GradScaler
+cuda.amp.grad_scaler              amp.grad_scaler    GradScaler OptState
+multiprocessing.spawn             compat.inner.spawning *
 distributed.distributed_c10d      distributed        *
 distributed.algorithms.join       distributed.joins  Join Joinable JoinHook
 distributed.constants             distributed.groups default_pg_timeout

@@ -1,6 +1,9 @@
 """Modules that programs import: what they answer, and how they refuse."""
 
 import importlib.util
+import os
+import pickle
+import signal
 import sys
 import tomllib
 from pathlib import Path
@@ -196,6 +199,10 @@ def work(place, base):
         raise ValueError(f"place {place}")
 
 
+def end(place):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def leave(place):
     if place:
         sys.exit(7)
@@ -207,10 +214,18 @@ def test_spawn():
     assert mp.start_processes(work, (1,), nprocs=2, start_method="fork") is None
     context = mp.start_processes(work, (1,), nprocs=2, join=False, start_method="fork")
     assert len(context.pids()) == 2 and context.join()
-    with pytest.raises(mp.ProcessRaisedException, match=r"(?s)Process 1 terminated.*ValueError: place 1"):
+    with pytest.raises(mp.ProcessRaisedException, match=r"(?s)Process 1 terminated.*ValueError: place 1") as raised:
         mp.start_processes(work, (10,), nprocs=2, start_method="fork")
-    with pytest.raises(mp.ProcessExitedException, match="process 1 terminated with exit code 7"):
+    assert raised.value.error_index == 1 and raised.value.pid > 0
+    with pytest.raises(mp.ProcessExitedException, match="process 1 terminated with exit code 7") as left:
         mp.start_processes(leave, nprocs=2, start_method="fork")
+    assert left.value.exit_code == 7 and left.value.signal_name is None
+    with pytest.raises(mp.ProcessException, match="process 0 terminated with signal SIGTERM") as ended:
+        mp.start_processes(end, start_method="fork")
+    again = pickle.loads(pickle.dumps(ended.value))
+    assert (again.exit_code, again.signal_name, again.error_index) == (-15, "SIGTERM", 0)
+    assert importlib.import_module("dynograd.multiprocessing.spawn").ProcessContext is mp.ProcessContext
+    assert mp.spawn is not None and callable(mp.spawn)
 
 
 def test_multiprocessing():
