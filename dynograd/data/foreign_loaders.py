@@ -23,13 +23,13 @@ class _Stream(IterableDataset):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.original)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__") or "original" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.original, name)
 
 
-def as_loader(loader: Any) -> DataLoader[Any]:
+def as_loader(loader: Any) -> DataLoader:
     """The loader itself, or a `DataLoader` of what another one says.
 
     Args:

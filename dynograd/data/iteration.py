@@ -145,20 +145,10 @@ class Iteration(Generic[Batch]):
         raise NotImplementedError
 
 
-def _as_loader(loader: Any) -> DataLoader:
-    """The loader; of a package's own object a `DataLoader` that says the same."""
-    if hasattr(loader, "statistics"):
-        return loader
-    from dynograd.data.foreign_loaders import as_loader
-
-    return as_loader(loader)
-
-
 class OneProcess(Iteration[Any]):
     """Batches made when they are asked for."""
 
     def __init__(self, loader: DataLoader, resumed: dict | None = None) -> None:
-        loader = _as_loader(loader)
         super().__init__(loader, resumed)
         options = (loader.collate_fn, self._batched, loader.drop_last)
         if loader._seeder is None:
@@ -188,7 +178,6 @@ class ManyProcesses(Iteration[Any]):
     """Batches made by workers, who end when this object does, unless they persist."""
 
     def __init__(self, loader: DataLoader, resumed: dict | None = None) -> None:
-        loader = _as_loader(loader)
         super().__init__(loader, resumed)
         self._persistent = loader.persistent_workers
         if loader._hired is None or loader._hired.crew.owner is None:

@@ -66,6 +66,9 @@ class ProcessContext:
     Args:
         processes: of `multiprocessing`.
         failures: the ends of pipes that carry their tracebacks.
+
+    >>> dynograd.multiprocessing.ProcessContext([], []).join()
+    True
     """
 
     def __init__(self, processes: list[Any], failures: Any) -> None:
@@ -76,7 +79,13 @@ class ProcessContext:
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None) -> bool:
-        """Waits for all; one that fails ends the others and raises. False when time is up first."""
+        """Waits for all; one that fails ends the others and raises.
+
+        Args:
+            timeout: seconds to wait for the next one; None waits for ever.
+        Returns:
+            Whether all have ended.
+        """
         connection = importlib.import_module("multiprocessing.connection")
         waiting = {process.sentinel: place for place, process in enumerate(self.processes)}
         while waiting:
