@@ -5,10 +5,6 @@
 Written by `python -m tools.make_stubs` from the functions themselves; do not edit it. A test keeps it up to date.
 """
 
-from dynograd.compat.multiprocessing import ProcessExitedException as ProcessExitedException
-from dynograd.compat.multiprocessing import ProcessRaisedException as ProcessRaisedException
 from dynograd.compat.multiprocessing import get_all_sharing_strategies as get_all_sharing_strategies
 from dynograd.compat.multiprocessing import get_sharing_strategy as get_sharing_strategy
 from dynograd.compat.multiprocessing import set_sharing_strategy as set_sharing_strategy
-from dynograd.compat.multiprocessing import spawn as spawn
-from dynograd.compat.multiprocessing import start_processes as start_processes

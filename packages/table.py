@@ -40,6 +40,14 @@ OVER = {
     "small_packages.stable_baselines": "stable-baselines3",
     "small_packages.open_clip": "open_clip_torch",
     "small_packages.e3nn": "e3nn, opt_einsum_fx",
+    "other_packages.curvature": "curvlinops-for-pytorch",
+    "other_packages.pruning": "torch-pruning",
+    "other_packages.counters": "thop, ptflops, torchsummary",
+    "other_packages.ensembles": "torchensemble",
+    "other_packages.rtdl": "rtdl_revisiting_models, rtdl_num_embeddings",
+    "other_packages.perceivers": "perceiver-pytorch, linformer, reformer-pytorch, siren-pytorch, x-clip",
+    "other_packages.equivariant": "egnn-pytorch, equiformer-pytorch",
+    "other_packages.forecasting": "pytorch-forecasting",
 }
 
 _HEAD = """\
@@ -54,7 +62,8 @@ that has it). "Right" means that every number agrees to {tolerance} of the resul
 and file formats); packages are pinned in `packages/requirements.txt`.
 
 Seconds are those of one run of the program behind its imports, one thread each, two programs at a time, first runs in their process: they say
-that nothing is unusably slow, and are no benchmark.
+that nothing is unusably slow, and are no benchmark. Those of the 13 programs of `packages/programs/other_packages.py` are processor seconds, as the
+machine was busy.
 
 | package | program | what it does | verdict | seconds | with PyTorch |
 | --- | --- | --- | --- | ---: | ---: |
@@ -122,6 +131,25 @@ they were stopped before the end; what had run by then is counted.
 - Pyro: 58 save a distribution as an object and load it, and `load` makes only classes that the program trusts; 3 compare means of draws with formulas.
 - torchmetrics: one reference divides by n where the metric divides by n - 1, which is more than allowed for our draws (the metric is within 2e-7 of float64).
   Tests of several processes and of half precision were left out.
+
+## Packages that were tried once
+
+Programs of the same kind over packages whose requirements are large, or name another PyTorch, on 2026-11-30, beside PyTorch 2.13.0; "right" as above.
+
+| package | what | verdict |
+| --- | --- | --- |
+| fastai 2.8.12 | `Learner.fit_one_cycle` with Adam, SGD, RAdam and Lamb, metrics, predictions; an xresnet | right |
+| tsai 1.0.1 | InceptionTime, TST, XceptionTime, LSTM-FCN, gMLP, PatchTST | right |
+| darts 0.48.1 | TCN, RNN and NLinear forecasters over Lightning | right |
+| pycox 0.3.0, deepctr-torch 0.3.0 | five models of survival; nine models of clicks | right |
+| laplace-torch 0.3 | full, diagonal and Kronecker Laplace approximations, marginal likelihoods, predictions | right |
+| deepxde 1.15.0, neurodiffeq 0.7.0, torchdyn 1.0.6 | differential equations with Adam and L-BFGS; neural ODEs and their adjoints | right |
+| pfrl 0.4.0, setfit 1.2.0 | DQN, policies; classification heads | right |
+| lightly 1.6.0, dalle2-pytorch 1.15.6, muse-maskgit-pytorch 0.3.5 | seven self-supervised losses; a prior and a U-Net; a VQ-GAN | right |
+| torchviz 0.0.3 | graphs are drawn; they have dynograd's nodes: one of a `Linear`, where PyTorch has two | differs |
+| se3-transformer-pytorch 0.9.0 | a transformer of points, on bases out of the cache of PyTorch.s run; its own differ by a turn of a null space | right |
+| pymde 0.3.0 | its line search goes far beyond its points and magnifies rounding: steps are 0.001 off, minima 1e-7 | differs |
+| fvcore 0.1.5 | `FlopCountAnalysis` reads a TorchScript trace: `torch.utils.flop_counter.FlopCounterMode` counts | refused |
 
 ## What does not run, and why
 

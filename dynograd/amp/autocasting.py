@@ -132,11 +132,11 @@ class autocast(InterruptSafe["autocast"]):
             set_autocast_enabled(self.device, enabled)
             del self._previous[-1]
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
         def inside(*args: Any, **kwargs: Any) -> Any:
             with self:
-                return function(*args, **kwargs)
+                return func(*args, **kwargs)
 
         return inside
 

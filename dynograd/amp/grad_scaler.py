@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import warnings
 from collections import defaultdict
 from typing import Any
@@ -14,14 +15,24 @@ from dynograd.errors import user_level
 from dynograd.kernels import kernel
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["GradScaler"]
+__all__ = ["GradScaler", "OptState"]
 
-_READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
+
+class OptState(enum.Enum):
+    """How far a step of an optimizer has come.
+
+    >>> [state.name for state in dynograd.amp.grad_scaler.OptState]
+    ['READY', 'UNSCALED', 'STEPPED']
+    """
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
 
 
 def _fresh() -> dict[str, Any]:
     return {
-        "stage": _READY,
+        "stage": OptState.READY,
         "found_inf_per_device": {},
         "gradients": None,
     }  # those of a step that failed, as it left them
@@ -131,12 +142,12 @@ class GradScaler:
             return
         self._check_scale("unscale_")
         state = self._state_of(optimizer)
-        if state["stage"] == _UNSCALED:
+        if state["stage"] is OptState.UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        if state["stage"] == _STEPPED:
+        if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         state["found_inf_per_device"] = self._unscale(optimizer)
-        state["stage"] = _UNSCALED
+        state["stage"] = OptState.UNSCALED
 
     def _unscale(self, optimizer: Any) -> dict[Any, Tensor]:
         groups: dict[Any, list[Any]] = {}
@@ -174,14 +185,14 @@ class GradScaler:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_scale("step")
         state = self._state_of(optimizer)
-        if state["stage"] == _STEPPED:
+        if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if state["stage"] == _READY:
+        if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
         try:
             return self._step_unscaled(optimizer, state, args, kwargs)
         except BaseException:
-            if state["stage"] == _UNSCALED:
+            if state["stage"] is OptState.UNSCALED:
                 state["gradients"] = _gradients_of(optimizer)
             raise
 
@@ -211,7 +222,7 @@ class GradScaler:
                 del optimizer.found_inf
         elif not sum([found_inf.item() for found_inf in found_infs]):
             result = optimizer.step(*args, **kwargs)
-        state["stage"] = _STEPPED
+        state["stage"] = OptState.STEPPED
         return result
 
     def update(self, new_scale: Any = None) -> None:

@@ -130,14 +130,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Mode:
     """A context manager that is a decorator too, also of generator functions, which switch it at each step."""
 
-    def __call__(self, function: F) -> F:
-        if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__}: decorate a function, not the class {function.__name__}.")
-        if inspect.isgeneratorfunction(function):
+    def __call__(self, orig_func: F) -> F:
+        if inspect.isclass(orig_func):
+            raise TypeError(f"{type(self).__name__}: decorate a function, not the class {orig_func.__name__}.")
+        if inspect.isgeneratorfunction(orig_func):
 
-            @functools.wraps(function)
+            @functools.wraps(orig_func)
             def generate(*args: Any, **kwargs: Any) -> Any:
-                generator = function(*args, **kwargs)
+                generator = orig_func(*args, **kwargs)
                 step: Callable[[Any], Any] = generator.send
                 message: Any = None
                 try:
@@ -157,10 +157,10 @@ class _Mode:
 
             return cast(F, generate)
 
-        @functools.wraps(function)
+        @functools.wraps(orig_func)
         def call(*args: Any, **kwargs: Any) -> Any:
             with self.clone():
-                return function(*args, **kwargs)
+                return orig_func(*args, **kwargs)
 
         return cast(F, call)
 
@@ -254,9 +254,9 @@ class set_grad_enabled(_Mode):
         self.mode = bool(mode)
         MODES.grad = recording() if mode else 0
 
-    def __call__(self, function: F) -> F:
+    def __call__(self, orig_func: F) -> F:
         MODES.grad = self.previous
-        return super().__call__(function)
+        return super().__call__(orig_func)
 
     def clone(self) -> Any:
         """A new context manager of the same mode.

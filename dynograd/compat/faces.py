@@ -24,7 +24,8 @@ _higher_order_ops.while_loop      compat.inner.higher_order while_loop
 amp.autocast_mode                 amp                autocast custom_fwd custom_bwd is_autocast_available
 cpu.amp.autocast_mode             cpu.amp            autocast
 cuda.amp.autocast_mode            cuda.amp           autocast custom_fwd custom_bwd
-cuda.amp.grad_scaler              cuda.amp           GradScaler
+cuda.amp.grad_scaler              amp.grad_scaler    GradScaler OptState
+multiprocessing.spawn             compat.inner.spawning *
 distributed.distributed_c10d      distributed        *
 distributed.algorithms.join       distributed.joins  Join Joinable JoinHook
 distributed.constants             distributed.groups default_pg_timeout
@@ -94,7 +95,7 @@ utils.collect_env                 tools.information  get_pretty_env_info main
 utils.model_zoo                   compat.hub         load_url tqdm
 optim._adafactor                  optim.adafactor    Adafactor adafactor
 utils._foreach_utils              optim.helpers _group_tensors_by_device_and_dtype _get_foreach_kernels_supported_devices _get_fused_kernels_supported_devices
-storage                           tensor.storages    TypedStorage UntypedStorage
+storage                           compat.inner.rebuilding TypedStorage UntypedStorage _load_from_bytes
 torch_version                     version            TorchVersion
 """
 

@@ -31,6 +31,7 @@ _REASONS = {
     "GRAPHS": "fx.experimental",
     "DRIVER": "cuda.tunable",
     "FAKE": "_subclasses",
+    "DISPATCH": "utils._python_dispatch",
 }
 
 

@@ -167,6 +167,12 @@ def is_initialized() -> bool:
     return driver._driver is not None and bool(driver._driver.opened())
 
 
+def __getattr__(name: str) -> bool:
+    if name == "_initialized":  # programs that keep and set back a GPU's generator read it
+        return is_initialized()
+    raise AttributeError(f"module 'dynograd.cuda' has no attribute {name!r}")
+
+
 def current_device() -> int:
     """The index of this thread's current device.
 

@@ -40,11 +40,11 @@ class _Functions:
         )
 
     @classmethod
-    def register_function(cls, name: str, function: Callable) -> None:
+    def register_function(cls, function_name: str, function: Callable) -> None:
         """Makes `function(pipe, ...)` a method of every pipe of this style.
 
         Args:
-            name: of the method.
+            function_name: of the method.
             function: takes a pipe first.
 
         >>> from dynograd.data.datapipes import MapDataPipe
@@ -53,15 +53,18 @@ class _Functions:
         2
         >>> _ = MapDataPipe.functions.pop("twice")
         """
-        cls.functions[name] = function
+        cls.functions[function_name] = function
 
     @classmethod
-    def register_datapipe_as_function(cls, function_name: str, cls_to_register: type) -> None:
+    def register_datapipe_as_function(
+        cls, function_name: str, cls_to_register: type, enable_df_api_tracing: object = False
+    ) -> None:
         """Makes a class a method of every pipe of this style.
 
         Args:
             function_name: of the method.
             cls_to_register: a class whose constructor takes a pipe first.
+            enable_df_api_tracing: kept for compatibility.
         Raises:
             ValueError: the name is taken.
 

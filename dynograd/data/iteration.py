@@ -33,7 +33,7 @@ class Iteration(Generic[Batch]):
     """
 
     def __init__(self, loader: DataLoader, resumed: dict | None = None) -> None:
-        self._batched = loader.batch_sampler is not None
+        self._batched = loader._auto_collation
         self._iterable = isinstance(loader.dataset, IterableDataset)
         self._index_sampler = loader._index_sampler
         self._owner = owner_of_state(loader)

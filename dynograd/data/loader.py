@@ -213,8 +213,13 @@ class DataLoader(Generic[T_co, Batch]):
         self._context = None if chosen is None else as_context(chosen, self.num_workers)
 
     @property
+    def _auto_collation(self) -> bool:
+        """Whether samples are asked for one by one and joined; else the data set is asked once for what `_index_sampler` gives."""
+        return self.batch_sampler is not None
+
+    @property
     def _index_sampler(self) -> Any:
-        return self.sampler if self.batch_sampler is None else self.batch_sampler
+        return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> Iteration[Batch]:
         resumed, self._resumed = self._resumed, None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from dynograd.base.devices import as_device
 from dynograd.cuda import nccl
 from dynograd.distributed import starting
 from dynograd.distributed.process_groups import ProcessGroup, as_rank, seconds_of, world
@@ -21,6 +22,7 @@ __all__ = [
     "ReduceOp",
     "destroy_process_group",
     "get_backend",
+    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
     "get_process_group_ranks",
@@ -354,6 +356,28 @@ def get_backend(group: ProcessGroup | None = None) -> str:
     'gloo'
     """
     return group_of(group).name()
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """The name of the backend that tensors of a device take.
+
+    Args:
+        device: a device or its name.
+    Returns:
+        "gloo" for the CPU, "nccl" for GPUs.
+    Raises:
+        ValueError: no backend takes it.
+
+    >>> dynograd.distributed.get_default_backend_for_device("cpu")
+    'gloo'
+    """
+    kind = as_device(device).type
+    if kind not in Backend.default_device_backend_map:
+        raise ValueError(
+            f"get_default_backend_for_device: no backend is registered for device {str(device)!r}; there are "
+            f"{', '.join(Backend.default_device_backend_map)}."
+        )
+    return Backend.default_device_backend_map[kind]
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from dynograd.base.signatures import without_private
 from dynograd.base.values import has_values
 from dynograd.distributions import constraints
 from dynograd.distributions.utils import broadcast_all, lazy_property
+from dynograd.errors import user_level
 from dynograd.interpreter.differentiation import grad
 from dynograd.kernels import kernel
 from dynograd.tensor.tensor import Tensor
@@ -185,6 +187,17 @@ class Distribution:
         """
         with no_grad():
             return self.rsample(sample_shape)
+
+    def sample_n(self, n: int) -> Tensor:
+        """`sample((n,))`, under its old name.
+
+        Args:
+            n: how many.
+        Returns:
+            (n, *batch_shape, *event_shape).
+        """
+        warnings.warn("sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=user_level())
+        return self.sample((n,))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Random values with gradients that flow into the parameters (the reparametrisation trick).

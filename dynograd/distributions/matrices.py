@@ -329,7 +329,15 @@ class Wishart(ExponentialFamily):
         diagonal = v.diagonal(dim1=-2, dim2=-1)
         return self._degrees * (v**2 + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: int | None = None) -> Tensor:
+        """Random positive definite matrices.
+
+        Args:
+            sample_shape: shape of the sample; () is one matrix of each variable.
+            max_try_correction: kept for compatibility; the factors' diagonals are kept from 0 in the first place.
+        Returns:
+            (*sample_shape, *batch_shape, p, p).
+        """
         size = self._event_shape[-1]
         like: dict[str, Any] = {"dtype": self._root.dtype, "device": self._root.device}
         shape = self._extended_shape(sample_shape)

@@ -105,14 +105,14 @@ class MixtureSameFamily(Distribution):
         away = self._component_distribution.mean - self.mean.unsqueeze(self._dim)
         return within + (self._weights() * away**2).sum(self._dim)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        cdfs = self._component_distribution.cdf(value.unsqueeze(self._dim))
+    def cdf(self, x: Tensor) -> Tensor:
+        cdfs = self._component_distribution.cdf(x.unsqueeze(self._dim))
         return (cdfs * self._mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         if self._validate_args:
-            self._validate_sample(value)
-        log_probs = self._component_distribution.log_prob(value.unsqueeze(self._dim))
+            self._validate_sample(x)
+        log_probs = self._component_distribution.log_prob(x.unsqueeze(self._dim))
         return (log_probs + log_softmax(self._mixture_distribution.logits, dim=-1)).logsumexp(dim=-1)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:

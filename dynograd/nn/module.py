@@ -387,9 +387,11 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it, each once.
 
+        Args:
+            remove_duplicate: give a module that has several paths only once.
         Returns:
             an iterator of Modules; this one comes first.
 
@@ -397,7 +399,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         >>> [type(module).__name__ for module in model.modules()]
         ['Sequential', 'ReLU', 'Tanh']
         """
-        for _, module in self.named_modules():
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:

@@ -61,9 +61,6 @@ class Parameter(Tensor):
             parameter.requires_grad = True
         return parameter
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        pass
-
     def __deepcopy__(self, memo: dict) -> Parameter:
         """The values in memory of their own, without `.grad` and attributes: a copied module starts without gradients. Parts stay parts."""
         if id(self) not in memo:
@@ -99,9 +96,6 @@ class Buffer(Tensor):
         buffer = Tensor.__new__(cls, Tensor() if data is None else data)
         buffer.persistent = persistent
         return buffer
-
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        pass
 
 
 class UninitializedTensorMixin:

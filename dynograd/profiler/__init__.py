@@ -138,7 +138,7 @@ class profile:
         with_flops: estimate operations of products and convolutions.
         with_modules: a range for each call of a module.
         acc_events: keep the events of earlier cycles.
-        experimental_config, execution_trace_observer, use_cuda: kept for compatibility.
+        experimental_config, execution_trace_observer, use_cuda, custom_trace_id_callback, post_processing_timeout_s: kept for compatibility.
 
     >>> with dynograd.profiler.profile() as taken:
     ...     _ = dynograd.ones(4, 4) @ dynograd.ones(4, 4)
@@ -161,6 +161,8 @@ class profile:
         execution_trace_observer: object = None,
         acc_events: bool = False,
         use_cuda: bool | None = None,
+        custom_trace_id_callback: object = None,
+        post_processing_timeout_s: object = None,
     ) -> None:
         self.activities = set(supported_activities() if activities is None else activities)
         if use_cuda:
@@ -300,11 +302,12 @@ class profile:
         """
         return self.taken.key_averages(group_by_input_shape, group_by_stack_n)
 
-    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
+    def export_chrome_trace(self, path: str | PathLike[str], use_python_export: object = False) -> None:
         """Writes a trace for chrome://tracing or Perfetto.
 
         Args:
             path: the file; compressed, if it ends in .gz.
+            use_python_export: kept for compatibility.
         """
         self.taken.export_chrome_trace(path)
 
@@ -350,7 +353,7 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 def tensorboard_trace_handler(
-    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: object = False
 ) -> Callable[[profile], None]:
     """An `on_trace_ready` that writes each trace into a folder, under a name that TensorBoard's plugin knows.
 
@@ -358,6 +361,7 @@ def tensorboard_trace_handler(
         dir_name: the folder.
         worker_name: part of the file's name; host and process unless given.
         use_gzip: compress it.
+        use_python_export: kept for compatibility.
     Returns:
         A function of a `profile`.
 

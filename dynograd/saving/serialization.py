@@ -18,13 +18,23 @@ from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.base.signatures import without_private
 from dynograd.saving import checkpoint_files, sharding
 from dynograd.saving.checkpoint_trees import Reader, Writer
+from dynograd.tensor.storages import TypedStorage, UntypedStorage
 from dynograd.tensor.tensor import wrap
 
 MAP_LOCATION = Any  # for annotations
 DEFAULT_PROTOCOL = 2
 _START = 1 << 16  # bytes that say of which kind a file is: those of an archive have a name in them
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_safe_globals",
+    "load",
+    "location_tag",
+    "safe_globals",
+    "save",
+]
 
 
 @without_private
@@ -196,6 +206,40 @@ def _check_arguments(f: Any, pickle_module: Any, weights_only: Any, mmap: Any, o
 
 
 # --- classes that a file may name ---------------------------------------------------------------------------------------------
+
+
+def default_restore_location(storage: TypedStorage | UntypedStorage, location: str) -> TypedStorage | UntypedStorage:
+    """A storage on a device, as `load` puts it there: for a `map_location` of one's own.
+
+    Args:
+        storage: what `map_location` is called with.
+        location: "cpu", "cuda" or "cuda:1".
+    Returns:
+        The storage itself if it lies there, else a copy.
+
+    >>> storage = tensor([1.0, 2.0]).storage()
+    >>> dynograd.serialization.default_restore_location(storage, "cpu") is storage
+    True
+    """
+    place = arrays.check_device("default_restore_location", location)
+    if storage.device == place:
+        return storage
+    return storage.cpu() if place.type == "cpu" else storage.cuda(place)
+
+
+def location_tag(storage: TypedStorage | UntypedStorage) -> str:
+    """The device of a storage, as `map_location` is told it.
+
+    Args:
+        storage: a storage.
+    Returns:
+        "cpu", or "cuda:0" and the like.
+
+    >>> dynograd.serialization.location_tag(tensor([1.0]).untyped_storage())
+    'cpu'
+    """
+    return str(storage.device)
+
 
 _safe_globals: list[Any] = []
 

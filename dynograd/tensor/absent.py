@@ -70,6 +70,8 @@ _MODULES = {
     "xpu.streams": "there are no XPU, MPS or MTIA devices here. Use device='cuda' or 'cpu'.",
     "fx.experimental": "nothing is compiled of graphs. fx traces, rewrites and runs them: symbolic_trace, replace_pattern, Interpreter, split_module.",
     "_subclasses": "nothing is traced with tensors that stand for others. Tensors without memory are those of device='meta'.",
+    "utils._python_dispatch": "ops are not handed to `__torch_dispatch__`. torch.overrides.TorchFunctionMode sees the calls of a program, and "
+    "torch.utils.flop_counter.FlopCounterMode counts them.",
     "cuda.tunable": "this part of PyTorch's CUDA runtime is not here, there is nothing to set. Streams, events, graphs and memory are in dynograd.cuda.",
 }
 _METHODS = {

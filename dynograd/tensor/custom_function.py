@@ -22,7 +22,7 @@ from dynograd.interpreter.view_history import edge_of, follow_base, rebase
 from dynograd.tensor.inplace import check_writable
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
 
 class FunctionNode(Node):
@@ -327,6 +327,21 @@ class Function:
         else:
             attached = join(node, args, outputs)
         return tuple(attached) if many else attached[0], node
+
+
+class InplaceFunction(Function):
+    """A `Function` that remembers whether it works in place, of PyTorch's old days.
+
+    Args:
+        inplace: what the attribute of that name says.
+
+    >>> dynograd.autograd.function.InplaceFunction(True).inplace
+    True
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 def join(node: FunctionNode, args: Sequence[Any], outputs: list[Any]) -> list[Any]:

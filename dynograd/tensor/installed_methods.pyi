@@ -154,6 +154,8 @@ class InstalledMethods:
         'The bits set in exactly one.'
     @property
     def _base(self) -> Tensor | None: ...
+    def _is_view(self) -> builtins.bool:
+        'Whether this tensor is a view of another.'
     def abs(self) -> Tensor:
         'The absolute value; gradient 0 at 0.'
     def abs_(self) -> Tensor:

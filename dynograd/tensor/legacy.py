@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from dynograd import cuda
 from dynograd.base import devices, dtypes
 from dynograd.base.hints import DeviceLike
 from dynograd.base.shown_names import shown
-from dynograd.errors import ShapeError
+from dynograd.errors import ShapeError, user_level
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.tensor.creation import arange
 from dynograd.tensor.tensor import Tensor
@@ -86,17 +87,38 @@ TYPE_NAMES = {
 }
 
 
-def Variable(data: object, requires_grad: bool = False, volatile: bool = False) -> Tensor:
-    """The tensor itself (since 0.4 a tensor carries its own gradient); `requires_grad` is set when asked.
+class _VariableMeta(type):
+    def __call__(cls, data: object = None, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:
+        if data is None:
+            data = Tensor()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
+        if volatile is not None:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                stacklevel=user_level(),
+            )
+        return data.detach().requires_grad_(requires_grad)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """The values of a tensor under a leaf of their own (since 0.4 a tensor carries its gradient itself). Every tensor is a Variable.
+
+    Args:
+        data: a tensor, whose memory is shared; an empty one when left out.
+        requires_grad: whether the leaf takes a gradient.
+        volatile: of PyTorch 0.3; it warns and does nothing.
+    Returns:
+        A tensor.
+    Raises:
+        TypeError: data is no tensor.
 
     >>> dynograd.autograd.Variable(tensor([1.0]), requires_grad=True).requires_grad
     True
     """
-    if not isinstance(data, Tensor):
-        raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
-    if not requires_grad:
-        return data
-    return data.detach().requires_grad_()
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:

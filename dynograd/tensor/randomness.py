@@ -820,11 +820,11 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+def fork_rng(devices: Any = None, enabled: bool = True, *, device_type: str = "cuda") -> Iterator[None]:
     """Puts the default generator back on exit to where it was on entry.
 
     Args:
-        devices: kept for compatibility; all devices draw from one generator.
+        devices, device_type: kept for compatibility; all devices draw from one generator.
         enabled: False does nothing.
 
     >>> state = dynograd.get_rng_state()

@@ -825,10 +825,21 @@ def _base(self: Tensor) -> Tensor | None:
     return base_of(self)
 
 
+def _is_view(self: Tensor) -> bool:
+    """Whether this tensor is a view of another.
+
+    >>> x = tensor([1.0, 2.0])
+    >>> x[1:]._is_view(), x._is_view()
+    (True, False)
+    """
+    return base_of(self) is not None
+
+
 def install_storages() -> None:
     """Puts these methods on Tensor."""
     for method in (
-        resize_, resize_as_, resize, resize_as, set_, untyped_storage, storage, storage_type, share_memory_, is_shared, apply_, map_, map2_
+        resize_, resize_as_, resize, resize_as, set_, untyped_storage, storage, storage_type, share_memory_, is_shared, apply_, map_, map2_,
+        _is_view,
     ):  # fmt: skip
         setattr(Tensor, method.__name__, method)
     Tensor._base = property(_base, doc="The tensor of which this one is a view, or None.")  # type: ignore[assignment, method-assign]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
 from dynograd import cuda
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.errors import user_level
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.checkpoint import *  # noqa: F403
 from dynograd.transforms.checkpoint import __all__ as _all
@@ -11,7 +16,20 @@ from dynograd.utils import _pytree
 from dynograd.utils.selective_checkpoints import *  # noqa: F403
 from dynograd.utils.selective_checkpoints import __all__ as _policies
 
-__all__ = [*_all, *_policies, "get_device_states", "set_device_states"]
+__all__ = [*_all, *_policies, "check_backward_validity", "get_device_states", "set_device_states"]
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warns if no input requires a gradient: a checkpointed function gives none to its parameters then, unless `use_reentrant=False`.
+
+    Args:
+        inputs: of a checkpointed function.
+
+    >>> from dynograd.utils.checkpoint import check_backward_validity
+    >>> check_backward_validity([dynograd.ones(2, requires_grad=True)])
+    """
+    if not any([isinstance(value, Tensor) and value.requires_grad for value in inputs]):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:

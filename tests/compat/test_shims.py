@@ -1,6 +1,9 @@
 """Modules that programs import: what they answer, and how they refuse."""
 
 import importlib.util
+import os
+import pickle
+import signal
 import sys
 import tomllib
 from pathlib import Path
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dynograd as torch
+from dynograd.utils.benchmark import Compare, Measurement, TaskSpec, Timer
 
 ROOT = Path(__file__).parents[2]
 
@@ -169,16 +173,34 @@ def test_summary_writer_lies_where_packages_import_it():
 def test_random():
     torch.random.manual_seed(3)
     state = torch.random.get_rng_state()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(device_type="cpu"):
         first = torch.rand(3)
     assert torch.rand(3).equal(first)
     torch.random.set_rng_state(state)
     assert torch.rand(3).equal(first) and torch.random.initial_seed() == 3
 
 
+def test_a_checkpoint_without_gradients_warns():
+    from dynograd.utils.checkpoint import check_backward_validity
+
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        check_backward_validity([torch.ones(2), 3])
+    check_backward_validity([3, torch.ones(2, requires_grad=True)])
+
+
+def test_backends_of_devices():
+    assert torch.distributed.get_default_backend_for_device(torch.device("cuda:1")) == "nccl"
+    with pytest.raises(ValueError, match="no backend is registered for device 'meta'; there are cpu, cuda"):
+        torch.distributed.get_default_backend_for_device("meta")
+
+
 def work(place, base):
     if base + place > 10:
         raise ValueError(f"place {place}")
+
+
+def end(place):
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def leave(place):
@@ -192,10 +214,18 @@ def test_spawn():
     assert mp.start_processes(work, (1,), nprocs=2, start_method="fork") is None
     context = mp.start_processes(work, (1,), nprocs=2, join=False, start_method="fork")
     assert len(context.pids()) == 2 and context.join()
-    with pytest.raises(mp.ProcessRaisedException, match=r"(?s)Process 1 terminated.*ValueError: place 1"):
+    with pytest.raises(mp.ProcessRaisedException, match=r"(?s)Process 1 terminated.*ValueError: place 1") as raised:
         mp.start_processes(work, (10,), nprocs=2, start_method="fork")
-    with pytest.raises(mp.ProcessExitedException, match="process 1 terminated with exit code 7"):
+    assert raised.value.error_index == 1 and raised.value.pid > 0
+    with pytest.raises(mp.ProcessExitedException, match="process 1 terminated with exit code 7") as left:
         mp.start_processes(leave, nprocs=2, start_method="fork")
+    assert left.value.exit_code == 7 and left.value.signal_name is None
+    with pytest.raises(mp.ProcessException, match="process 0 terminated with signal SIGTERM") as ended:
+        mp.start_processes(end, start_method="fork")
+    again = pickle.loads(pickle.dumps(ended.value))
+    assert (again.exit_code, again.signal_name, again.error_index) == (-15, "SIGTERM", 0)
+    assert importlib.import_module("dynograd.multiprocessing.spawn").ProcessContext is mp.ProcessContext
+    assert mp.spawn is not None and callable(mp.spawn)
 
 
 def test_multiprocessing():
@@ -246,7 +276,7 @@ def test_backends():
     assert torch.backends.cuda.flash_sdp_enabled()
     torch.backends.cuda.enable_flash_sdp(False)
     assert not torch.backends.cuda.flash_sdp_enabled()
-    torch.backends.cuda.enable_flash_sdp(True)
+    torch.backends.cuda.enable_flash_sdp(enabled=True)
     with torch.backends.mkldnn.flags(enabled=False):
         assert not torch.backends.mkldnn.enabled
     assert torch.backends.mkldnn.enabled and not torch.backends.mkldnn.is_available()
@@ -292,7 +322,6 @@ def test_pytree():
 
 
 def test_hooks_and_timer():
-    from dynograd.utils.benchmark import Timer
     from dynograd.utils.hooks import RemovableHandle
 
     x = torch.ones(1, requires_grad=True)
@@ -311,6 +340,33 @@ def test_hooks_and_timer():
         and len(result.times) * result.number_per_run <= len(calls)
     )
     assert repr(result).startswith("appending\n  median")
+
+
+def test_a_timer_sets_the_threads_and_goes_on_until_times_agree():
+    seen, before = [], torch.get_num_threads()
+    result = Timer(lambda: seen.append(torch.get_num_threads()), num_threads=before + 1).adaptive_autorange(
+        threshold=1e9, min_run_time=0.001
+    )
+    assert {*seen} == {before + 1} and torch.get_num_threads() == before and len(result.times) >= 4
+
+
+def test_measurements_are_compared_in_tables():
+    tasks = [
+        TaskSpec("x + 1", label="adding", sub_label=size, description=how, num_threads=threads)
+        for size, how, threads in (("[10]", "eager", 1), ("[10]", "compiled", 1), ("[10]", "eager", 2))
+    ]
+    table = Compare([Measurement(2, [4e-6 * (number + 1)], task) for number, task in enumerate(tasks)])
+    table.extend_results([Measurement(1, [1e-3], TaskSpec("x.exp()"))])
+    for mark in (table.trim_significant_figures, table.colorize, table.highlight_warnings):
+        mark()
+    first, second = str(table).split("\n\n")
+    assert [line.split() for line in first.splitlines()] == [
+        ["adding", "(medians", "in", "us)"],
+        ["threads", "eager", "compiled"],
+        ["[10]", "1", "2.00", "4.00"],
+        ["[10]", "2", "6.00"],
+    ]
+    assert second.splitlines()[-1].split() == ["x.exp()", "1", "1000.00"]
 
 
 t = torch.tensor

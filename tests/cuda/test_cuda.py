@@ -63,6 +63,11 @@ def test_questions_have_answers_without_a_device(nothing, name, arguments, answe
     assert dg.initial_seed() == seed
 
 
+def test_names_that_are_not_there():
+    with pytest.raises(AttributeError, match="module 'dynograd.cuda' has no attribute 'initialised'"):
+        cuda.initialised  # noqa: B018
+
+
 REQUESTS = [
     ("current_device", ()), ("set_device", (0,)), ("init", ()), ("get_device_name", ()), ("get_device_properties", ()),
     ("get_device_capability", ()), ("mem_get_info", ()), ("Stream", ()), ("set_per_process_memory_fraction", (0.5,)),
@@ -159,13 +164,13 @@ def test_amounts(nbytes, text):
 
 
 def test_emulated_devices(emulated):
-    assert cuda.device_count() == 2 and cuda.is_available() and not cuda.is_initialized()
+    assert cuda.device_count() == 2 and cuda.is_available() and not cuda.is_initialized() and not cuda._initialized
     assert cuda.get_device_properties(1).name == "dynograd emulated device"
     side = cuda.Stream(1)
     with side:
         block = allocator.allocate(1000, 1)
         assert cuda.current_device() == 1 and cuda.memory_allocated() == 1024
-    assert cuda.is_initialized() and cuda.memory_allocated(0) == 0
+    assert cuda.is_initialized() and cuda._initialized and cuda.memory_allocated(0) == 0
     del block
     cuda.synchronize()
     cuda.empty_cache()

@@ -34,6 +34,7 @@ from dynograd.data import (
 )
 from dynograd.data import fetch as fetching
 from dynograd.data.seeding import Undisturbed, sample_seed, seed_all
+from dynograd.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 ROOT = Path(__file__).parent.parent.parent
 WORKERS = [
@@ -165,6 +166,60 @@ def test_batches(options, expected, workers):
     for _ in range(2):
         assert [plain(batch) for batch in loader] == expected
     assert len(loader) == len(expected)
+
+
+class Foreign:
+    """What fastai gives PyTorch's iterators: no DataLoader, but with the attributes that they read of one."""
+
+    dataset, _dataset_kind, _auto_collation, _index_sampler = dg.arange(5), 0, False, [3, 1]
+    drop_last, pin_memory, pin_memory_device = False, False, ""
+    timeout, worker_init_fn, generator, prefetch_factor = 0, None, None, 2
+    multiprocessing_context, persistent_workers = multiprocessing, True
+    collate_fn = staticmethod(dg.Tensor.tolist)
+
+    def __init__(self, num_workers=0, prefetch_factor=2, **options):
+        self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
+        self.__dict__.update(options)
+
+    def __iter__(self):
+        return iter([dg.arange(2), dg.arange(3)])
+
+
+@pytest.mark.parametrize("workers", WORKERS[:2])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [3, 1]),
+        ({"_auto_collation": True, "_index_sampler": [[3, 1], [0]], "collate_fn": list}, [[3, 1], [0]]),
+        ({"_dataset_kind": 1, "dataset": Foreign()}, [[0, 1], [0, 1, 2]]),
+    ],
+    ids=["samples", "batches", "stream"],
+)
+def test_iterators_take_loaders_of_packages(options, expected, workers):
+    iterator = _MultiProcessingDataLoaderIter if workers["num_workers"] else _SingleProcessDataLoaderIter
+    batches = list(iterator(Foreign(**workers, **options)))
+    assert [np.asarray(batch).tolist() for batch in batches] == expected
+
+
+class Whole(DataLoader):
+    """Asks the data set for a batch at once, as packages of survival analysis do."""
+
+    _auto_collation = False
+
+    @property
+    def _index_sampler(self):
+        assert super()._auto_collation
+        return self.batch_sampler
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_derived_loader_asks_for_whole_batches(workers):
+    rows = dg.arange(5)
+    assert [batch.tolist() for batch in Whole(rows, batch_size=2, collate_fn=lambda batch: batch, **workers)] == [
+        [0, 1],
+        [2, 3],
+        [4],
+    ]
 
 
 def test_shuffle_gives_each_sample_once_and_a_new_order_each_epoch():

@@ -7,7 +7,7 @@ import pytest
 
 import dynograd as dg
 from dynograd import nn
-from tests.nn.rows import Row, error, generate
+from tests.nn.rows import Row, build, error, generate
 
 N, C = 5, 4
 SIGNS = numpy.array([1.0, -1.0, 1.0, 1.0, -1.0])
@@ -155,6 +155,29 @@ ROWS = [
 ]  # fmt: skip
 
 test_rows = generate(ROWS)
+
+
+NAMES = {
+    "CTCLoss": "log_probs targets input_lengths target_lengths",
+    "PoissonNLLLoss": "log_input target",
+    "GaussianNLLLoss": "input target var",
+    "CosineEmbeddingLoss": "input1 input2 target",
+    "MarginRankingLoss": "input1 input2 target",
+    "TripletMarginLoss": "anchor positive negative",
+    "TripletMarginWithDistanceLoss": "anchor positive negative",
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name} {row.id}".strip())
+def test_inputs_are_taken_by_pytorchs_names(row):
+    rng = numpy.random.default_rng(0)
+    values = row.inputs(rng) if row.inputs else [rng.uniform(size=shape) for shape in row.shapes]
+    loss, inputs = (
+        build(row, dtype=dg.float64) if row.name.startswith("Linear") else build(row).double(),
+        map(dg.tensor, values),
+    )
+    by_name = dict(zip(NAMES.get(row.name, "input target").split(), inputs, strict=True))
+    assert loss(**by_name).equal(loss(*by_name.values()))
 
 
 def test_weights_move_with_the_module():

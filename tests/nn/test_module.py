@@ -487,6 +487,26 @@ def test_submodules_are_set_by_path_and_compiled_calls_stand_in():
         nn.Module(size=3)
 
 
+@pytest.mark.parametrize("kind", [nn.Parameter, nn.Buffer])
+def test_a_derived_parameter_takes_arguments_of_its_own(kind):
+    class Owned(kind):
+        def __new__(cls, data, owner=None):
+            tensor = kind.__new__(cls, data)
+            tensor.owner = owner
+            return tensor
+
+    tensor = Owned(dg.ones(2), owner="me")
+    assert tensor.owner == "me" and isinstance(tensor, kind) and tensor.tolist() == [1.0, 1.0]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'owner'"):
+        kind(dg.ones(2), owner="me")
+
+
+def test_a_module_of_two_paths_comes_twice_when_asked():
+    shared = nn.Tanh()
+    model = nn.Sequential(shared, shared)
+    assert len(list(model.modules())) == 2 and len(list(model.modules(remove_duplicate=False))) == 3
+
+
 def test_a_prefix_of_all_names_is_told():
     net = nn.Linear(2, 1)
     state = {f"module.{name}": element for name, element in net.state_dict().items()}

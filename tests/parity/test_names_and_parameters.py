@@ -1,4 +1,5 @@
-"""Every public name of torch is here, and functions take its parameters by name; `names_known.txt` and `parameters_known.txt` only shrink.
+"""Every public name of torch is here, and functions, classes and their methods take its parameters by name; `names_known.txt` and
+`parameters_known.txt` only shrink.
 
 Parameters are read from torch's stubs (`_VariableFunctions.pyi`, `__init__.pyi`), so nothing is listed by hand. From the top folder:
 
@@ -25,6 +26,7 @@ from tests.parity import test_listed_names
 HERE = Path(__file__).parent
 PLACES = """. Tensor nn nn.functional nn.init nn.utils nn.utils.rnn linalg fft special func autograd autograd.functional autograd.forward_ad
 optim optim.lr_scheduler distributions sparse utils.data signal.windows amp jit testing random types futures functional nn.grad""".split()
+CLASSES_IN = "nn nn.utils.rnn optim optim.lr_scheduler optim.swa_utils distributions utils.data amp autograd profiler testing".split()
 
 
 def place_of(library, path):
@@ -69,13 +71,35 @@ def parameters_of_torch():
             if inspect.isfunction(function) and (path, name) not in found:
                 given = inspect.signature(function).parameters.values()
                 found[path, name] = {one.name for one in given if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
-    return {key: names for key, names in found.items() if not key[1].startswith("_")}
+    found = {key: names for key, names in found.items() if not key[1].startswith("_")}
+    for path in CLASSES_IN:
+        for name, kind in vars(place_of(torch, path)).items():
+            if inspect.isclass(kind) and kind.__module__.startswith("torch") and not name.startswith("_"):
+                found.update({(path, f"{name}.{method}"): names for method, names in parameters_of_methods(kind)})
+    return found
+
+
+def parameters_of_methods(kind):
+    """Those of the methods that torch's class or torch's classes above it define in Python, and that do not take any name."""
+    for method in dir(kind):
+        function = getattr(kind, method)
+        if (method.startswith("_") and method not in ("__init__", "__call__")) or not inspect.isroutine(function):
+            continue
+        if not inspect.isfunction(inspect.unwrap(getattr(function, "__func__", function))) or not str(
+            function.__module__
+        ).startswith("torch"):
+            continue
+        parameters = inspect.signature(function).parameters.values()
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            yield method, {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
 
 
 def lacking_parameters():
     found = {}
     for (path, name), wanted in parameters_of_torch().items():
-        function = getattr(place_of(dynograd, path), name, None)
+        *kind, method = name.split(".")
+        function = getattr(place_of(dynograd, path), *kind, None) if kind else place_of(dynograd, path)
+        function = getattr(function, method, None)
         if not callable(function) or inspect.isclass(function):
             continue
         try:
@@ -85,7 +109,9 @@ def lacking_parameters():
         if any(one.kind is one.VAR_KEYWORD for one in given.values()):
             continue
         wanted = {one for one in wanted if one[0] != "_"}  # signatures do not show those
-        lacking = wanted - set(given) - {"self", "input"} - (set() if path != "Tensor" else {"out"})
+        lacking = (
+            wanted - set(given) - {"self"} - (set() if kind else {"input"}) - (set() if path != "Tensor" else {"out"})
+        )
         if lacking:
             found[f"{path} {name}"] = sorted(lacking)
     return found

@@ -335,6 +335,28 @@ def whole(*values):
     return tensor(Stored("ab"[len(values) == 2], values, "LongStorage"), (len(values),), (1,))
 
 
+def test_pickles_of_python_that_hold_tensors():
+    """`pickle.dumps(tensor)` with PyTorch: the storage is a file of its own, in the form before 1.6."""
+    storage = Called("torch.storage", "_load_from_bytes", legacy(Stored("0", [0.0, 1.0, 2.0], "FloatStorage")))
+    pickled = io.BytesIO()
+    Writer(pickled).dump({"w": tensor(storage, (3,), (1,))})
+    script = "import sys, pickle, dynograd.as_torch; print(pickle.load(sys.stdin.buffer))"
+    done = subprocess.run([sys.executable, "-c", script], input=pickled.getvalue(), capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "{'w': tensor([0., 1., 2.])}"
+
+
+def test_where_a_map_location_puts_storages():
+    saved = zipped({"w": tensor(Stored("0", [1.0, 2.0], "FloatStorage", "cuda:0"), (2,), (1,))})
+    places = []
+
+    def on_cpu(storage, place):
+        places.append((place, dg.serialization.location_tag(storage)))
+        return dg.serialization.default_restore_location(storage, "cpu")
+
+    assert dg.load(io.BytesIO(saved), map_location=on_cpu)["w"].tolist() == [1.0, 2.0]
+    assert places == [("cuda:0", "cpu")]
+
+
 def test_sparse_and_nested_tensors():
     values = tensor(Stored("0", [5, 6], "FloatStorage"), (2,), (1,))
     places = tensor(Stored("1", [0, 1, 2, 0], "LongStorage"), (2, 2), (2, 1))

@@ -168,10 +168,27 @@ def test_legacy_constructors():
     assert isinstance(dg.ones(1), dg.FloatTensor) and not isinstance(dg.ones(1), dg.LongTensor)
     assert dg.ones(1).type() == "dynograd.FloatTensor" and dg.ones(1).type("torch.LongTensor").dtype is dg.int64
     assert dg.ones(1).type(dg.float64).dtype is dg.float64
-    x = dg.ones(1)
-    assert dg.autograd.Variable(x) is x and dg.autograd.Variable(x, requires_grad=True).requires_grad
-    with pytest.raises(TypeError, match="has to be a tensor"):
+
+
+def test_variables_are_leaves_over_the_same_values():
+    """As in PyTorch, whose `Variable(y)` of a computed y knows nothing of its history."""
+    x = dg.ones(1, requires_grad=True)
+    variable = dg.autograd.Variable(x * 2)
+    assert variable.is_leaf and not variable.requires_grad and variable.tolist() == [2.0]
+    assert dg.autograd.Variable(x, requires_grad=True).requires_grad and dg.autograd.Variable().numel() == 0
+    variable[0] = 5.0
+    assert dg.autograd.Variable(variable).data_ptr() == variable.data_ptr()
+    with pytest.raises(TypeError, match="has to be a tensor, but got list"):
         dg.autograd.Variable([1])
+    with pytest.warns(UserWarning, match="volatile was removed"):
+        dg.autograd.Variable(x, volatile=True)
+
+
+def test_every_tensor_is_a_variable():
+    assert isinstance(dg.ones(1), dg.autograd.Variable) and isinstance(
+        dg.nn.Parameter(dg.ones(1)), dg.autograd.Variable
+    )
+    assert not isinstance(3, dg.autograd.Variable)
 
 
 def test_whole_numbers_of_fractional_bounds():

@@ -75,13 +75,13 @@ class _Cuda(_Backend):
 
 def _switch(what: str) -> dict[str, Callable]:
     """`<what>_sdp_enabled()` and `enable_<what>_sdp(enabled)`."""
-    enabled = [True]
+    state = [True]
 
     def is_enabled() -> bool:
-        return enabled[0]
+        return state[0]
 
-    def enable(value: bool) -> None:
-        enabled[0] = bool(value)
+    def enable(enabled: bool) -> None:
+        state[0] = bool(enabled)
 
     is_enabled.__name__, enable.__name__ = f"{what}_sdp_enabled", f"enable_{what}_sdp"
     is_enabled.__doc__ = (
@@ -90,7 +90,7 @@ def _switch(what: str) -> dict[str, Callable]:
     )
     enable.__doc__ = (
         f"Remembers what `{what}_sdp_enabled` answers; it changes nothing: there is one implementation of attention.\n\nArgs:\n"
-        f"    value: True or False.\n\n>>> dynograd.backends.cuda.enable_{what}_sdp(True)"
+        f"    enabled: True or False.\n\n>>> dynograd.backends.cuda.enable_{what}_sdp(True)"
     )
     return {is_enabled.__name__: is_enabled, enable.__name__: enable}
 

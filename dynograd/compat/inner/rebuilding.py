@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import zipfile
@@ -11,16 +12,20 @@ from typing import Any
 from dynograd.base import dtypes
 from dynograd.base.devices import as_device
 from dynograd.nn.parameter import Parameter
+from dynograd.saving.serialization import load
 from dynograd.tensor import creation
-from dynograd.tensor.storages import TypedStorage
+from dynograd.tensor.storages import TypedStorage, UntypedStorage
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "PyTorchFileReader",
+    "TypedStorage",
+    "UntypedStorage",
     "_element_size",
     "_get_all_device_indices",
     "_get_available_device_type",
     "_get_device_index",
+    "_load_from_bytes",
     "_rebuild_from_type_v2",
     "_rebuild_parameter",
     "_rebuild_tensor",
@@ -66,6 +71,17 @@ def _rebuild_from_type_v2(func: Callable, new_type: type, args: tuple, state: An
     if isinstance(state, dict):
         result.__dict__.update(state)
     return result
+
+
+def _load_from_bytes(b: bytes) -> TypedStorage:
+    """The storage of a tensor that PyTorch wrote by Python's `pickle`.
+
+    Args:
+        b: a file of PyTorch in the format before 1.6.
+    Returns:
+        What `load` gives.
+    """
+    return load(io.BytesIO(b))
 
 
 def _element_size(dtype: Any) -> int:

@@ -146,22 +146,22 @@ class Sequential(Module):
         _insert(self, index, module)
         return self
 
-    def pop(self, index: int = -1) -> Module:
+    def pop(self, key: int = -1) -> Module:
         """Removes and returns a module; those behind it move up.
 
         Args:
-            index: the position; negative counts from the end.
+            key: the position; negative counts from the end.
         Returns:
             the module.
         Raises:
-            IndexError: `index` is out of range.
+            IndexError: `key` is out of range.
 
         >>> layers = dynograd.nn.Sequential(dynograd.nn.ReLU())
         >>> layers.pop(), len(layers)
         (ReLU(), 0)
         """
-        module = self[index]
-        del self[index]
+        module = self[key]
+        del self[key]
         return module
 
 
@@ -266,22 +266,22 @@ class ModuleList(Module):
         """
         _insert(self, index, module)
 
-    def pop(self, index: int = -1) -> Module:
+    def pop(self, key: int = -1) -> Module:
         """Removes and returns a module; those behind it move up.
 
         Args:
-            index: the position; negative counts from the end.
+            key: the position; negative counts from the end.
         Returns:
             the module.
         Raises:
-            IndexError: `index` is out of range.
+            IndexError: `key` is out of range.
 
         >>> layers = dynograd.nn.ModuleList([dynograd.nn.ReLU()])
         >>> layers.pop(), len(layers)
         (ReLU(), 0)
         """
-        module = self[index]
-        del self[index]
+        module = self[key]
+        del self[key]
         return module
 
     def __repr__(self) -> str:

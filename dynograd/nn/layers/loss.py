@@ -47,8 +47,13 @@ class _Loss(Module):
         super().__init__()
         self.reduction = legacy_reduction(size_average, reduce, reduction)
 
-    def forward(self, *inputs: Any) -> Tensor:
+    def _of(self, *inputs: Any) -> Tensor:
         return getattr(F, self.function)(*inputs, **{name: getattr(self, name) for name in self.options})
+
+
+class _PairLoss(_Loss):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return self._of(input, target)
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -72,7 +77,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     return "sum" if size_average is False else "mean"
 
 
-class _WeightedLoss(_Loss):
+class _WeightedLoss(_PairLoss):
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -84,7 +89,7 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
-class L1Loss(_Loss):
+class L1Loss(_PairLoss):
     """|input - target|, averaged.
 
     Args:
@@ -99,7 +104,7 @@ class L1Loss(_Loss):
     function = "l1_loss"
 
 
-class MSELoss(_Loss):
+class MSELoss(_PairLoss):
     """(input - target)^2, averaged.
 
     Args:
@@ -114,7 +119,7 @@ class MSELoss(_Loss):
     function = "mse_loss"
 
 
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_PairLoss):
     """d^2 / (2 beta) where d = |input - target| is below beta, d - beta / 2 above, averaged.
 
     Args:
@@ -139,7 +144,7 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
 
-class HuberLoss(_Loss):
+class HuberLoss(_PairLoss):
     """d^2 / 2 where d = |input - target| is below delta, delta * (d - delta / 2) above, averaged.
 
     Args:
@@ -256,6 +261,9 @@ class CTCLoss(_Loss):
         super().__init__(reduction=reduction)
         self.blank, self.zero_infinity = blank, zero_infinity
 
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
+        return self._of(log_probs, targets, input_lengths, target_lengths)
+
 
 class BCELoss(_WeightedLoss):
     """-(target * log(input) + (1 - target) * log(1 - input)), averaged: binary cross entropy of probabilities.
@@ -275,7 +283,7 @@ class BCELoss(_WeightedLoss):
     function, options = "binary_cross_entropy", ("weight", "reduction")
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(_PairLoss):
     """Binary cross entropy of logits: `BCELoss` of sigmoid(input), without overflow.
 
     Args:
@@ -306,7 +314,7 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
 
-class KLDivLoss(_Loss):
+class KLDivLoss(_PairLoss):
     """target * (log(target) - input): the Kullback-Leibler divergence of `target` from exp(input). 0 where target is 0.
 
     Args:
@@ -365,6 +373,9 @@ class PoissonNLLLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_input, self.full, self.eps = log_input, full, eps
 
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        return self._of(log_input, target)
+
 
 class GaussianNLLLoss(_Loss):
     """(log(var) + (input - target)^2 / var) / 2, averaged: the negative log-likelihood under normal distributions.
@@ -390,8 +401,11 @@ class GaussianNLLLoss(_Loss):
         super().__init__(reduction=reduction)
         self.full, self.eps = full, eps
 
+    def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
+        return self._of(input, target, var)
 
-class HingeEmbeddingLoss(_Loss):
+
+class HingeEmbeddingLoss(_PairLoss):
     """The input where the target is 1, max(0, margin - input) where it is -1, averaged.
 
     Args:
@@ -413,7 +427,7 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
 
-class CosineEmbeddingLoss(HingeEmbeddingLoss):
+class CosineEmbeddingLoss(_Loss):
     """1 - cos(input1, input2) where the target is 1, max(0, cos - margin) where it is -1, averaged.
 
     Args:
@@ -430,12 +444,16 @@ class CosineEmbeddingLoss(HingeEmbeddingLoss):
     (tensor(1.), tensor(0.))
     """
 
-    function = "cosine_embedding_loss"
+    function, options = "cosine_embedding_loss", ("margin", "reduction")
 
     def __init__(
         self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
-        super().__init__(margin, size_average, reduce, reduction)
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return self._of(input1, input2, target)
 
 
 class MarginRankingLoss(CosineEmbeddingLoss):
@@ -454,7 +472,7 @@ class MarginRankingLoss(CosineEmbeddingLoss):
     function = "margin_ranking_loss"
 
 
-class SoftMarginLoss(_Loss):
+class SoftMarginLoss(_PairLoss):
     """log(1 + exp(-target * input)), averaged, for targets of 1 and -1.
 
     Args:
@@ -469,7 +487,7 @@ class SoftMarginLoss(_Loss):
     function = "soft_margin_loss"
 
 
-class MultiLabelMarginLoss(_Loss):
+class MultiLabelMarginLoss(_PairLoss):
     """The sum over named classes i and other classes j of max(0, 1 - input[i] + input[j]), divided by C, averaged.
 
     Args:
@@ -576,6 +594,9 @@ class TripletMarginLoss(_Loss):
         check_positive("TripletMarginLoss", margin=margin)
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return self._of(anchor, positive, negative)
+
 
 class TripletMarginWithDistanceLoss(_Loss):
     """`TripletMarginLoss` with a distance of one's own.
@@ -613,3 +634,6 @@ class TripletMarginWithDistanceLoss(_Loss):
             )
         self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin, self.swap = margin, swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return self._of(anchor, positive, negative)

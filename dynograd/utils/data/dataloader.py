@@ -14,9 +14,10 @@ from dynograd.data import (
     default_convert,
     get_worker_info,
 )
+from dynograd.data.foreign_loaders import as_loader as _as_loader
 from dynograd.data.iteration import Iteration as _BaseDataLoaderIter
-from dynograd.data.iteration import ManyProcesses as _MultiProcessingDataLoaderIter
-from dynograd.data.iteration import OneProcess as _SingleProcessDataLoaderIter
+from dynograd.data.iteration import ManyProcesses as _ManyProcesses
+from dynograd.data.iteration import OneProcess as _OneProcess
 from dynograd.data.loader import Endless as _InfiniteConstantSampler
 
 __all__ = [
@@ -35,6 +36,24 @@ __all__ = [
     "default_convert",
     "get_worker_info",
 ]
+
+
+class _OfAnyLoader(type):
+    """Of classes that are the one above them to `isinstance`, and are made of a package's own loader, too."""
+
+    def __call__(cls, loader: Any, *rest: Any) -> _BaseDataLoaderIter:
+        return super().__call__(_as_loader(loader), *rest)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.__mro__[1]) if cls.__module__ == __name__ else type.__instancecheck__(cls, value)
+
+
+class _SingleProcessDataLoaderIter(_OneProcess, metaclass=_OfAnyLoader):
+    """Batches made in this process, of a `DataLoader` or of an object with the attributes that PyTorch reads of one."""
+
+
+class _MultiProcessingDataLoaderIter(_ManyProcesses, metaclass=_OfAnyLoader):
+    """Batches made by workers, of a `DataLoader` or of an object with the attributes that PyTorch reads of one."""
 
 
 class _DatasetKind:
