@@ -18,7 +18,7 @@ from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.steps import told
 from dynograd.plans.writes.flags import FlagsAgain
-from dynograd.plans.writes.spoiling import HISTORIES, operands_of
+from dynograd.plans.writes.spoiling import HISTORIES, operands_of, written_by
 from dynograd.plans.writes.stores import restored
 
 __all__ = ["PlanNode"]
@@ -232,8 +232,8 @@ def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> dict[int, str]:
     ]
     for step in path.steps[: walk.at.number]:
         if step.event.kind == "step":
-            parameters = [parameter for group in step.event.subject.param_groups for parameter in group["params"]]
-            writes += [(step.number, parameter.array) for parameter in parameters]
+            since = walk.write_times[step.number]
+            writes += [(step.number, array) for array in written_by(step.event.subject, since)]
         elif step.event.kind == "store":
             writes.append((step.number, path.outside[step.args[0][1]].array))
     spoiled = {}
