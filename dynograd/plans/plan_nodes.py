@@ -8,6 +8,7 @@ from dynograd.amp.autocasting import STATE
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
+from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
 from dynograd.plans.functions.contexts import Contexts
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
@@ -33,7 +34,20 @@ class PlanNode(Node):
         whole: the function has come to its end; else the plan's memory is not used for the backward.
     """
 
-    __slots__ = ("bound", "contexts", "keys", "leaves", "path", "saved", "spoiled", "steps", "stop", "walk", "whole")
+    __slots__ = (
+        "bound",
+        "contexts",
+        "results",
+        "keys",
+        "leaves",
+        "path",
+        "saved",
+        "spoiled",
+        "steps",
+        "stop",
+        "walk",
+        "whole",
+    )
     op = None
     saved_names = ("saved",)
 
@@ -46,6 +60,7 @@ class PlanNode(Node):
         tensors = [walk._outside_now(self.path, place) for place in places]
         self.edges = self.leaves = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
+        self.results: dict[int, Any] = {}  # the arrays of those tensors, which the program may write into
         self.stop = walk.at.number
         self.spoiled = _spoiled(walk, self.steps, self.contexts)
 
@@ -61,6 +76,28 @@ class PlanNode(Node):
                 f"backward of {names[-1]}: one of the variables needed for gradient computation has been modified by an inplace "
                 f"operation: the compiled function wrote into it after {names[-1]} had used it. Call backward before that, or clone()."
             )
+        if last_write[0] > self.seq:
+            self._check_results(parts)
+
+    def _check_results(self, parts: dict[int, Any]) -> None:
+        """Raises where the program has written into what the function gave, and these values need it as it was."""
+        written = {number: line for number, array in self.results.items() if (line := written_since(array, self.seq))}
+        if not written:
+            return
+        sources, arrays = self.walk.sources, self.path.arrays
+        for step in reversed(needed_for(self.path, [*parts], self.stop)[0]):
+            call = self.path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
+            saved = saved_of(call.node) if call is not None and call.node is not None else []
+            for number in [*step.results, *operands_of(step.args)[0]] if saved else []:
+                for other, line in written.items():
+                    if sources[other] != sources[number] or not may_share(arrays[other], arrays[number]):
+                        continue
+                    if any([may_share(array, arrays[number]) for array in saved]):
+                        raise InplaceError(
+                            f"backward of {call.name}: one of the variables needed for gradient computation has been modified by an "
+                            f"inplace operation: what the compiled function gave, of shape {tuple(arrays[other].shape)}, was written by "
+                            f"{line}, after {call.name} had saved it. Use the out-of-place form there, or clone() before writing."
+                        )
 
     def name(self) -> str:
         return "CompiledFunctionBackward"
@@ -175,6 +212,8 @@ class PlanNode(Node):
         if MODES.plan is not None or owner.recording is not None:
             with owner.aside():
                 return tuple(self._backward_of(self.steps, dict(zip(numbers, seeds)))[1])
+        if self.walk.path is path and not self.walk.running:
+            self.walk.let_go()  # the memory is another one from now on
         recording = owner.begin_recording()
         recording.bound = tuple(self.bound.values())
         try:
@@ -203,7 +242,7 @@ class PlanNode(Node):
         return tuple(gradients)
 
     def release(self) -> None:
-        self.attrs, self.bound, self.saved, self.contexts = FREED, {}, [], Contexts()
+        self.attrs, self.bound, self.saved, self.results, self.contexts = FREED, {}, [], {}, Contexts()
 
 
 def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], list[int]]:

@@ -75,6 +75,11 @@ class Step:
         for field in FIELDS:
             setattr(self, field, UNSEEN)
 
+    def outcome(self) -> Any:
+        """What the op gives. A list or tuple is another one each time: who keeps it is seen to have its tensors."""
+        shape = None if self.event is None else self.event.shape
+        return self.result if shape is None else shape([*self.result])
+
 
 def _fresh_in(recording: Recording, program: Program) -> dict[int, Any]:
     """The memory of the plan for tensors that are others in each step, by number."""

@@ -140,10 +140,7 @@ class Walk(
         while row < watch.count:  # two rows for each of `results`
             numbers.append(self.results[row >> 1])
             row = watch.first_other((row | 1) + 1)
-        if any([self.values[number].is_view for number in numbers]):
-            numbers = self.with_bases(numbers)
-        records = [self.view_record(number) for number in numbers]  # while the bases are those of the step
-        for number, record in zip(numbers, records):
+        for number, record in self.records_of(numbers).items():
             self._let_one_go(number, self.handed[number], record)
 
     def free_gradient(self, number: int) -> None:
@@ -186,14 +183,14 @@ class Walk(
             and step.grad == MODES.grad
             and self.compares_and_takes(step, args)
         ):
-            return step.result if type(step.result) is not list else list(step.result)
+            return step.outcome()
         if writes_in_place(entry.op, args):
             return call_in_place(entry.op, args)
         if step.of is entry and step.grad == MODES.grad and (new := self._matches(step, args)) is not None:
             self._go_to(step, new)
             if not self.running:
                 return call_with(entry.function, entry.op, args)
-            return step.result if type(step.result) is not list else list(step.result)
+            return step.outcome()
         operands = flat(args)
         if not any([isinstance(value, Tensor) for value in operands]):
             return call_with(below, entry.op, args)
@@ -216,7 +213,7 @@ class Walk(
                 self._go_to(choice, new)
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
-                return choice.result if type(choice.result) is not list else list(choice.result)
+                return choice.outcome()
         if self.family is not None and (sizes := self.family.adapt(entry, args, tried)):
             return self.other(entry, below, args, (*tried, sizes))
         for choice in (step, *step.others):
@@ -826,18 +823,19 @@ class Walk(
             if getrefcount(handed[number]) != counts[number] + others[id(handed[number])]
         ]
         if numbers:
-            numbers = [number for number in self.with_bases(numbers) if number in self.path.open]
-            records = [self.view_record(number) for number in numbers]
-            parent = PlanNode(self, numbers, True)
+            records = self.records_of(numbers)
+            records = {number: record for number, record in records.items() if number in self.path.open}
+            parent = PlanNode(self, [*records], True)
             self.path.lease = weakref.ref(parent)
             self.leased.append(self.path)
-            for number, record in zip(numbers, records):
+            for number, record in records.items():
                 self._give_history(number, parent, record)
                 self.put_in_place(number, new_handed(self.values[number]))
 
     def _give_history(self, number: int, parent: Any, record: tuple | None = None) -> None:
         tensor = self.handed[number]
         array = tensor.array if type(tensor) is Read else self.own(number)
+        parent.results[number] = array
         become(tensor, array, OutputNode(parent, number), True, record)
 
     def is_leased(self) -> bool:

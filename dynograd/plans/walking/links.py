@@ -27,7 +27,10 @@ class WalkedLinks:
         if not self.values[number].is_view:
             return None
         step = self.makers[number][0]
-        if step.event.kind != "op" or any([kind != "same" for kind, _ in step.args[1:]]):
+        if step.event.kind != "op":
+            return None
+        statics = [value for kind, value in step.args if kind == "same"]
+        if len(statics) + 1 != len(step.args):
             return None
         kind, content = step.args[0]
         if kind == "value":
@@ -39,19 +42,17 @@ class WalkedLinks:
             before = view_of(base)
         else:
             return None
-        statics = tuple([value for _, value in step.args[1:]])
         place = None if step.event.shape is None else step.results.index(number)
         root, since = (base, 0) if before is None else (before[0], before[5])
-        return root, before, step.event.entry.op, statics, place, since
+        return root, before, step.event.entry.op, tuple(statics), place, since
 
-    def with_bases(self, numbers: list[int]) -> list[int]:
-        """These values and, ahead of them, those that they are views of."""
-        bases = []
-        for number in numbers:
-            record = self.view_record(number)
-            if record is not None and type(record[0]) is Handed and record[0].value.number not in numbers:
-                bases.append(record[0].value.number)
-        return [*dict.fromkeys(bases), *numbers]
+    def records_of(self, numbers: list[int]) -> dict[int, tuple | None]:
+        """These values and those that they are views of, with the records, which keep the bases of this step."""
+        records = {number: self.view_record(number) for number in numbers}
+        for record in list(records.values()):
+            if record is not None and type(record[0]) is Handed:
+                records.setdefault(record[0].value.number, None)
+        return records
 
     def link_read(self, numbers: Any) -> None:
         """Views that were read in a step, and so are plain already, are linked at its end."""
