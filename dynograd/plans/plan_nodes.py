@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from dynograd.amp.autocasting import STATE
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
+from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
+from dynograd.interpreter.history import AliasBackward
 from dynograd.plans.functions.contexts import Contexts
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
@@ -41,6 +43,7 @@ class PlanNode(Node):
         "keys",
         "leaves",
         "path",
+        "outputs",
         "saved",
         "spoiled",
         "steps",
@@ -61,11 +64,50 @@ class PlanNode(Node):
         self.edges = self.leaves = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
         self.results: dict[int, Any] = {}  # the arrays of those tensors, which the program may write into
+        self.outputs: dict[int, tuple[Any, Any]] = {}  # (the tensor, its node), weakly
         self.stop = walk.at.number
         self.spoiled = _spoiled(walk, self.steps, self.contexts)
 
     def name_of_output(self, number: int) -> str:
         return str(self.walk.values[number].history)
+
+    def stands_for(self, number: int, tensor: Any, array: Any) -> OutputNode:
+        """The node of a tensor that the function gives."""
+        node = OutputNode(self, number)
+        self.results[number] = array
+        self.outputs[number] = weakref.ref(tensor), weakref.ref(node)
+        return node
+
+    def edge_of_output(self, output: Any) -> Any:
+        """Outputs that are computed from one another get the histories that they have as it is written, once somebody looks between them."""
+        if self.attrs is FREED or not self._lead_to_each_other():
+            return output
+        before = next_seq()
+        mode, MODES.grad = MODES.grad, 1
+        try:
+            with self.walk.owner.aside(), restored(self.path):
+                tensors = self._again(self.steps)
+        finally:
+            MODES.grad = mode
+        _set_times([tensors[number].node for number in self.outputs], before, self.seq)
+        for number, (tensor, node) in self.outputs.items():
+            tensor, node = tensor(), node()
+            if node is not None:  # what was computed from it leads on from there
+                node.__class__ = AliasBackward
+                node.edges, node.attrs = (tensors[number].node,), None
+            if tensor is not None and tensor.node is node:
+                tensor.node = tensors[number].node
+        self.outputs = {}
+        return output.edges[0]
+
+    def _lead_to_each_other(self) -> bool:
+        for number in self.outputs:
+            values = {
+                value for step in needed_for(self.path, [number], self.stop)[0] for value in operands_of(step.args)[0]
+            }
+            if not values.isdisjoint(self.outputs.keys() - {number}):
+                return True
+        return False
 
     def _check(self, parts: dict[int, Any]) -> None:
         """Raises where what these values need was written later."""
@@ -243,6 +285,20 @@ class PlanNode(Node):
 
     def release(self) -> None:
         self.attrs, self.bound, self.saved, self.results, self.contexts = FREED, {}, [], {}, Contexts()
+
+
+def _set_times(nodes: list[Any], before: int, end: int) -> None:
+    """Nodes made after `before` count as made shortly before `end`, in the same order."""
+    now = next_seq()
+    share = 0.5 / (now - before)
+    seen = set(nodes)
+    for node in nodes:  # grows while it is read
+        for edge in node.edges:
+            if edge is not None and edge.seq > before and edge not in seen:
+                seen.add(edge)
+                nodes.append(edge)
+    for node in nodes:
+        node.seq = end - (now - node.seq) * share
 
 
 def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], list[int]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dynograd.arrays import Array, ndarray
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import FREED, OutputNode
+from dynograd.autograd.nodes import FREED
 from dynograd.autograd.writes import version
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
@@ -835,8 +835,7 @@ class Walk(
     def _give_history(self, number: int, parent: Any, record: tuple | None = None) -> None:
         tensor = self.handed[number]
         array = tensor.array if type(tensor) is Read else self.own(number)
-        parent.results[number] = array
-        become(tensor, array, OutputNode(parent, number), True, record)
+        become(tensor, array, parent.stands_for(number, tensor, array), True, record)
 
     def is_leased(self) -> bool:
         """Whether the memory of a path is still needed for a backward pass."""

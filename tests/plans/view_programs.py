@@ -239,3 +239,35 @@ def _leaves(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [leaf for part in value for leaf in _leaves(part)]
     return [value.detach().clone() if not value.requires_grad else value]
+
+
+@hostile
+def hooks_between_results(compile: Any) -> Any:
+    """One result is computed from another: hooks, `retain_grad` and `autograd.grad` between them see all of its gradient."""
+    model = nn.Linear(4, 3)
+
+    @compile
+    def step(x: Any) -> Any:
+        h = model(x)
+        return h, h[0], F.dropout(h, 0.3), h.sin() + 1
+
+    def run(n: int) -> Any:
+        model.zero_grad()
+        h, row, dropped, s = step(batch(n, 4, 4))
+        loss = (row * row).sum() + dropped.sum()
+        if n % 3 == 0:
+            h.retain_grad()
+        if n % 3 == 1:
+            s.register_hook(lambda g: g * 2)
+            h.register_hook(lambda g: g * 3)
+        if n % 4 == 3:
+            h.mul_(2)
+        inputs = [h, dropped, row] if n % 2 else [dropped, model.weight]
+        slopes = torch.autograd.grad(
+            loss + s.sum(), inputs, allow_unused=True, retain_graph=True, create_graph=n % 5 == 4
+        )
+        if n % 4 != 3:
+            (loss + h.sum() + s.sum()).backward(inputs=[h, model.weight] if n % 7 == 6 else None)
+        return h, row, h.grad, slopes
+
+    return run, watching(model)
