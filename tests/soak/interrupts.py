@@ -2,7 +2,8 @@
 
 Python looks for signals when a function begins, behind each call of a function that is not written in Python, and when a loop begins anew. The
 first two are what `sys.setprofile` sees: there the signal is raised, one place of a step after the other. Left out is the beginning of
-`__exit__`: a `with torch.no_grad():` that is interrupted in the first instruction of its end never comes to it, in no library.
+`__exit__`: a `with torch.no_grad():` that is interrupted in the first instruction of its end never comes to it, in no library. A moment that falls
+there is put off.
 In finalizers Python drops exceptions: who sees nothing happen presses Ctrl-C again, and so it is here.
 """
 
@@ -17,6 +18,7 @@ import traceback
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import dynograd as torch
@@ -41,6 +43,8 @@ def _saving() -> Model:
     return Model(step, perceptron.things)
 
 
+_SOON = 1e-5  # seconds
+
 INTERRUPTED: dict[str, Callable[[], Model]] = {
     name: MODELS[name]
     for name in (
@@ -58,6 +62,11 @@ INTERRUPTED: dict[str, Callable[[], Model]] = {
         "compiled ragged rows",
     )
 } | {"saving": _saving}
+
+
+def begins_to_exit(frame: FrameType | None) -> bool:
+    """Whether the frame is at the first instruction of an `__exit__`, in which nothing of it has been done yet."""
+    return frame is not None and frame.f_code.co_name == "__exit__" and frame.f_lineno == frame.f_code.co_firstlineno
 
 
 class Presses:
@@ -89,6 +98,9 @@ class Presses:
                 hook(unraisable)
 
         sys.unraisablehook = dropped
+        handler = signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # a shell starts programs behind it without one
         try:
             self.begin()
             function()
@@ -98,6 +110,7 @@ class Presses:
         finally:
             sys.unraisablehook = hook
             self.end()
+            signal.signal(signal.SIGINT, handler)
         return False
 
 
@@ -111,7 +124,7 @@ class Places(Presses):
     def __call__(self, frame: Any, event: str, argument: Any) -> None:
         if event not in ("call", "c_return") or frame.f_code.co_filename == __file__:
             return
-        if event == "call" and frame.f_code.co_name == "__exit__":
+        if event == "call" and begins_to_exit(frame):
             return
         self.count += 1
         if self.count == self.place:
@@ -137,8 +150,10 @@ class Moment(Presses):
         super().__init__()
         self.seconds, self.goes_on = seconds, False
 
-    def _ring(self, number: int, frame: Any) -> None:
-        if self.goes_on:
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        if self.goes_on and begins_to_exit(frame):
+            signal.setitimer(signal.ITIMER_REAL, _SOON)
+        elif self.goes_on:
             self.goes_on = False
             self.where = f"{traceback.format_stack(frame, 4)}"
             signal.default_int_handler(number, frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 
 import numpy
@@ -11,8 +12,8 @@ import pytest
 import dynograd as torch
 from dynograd.autograd import modes
 from dynograd.ops import readers
-from tests.soak import memory_errors, training
-from tests.soak.interrupts import INTERRUPTED, Moment, Places, interrupt
+from tests.soak import interrupts, memory_errors, training
+from tests.soak.interrupts import INTERRUPTED, Moment, Places, begins_to_exit, interrupt
 from tests.soak.memory_errors import Allocations
 from tests.soak.models import MODELS, ROUND
 from tests.soak.states import Disturbed, status
@@ -91,6 +92,35 @@ def test_moments_interrupt():
 
     assert Moment(0.01).run(wait)
     assert not Moment(1.0).run(lambda: None)
+
+
+def test_moments_at_the_beginning_of_an_exit_are_put_off(monkeypatch):
+    """There no library's context comes to its end; elsewhere in `__exit__` it is interrupted."""
+    monkeypatch.setattr(interrupts, "_SOON", 0.01)  # behind this test's own profiler
+    ended = []
+
+    class Context:
+        def __enter__(self):
+            pass
+
+        def __exit__(self, *error):
+            ended.append(True)
+
+    moment = Moment(1.0)
+
+    def ring_there(frame, event, argument):
+        if event == "call" and begins_to_exit(frame):
+            sys.setprofile(None)
+            moment._ring(signal.SIGALRM, frame)
+
+    def call():
+        sys.setprofile(ring_there)
+        with Context():
+            pass
+        while True:
+            pass
+
+    assert moment.run(call) and ended
 
 
 @pytest.mark.parametrize("way", [lambda: Moment(0.01), lambda: Places(4)], ids=["moment", "place"])
