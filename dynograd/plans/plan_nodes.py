@@ -129,8 +129,10 @@ class PlanNode(Node):
         sources, arrays = self.walk.sources, self.path.arrays
         for step in reversed(needed_for(self.path, [*parts], self.stop)[0]):
             call = self.path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
-            saved = saved_of(call.node) if call is not None and call.node is not None else []
-            for number in [*step.results, *operands_of(step.args)[0]] if saved else []:
+            if call is None or call.node is None:
+                continue
+            saved = saved_of(call.node)
+            for number in [*step.results, *operands_of(step.args)[0]]:
                 for other, line in written.items():
                     if sources[other] != sources[number] or not may_share(arrays[other], arrays[number]):
                         continue
