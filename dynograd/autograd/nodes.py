@@ -94,7 +94,7 @@ class Node:
     release: Any = None
     """A method that drops it, for nodes that do more than that."""
 
-    def edge_of_output(self, output: Any) -> Any:
+    def edge_of_output(self, output: Node) -> Node:
         """Where all of an output's gradient arrives: at its node, unless the outputs are computed from one another."""
         return output
 

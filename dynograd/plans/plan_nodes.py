@@ -16,6 +16,7 @@ from dynograd.plans.functions.contexts import Contexts
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
+from dynograd.plans.handed import turn_into
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
@@ -78,7 +79,7 @@ class PlanNode(Node):
         self.outputs[number] = weakref.ref(tensor), weakref.ref(node)
         return node
 
-    def edge_of_output(self, output: Any) -> Any:
+    def edge_of_output(self, output: Node) -> Node:
         """Outputs that are computed from one another get the histories that they have as it is written, once somebody looks between them."""
         if self.attrs is FREED or not self._lead_to_each_other():
             return output
@@ -93,12 +94,13 @@ class PlanNode(Node):
         for number, (tensor, node) in self.outputs.items():
             tensor, node = tensor(), node()
             if node is not None:  # what was computed from it leads on from there
-                node.__class__ = AliasBackward
+                turn_into(node, AliasBackward)
                 node.edges, node.attrs = (tensors[number].node,), None
             if tensor is not None and tensor.node is node:
                 tensor.node = tensors[number].node
         self.outputs = {}
-        return output.edges[0]
+        edge: Node = output.edges[0]
+        return edge
 
     def _lead_to_each_other(self) -> bool:
         for number in self.outputs:
@@ -132,7 +134,10 @@ class PlanNode(Node):
             if call is None or call.node is None:
                 continue
             saved = saved_of(call.node)
+            since = min([start for start, end in self.path.checkpointed if start <= step.number < end], default=None)
             for number in [*step.results, *operands_of(step.args)[0]]:
+                if since is not None and self.walk.first[number] >= since:
+                    continue  # what a checkpointed part has made is computed again
                 for other, line in written.items():
                     if sources[other] != sources[number] or not may_share(arrays[other], arrays[number]):
                         continue

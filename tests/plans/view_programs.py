@@ -6,6 +6,7 @@ from typing import Any
 
 import dynograd as torch
 from dynograd import nn
+from dynograd.utils.checkpoint import checkpoint
 from tests.plans.hostile_programs import hostile
 from tests.plans.programs import F, batch, watching
 
@@ -271,3 +272,24 @@ def hooks_between_results(compile: Any) -> Any:
         return h, row, h.grad, slopes
 
     return run, watching(model)
+
+
+@hostile
+def checkpointed_results_that_are_written(compile: Any) -> Any:
+    """The caller writes into what a checkpointed function gave, before its backward: nothing has saved it."""
+    weight = nn.Parameter(torch.ones(4))
+
+    @compile
+    def step(x: Any) -> Any:
+        h = checkpoint(torch.tanh, x * weight, use_reentrant=False)
+        return h, h * 2
+
+    def run(n: int) -> Any:
+        weight.grad = None
+        h, doubled = step(batch(n, 4, 4))
+        with torch.no_grad():
+            h.mul_(2)
+        (h.sum() + doubled.sum()).backward()
+        return h, doubled, weight.grad
+
+    return run, list

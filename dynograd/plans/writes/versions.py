@@ -23,6 +23,7 @@ from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.handed import Handed, Read, become, stand_for
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, saved_of
+from dynograd.plans.writes.spoiling import operands_of
 from dynograd.plans.writes.view_writes import can_put, put
 from dynograd.tensor.tensor import Tensor
 
@@ -37,6 +38,7 @@ class RecordedVersions:
     outside: list[Any]
     nodes: list[Any]
     events: list[Event]
+    result: Any
     lent: list[Any]  # arrays that NumPy was given
     apart: dict[int, Any]  # by the id of a node: what eager would have written elsewhere, so that it stays
     renewed: list[Any]  # arrays of new values
@@ -205,9 +207,14 @@ class RecordedVersions:
     def take_apart(self) -> None:
         """From here on eager writes: what nodes have saved of new values lies in other memory, as it does where nothing is recorded.
 
-        What those of a checkpointed part have saved of it does so, too.
+        So does what those of a checkpointed part have saved of it, at the end of the step only where it is given.
         """
-        in_parts = self._saved_in_parts() if self.reason else {}
+        in_parts = self._saved_in_parts()
+        if not self.reason and in_parts:
+            results = [self.values[number].array for number in operands_of([self.result])[0]] if self.result else []
+            in_parts = {
+                node: [array for array in arrays if is_part_of_any(array, results)] for node, arrays in in_parts.items()
+            }
         for node in self.nodes:
             apart = [array for array in (self.apart.pop(id(node), None),) if array is not None]
             apart += in_parts.get(id(node), [])
