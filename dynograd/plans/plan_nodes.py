@@ -129,6 +129,8 @@ class PlanNode(Node):
         if not written:
             return
         sources, arrays = self.walk.sources, self.path.arrays
+        writes = [step for step in self.path.steps[: self.stop] if step.event.kind == "write"]
+        in_place = {write.args[1][1] for write in writes}  # of these their own ops have saved a copy
         for step in reversed(needed_for(self.path, [*parts], self.stop)[0]):
             call = self.path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
             if call is None or call.node is None:
@@ -136,6 +138,8 @@ class PlanNode(Node):
             saved = saved_of(call.node)
             since = min([start for start, end in self.path.checkpointed if start <= step.number < end], default=None)
             for number in [*step.results, *operands_of(step.args)[0]]:
+                if number in step.results and number in in_place:
+                    continue
                 if since is not None and self.walk.first[number] >= since:
                     continue  # what a checkpointed part has made is computed again
                 for other, line in written.items():
