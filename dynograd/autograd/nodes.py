@@ -94,6 +94,10 @@ class Node:
     release: Any = None
     """A method that drops it, for nodes that do more than that."""
 
+    def edge_of_output(self, output: Node) -> Node:
+        """Where all of an output's gradient arrives: at its node, unless the outputs are computed from one another."""
+        return output
+
     def needs(self, position: int) -> bool:
         """Whether the array argument at `position` needs a gradient in the running pass.
 

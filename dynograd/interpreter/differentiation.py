@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES, recording
-from dynograd.autograd.nodes import Node
+from dynograd.autograd.nodes import Node, OutputNode
 from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
 from dynograd.interpreter.shared import tensor_class
@@ -267,6 +267,7 @@ def _gradients(
     roots: Any, edges: list[Any], retain_graph: bool, create_graph: bool, hooks_of_leaves: bool
 ) -> list[Any]:
     """Gradients along `edges`; an edge that is a part of another (`whole`) gets its part of that one's."""
+    edges = [edge.edges[0].edge_of_output(edge) if type(edge) is OutputNode else edge for edge in edges]
     wholes = [edge.whole() if hasattr(edge, "whole") else edge for edge in edges]
     result = (
         run_backward(

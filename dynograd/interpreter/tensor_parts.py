@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dynograd.arrays import ndarray
-from dynograd.autograd.nodes import Hooks, Node
+from dynograd.autograd.nodes import Hooks, Node, OutputNode
 
 constructors: dict[str, Callable[..., Any]] = {}
 """What makes the tensors of packages that lie above, by "Parameter", "sparse" and "nested": a checkpoint can hold some."""
@@ -179,6 +179,8 @@ def full_meta(tensor: Any) -> Meta:
 
 
 def node_hooks(node: Node) -> Hooks:
+    if type(node) is OutputNode:
+        node = node.edges[0].edge_of_output(node)
     if node.hooks is None:
         node.hooks = Hooks()
     return node.hooks

@@ -59,9 +59,18 @@ def follow_base(tensor: Any) -> bool:
     finally:
         MODES.grad, MODES.recorder = mode, recorder
     tensor.node, tensor._requires_grad = replayed.node, replayed._requires_grad
+    set_time(replayed, source)
     set_record(tensor, (*record[:5], since))
     _retain_again(tensor)
     return False
+
+
+def set_time(view: Any, base: Any) -> None:
+    """A view that follows its base has the time of the write, whenever it is used first: in what order backward sums does not depend on that."""
+    node, end = view.node, base.node
+    while end is not None and node is not None and node is not end:
+        node.seq = end.seq + 0.5  # before all that came later; many may share it, since none of these leads to another
+        node = node.edges[0]
 
 
 def edge_of(tensor: Tensor) -> Any:

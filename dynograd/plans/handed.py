@@ -76,8 +76,15 @@ class Handed(Tensor):
     def array(self, array: Any) -> None:
         self.plain("a tensor was given other memory").array = array
 
+    def _may_be_written(self) -> bool:
+        """A view whose step is over is plain from now on: what it is a view of may have got another history since."""
+        value = self.value
+        return value.is_view and not value.walk.running and not isinstance(value.walk.leave("", self), Handed)
+
     @property
     def node(self) -> Node | None:
+        if self._may_be_written():
+            return self.node
         if not self.value.grad:
             return None
         return self.value.walk.leave("the graph of gradients was asked for", self).node
@@ -87,20 +94,26 @@ class Handed(Tensor):
         self.value.walk.leave("a tensor was given another history", self).node = node
 
     def _history_name(self) -> str | None:
-        return self.value.history
+        return self._history_name() if self._may_be_written() else self.value.history
 
     shape = property(lambda self: self.value.shown)
     ndim = property(lambda self: len(self.value.shape))
     dtype = property(lambda self: dtypes.BY_NUM[self.value.dtype.num])
     itemsize = property(lambda self: self.value.dtype.itemsize)
     nbytes = property(lambda self: self.value.size * self.value.dtype.itemsize)
-    is_leaf = property(lambda self: not self.value.grad or self.value.is_leaf)
-    requires_grad = property(lambda self: self.value.grad, lambda self, value: self.value.walk.flag(self, value))
+    is_leaf = property(
+        lambda self: self.is_leaf if self._may_be_written() else not self.value.grad or self.value.is_leaf
+    )
+    requires_grad = property(
+        lambda self: self.requires_grad if self._may_be_written() else self.value.grad,
+        lambda self, value: self.value.walk.flag(self, value),
+    )
     device = property(lambda self: self.value.device)
     is_cpu = property(lambda self: self.value.device.type == "cpu")
     is_cuda = property(lambda self: self.value.device.type == "cuda")
     _version = property(lambda self: self.value.walk.version_of(self.value))
     is_meta = property(lambda self: False)
+    _base = property(lambda self: (self.value.walk.view_record(self.value.number) or (None,))[0])
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         if not (requires_grad and self.value.grad):

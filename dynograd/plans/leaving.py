@@ -43,6 +43,7 @@ class Leaving:
     copies: dict[int, Any]
     flags_back: Any
     toggle_again: Any
+    view_record: Any
     counts: list[int]
     done: int
     handed: list[Any]
@@ -154,15 +155,15 @@ class Leaving:
             parent = PlanNode(self, kept, False)  # type: ignore[arg-type]
             self.path.needed = weakref.ref(parent)
             for number in kept:
-                self._give_history(number, parent)  # type: ignore[attr-defined]
+                self._give_history(number, parent, self.view_record(number))  # type: ignore[attr-defined]
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if self._is_nowhere(number):
                 continue
             if type(tensor) is Handed:
-                become(tensor, self.own(number), freed(self.path, value), value.grad)
+                become(tensor, self.own(number), freed(self.path, value), value.grad, self.view_record(number))
             elif type(tensor) is Read:
-                become(tensor, tensor.array, freed(self.path, value), True)
+                become(tensor, tensor.array, freed(self.path, value), True, self.view_record(number))
 
     def run_anew(self, step: Step, recording: Recording, done: int) -> None:
         event = step.event
@@ -295,7 +296,7 @@ class Leaving:
         if type(tensor) is Handed:
             self.read(tensor)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(self.path, tensor.value), True)
+            become(tensor, tensor.array, freed(self.path, tensor.value), True, self.view_record(tensor.value.number))
         return tensor
 
 

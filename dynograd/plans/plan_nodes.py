@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from dynograd.amp.autocasting import STATE
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
+from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
+from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
+from dynograd.interpreter.history import AliasBackward
 from dynograd.plans.functions.contexts import Contexts
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
+from dynograd.plans.handed import turn_into
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.steps import told
 from dynograd.plans.writes.flags import FlagsAgain
-from dynograd.plans.writes.spoiling import HISTORIES, operands_of
+from dynograd.plans.writes.spoiling import HISTORIES, operands_of, written_by
 from dynograd.plans.writes.stores import restored
 
 __all__ = ["PlanNode"]
@@ -33,7 +37,21 @@ class PlanNode(Node):
         whole: the function has come to its end; else the plan's memory is not used for the backward.
     """
 
-    __slots__ = ("bound", "contexts", "keys", "leaves", "path", "saved", "spoiled", "steps", "stop", "walk", "whole")
+    __slots__ = (
+        "bound",
+        "contexts",
+        "results",
+        "keys",
+        "leaves",
+        "path",
+        "outputs",
+        "saved",
+        "spoiled",
+        "steps",
+        "stop",
+        "walk",
+        "whole",
+    )
     op = None
     saved_names = ("saved",)
 
@@ -46,11 +64,52 @@ class PlanNode(Node):
         tensors = [walk._outside_now(self.path, place) for place in places]
         self.edges = self.leaves = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
+        self.results: dict[int, Any] = {}  # the arrays of those tensors, which the program may write into
+        self.outputs: dict[int, tuple[Any, Any]] = {}  # (the tensor, its node), weakly
         self.stop = walk.at.number
         self.spoiled = _spoiled(walk, self.steps, self.contexts)
 
     def name_of_output(self, number: int) -> str:
         return str(self.walk.values[number].history)
+
+    def stands_for(self, number: int, tensor: Any, array: Any) -> OutputNode:
+        """The node of a tensor that the function gives."""
+        node = OutputNode(self, number)
+        self.results[number] = array
+        self.outputs[number] = weakref.ref(tensor), weakref.ref(node)
+        return node
+
+    def edge_of_output(self, output: Node) -> Node:
+        """Outputs that are computed from one another get the histories that they have as it is written, once somebody looks between them."""
+        if self.attrs is FREED or not self._lead_to_each_other():
+            return output
+        before = next_seq()
+        mode, MODES.grad = MODES.grad, 1
+        try:
+            with self.walk.owner.aside(), restored(self.path):
+                tensors = self._again(self.steps)
+        finally:
+            MODES.grad = mode
+        _set_times([tensors[number].node for number in self.outputs], before, self.seq)
+        for number, (tensor, node) in self.outputs.items():
+            tensor, node = tensor(), node()
+            if node is not None:  # what was computed from it leads on from there
+                turn_into(node, AliasBackward)
+                node.edges, node.attrs = (tensors[number].node,), None
+            if tensor is not None and tensor.node is node:
+                tensor.node = tensors[number].node
+        self.outputs = {}
+        edge: Node = output.edges[0]
+        return edge
+
+    def _lead_to_each_other(self) -> bool:
+        for number in self.outputs:
+            values = {
+                value for step in needed_for(self.path, [number], self.stop)[0] for value in operands_of(step.args)[0]
+            }
+            if not values.isdisjoint(self.outputs.keys() - {number}):
+                return True
+        return False
 
     def _check(self, parts: dict[int, Any]) -> None:
         """Raises where what these values need was written later."""
@@ -61,6 +120,37 @@ class PlanNode(Node):
                 f"backward of {names[-1]}: one of the variables needed for gradient computation has been modified by an inplace "
                 f"operation: the compiled function wrote into it after {names[-1]} had used it. Call backward before that, or clone()."
             )
+        if last_write[0] > self.seq:
+            self._check_results(parts)
+
+    def _check_results(self, parts: dict[int, Any]) -> None:
+        """Raises where the program has written into what the function gave, and these values need it as it was."""
+        written = {number: line for number, array in self.results.items() if (line := written_since(array, self.seq))}
+        if not written:
+            return
+        sources, arrays = self.walk.sources, self.path.arrays
+        writes = [step for step in self.path.steps[: self.stop] if step.event.kind == "write"]
+        in_place = {write.args[1][1] for write in writes}  # of these their own ops have saved a copy
+        for step in reversed(needed_for(self.path, [*parts], self.stop)[0]):
+            call = self.path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
+            if call is None or call.node is None:
+                continue
+            saved = saved_of(call.node)
+            since = min([start for start, end in self.path.checkpointed if start <= step.number < end], default=None)
+            for number in [*step.results, *operands_of(step.args)[0]]:
+                if number in step.results and number in in_place:
+                    continue
+                if since is not None and self.walk.first[number] >= since:
+                    continue  # what a checkpointed part has made is computed again
+                for other, line in written.items():
+                    if sources[other] != sources[number] or not may_share(arrays[other], arrays[number]):
+                        continue
+                    if any([may_share(array, arrays[number]) for array in saved]):
+                        raise InplaceError(
+                            f"backward of {call.name}: one of the variables needed for gradient computation has been modified by an "
+                            f"inplace operation: what the compiled function gave, of shape {tuple(arrays[other].shape)}, was written by "
+                            f"{line}, after {call.name} had saved it. Use the out-of-place form there, or clone() before writing."
+                        )
 
     def name(self) -> str:
         return "CompiledFunctionBackward"
@@ -175,6 +265,8 @@ class PlanNode(Node):
         if MODES.plan is not None or owner.recording is not None:
             with owner.aside():
                 return tuple(self._backward_of(self.steps, dict(zip(numbers, seeds)))[1])
+        if self.walk.path is path and not self.walk.running:
+            self.walk.let_go()  # the memory is another one from now on
         recording = owner.begin_recording()
         recording.bound = tuple(self.bound.values())
         try:
@@ -203,7 +295,21 @@ class PlanNode(Node):
         return tuple(gradients)
 
     def release(self) -> None:
-        self.attrs, self.bound, self.saved, self.contexts = FREED, {}, [], Contexts()
+        self.attrs, self.bound, self.saved, self.results, self.contexts = FREED, {}, [], {}, Contexts()
+
+
+def _set_times(nodes: list[Any], before: int, end: int) -> None:
+    """Nodes made after `before` count as made shortly before `end`, in the same order."""
+    now = next_seq()
+    share = 0.5 / (now - before)
+    seen = set(nodes)
+    for node in nodes:  # grows while it is read
+        for edge in node.edges:
+            if edge is not None and edge.seq > before and edge not in seen:
+                seen.add(edge)
+                nodes.append(edge)
+    for node in nodes:
+        node.seq = end - (now - node.seq) * share
 
 
 def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], list[int]]:
@@ -232,8 +338,8 @@ def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> dict[int, str]:
     ]
     for step in path.steps[: walk.at.number]:
         if step.event.kind == "step":
-            parameters = [parameter for group in step.event.subject.param_groups for parameter in group["params"]]
-            writes += [(step.number, parameter.array) for parameter in parameters]
+            since = walk.write_times[step.number]
+            writes += [(step.number, array) for array in written_by(step.event.subject, since)]
         elif step.event.kind == "store":
             writes.append((step.number, path.outside[step.args[0][1]].array))
     spoiled = {}

@@ -18,6 +18,7 @@ from dynograd.arrays import address_of, hear_of_checks, ndarray
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
+from dynograd.autograd.writes import last_write
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
 from dynograd.interpreter.view_history import follow_base
@@ -41,7 +42,7 @@ from dynograd.plans.scoped import REASON, Scopes
 from dynograd.plans.sized.changing_numbers import numbers_among
 from dynograd.plans.writes.created import RecordedCreations
 from dynograd.plans.writes.flags import RecordedFlags
-from dynograd.plans.writes.spoiling import RecordedSaves
+from dynograd.plans.writes.spoiling import RecordedSaves, written_by
 from dynograd.plans.writes.stores import RecordedStores
 from dynograd.plans.writes.versions import RecordedVersions
 from dynograd.tensor.tensor import Tensor
@@ -548,11 +549,12 @@ class Recording(
                 self.refuse(self.owner_closures.note())
         if self.in_backward:
             self.refuse("the backward of an autograd.Function takes the step of an optimizer")
-        plan, MODES.plan = MODES.plan, None
+        plan, MODES.plan, since = MODES.plan, None, last_write[0]
         try:
             result = run(*args, **kwargs)
         finally:
             MODES.plan = plan
+        self.writes_of_optimizers += [(len(self.events), array) for array in written_by(optimizer, since)]
         self.current.clear()
         self.writes.append((len(self.calls), None))
         event = Event("step", None, (), 0, caller(2))

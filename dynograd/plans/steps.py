@@ -75,6 +75,11 @@ class Step:
         for field in FIELDS:
             setattr(self, field, UNSEEN)
 
+    def outcome(self) -> object:
+        """What the op gives. A list or tuple is another one each time: who keeps it is seen to have its tensors."""
+        shape = None if self.event is None else self.event.shape
+        return self.result if shape is None else shape([*self.result])
+
 
 def _fresh_in(recording: Recording, program: Program) -> dict[int, Any]:
     """The memory of the plan for tensors that are others in each step, by number."""
@@ -114,6 +119,7 @@ class Path:
         self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
         self.needed: Any = lambda: None  # gives what a backward pass from outside still needs the steps for
         self.forward = len(recording.calls)
+        self.checkpointed = list(recording.parts)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
         # The places of leaves among those of the history to which its gradients go, one by one.
         self.receivers: tuple[int, ...] = ()

@@ -35,6 +35,7 @@ class Tree:
         self.makers: list[list[Step]] = []  # steps that give it, by number of value
         self.results: list[int] = []  # the values that ops give
         self.first: list[int] = []  # the number of the step that gives a value
+        self.sources: list[int] = []  # the value that was computed into the memory which a value shows
         self.watch = Watch().close()  # that nobody has the tensors of `results`, two rows each
         self.of_optimizers: list[Watch] = []
         self.watches: list[Watch] = []  # those, and of steps
@@ -215,6 +216,7 @@ class Tree:
             self.uses.append([])
             self.makers.append([step])
             self.first.append(step.number)
+            self.sources.append(self._source_of(step, place))
             if event.kind != "backward":
                 self.results.append(place)
         if event.kind == "grad":
@@ -229,6 +231,13 @@ class Tree:
             step.fresh = self._fresh_operand(path, step)
             for place, described in enumerate(step.args[:MOST]):
                 setattr(step, f"a{place}", self._operand(described, path, step, place))
+
+    def _source_of(self, step: Step, place: int) -> int:
+        event = step.event
+        assert event is not None
+        shows = event.kind in ("detach", "flag") or (event.kind == "op" and event.entry.op.view)
+        shows = shows and step.args[0][0] == "value" and (event.kind != "op" or self.values[place].is_view)
+        return self.sources[step.args[0][1]] if shows else place
 
     def _fresh_operand(self, path: Path, step: Step) -> tuple[int, int] | None:
         kinds = [kind for kind, _ in step.args]

@@ -58,6 +58,7 @@ class WalkReader(Reader):
                 tests.append(f"_step.a{place} is {name}")
             else:
                 tests.append(f"(_step.a{place} is {name} or $same(_step.a{place}, {name}))")
+        result = "_step.result" if op.outputs is None else "_step.outcome()"
         simple = len(taken) <= MOST and not op.list_name and op.row["by_row"] is None
         lines = ["_walk = $MODES.plan", "if type(_walk) is not $Walk:", "    $pass_by()"]
         lines.append(f"    return $below({', '.join(call)})")
@@ -67,9 +68,9 @@ class WalkReader(Reader):
                 f"if _step.of is $this and _step.grad == $MODES.grad and {' and '.join(tests)}:",
                 "    if _step.fresh is None:",
                 "        _walk.at = _step.next",
-                "        return _step.result",
+                f"        return {result}",
                 f"    if _walk.takes(_step, ({', '.join(taken)},)):",
-                "        return _step.result",
+                f"        return {result}",
             ]
         lines.append(f"return _walk.other($this, $below, ({', '.join(taken)},))")
         return re.sub(r"=default_\w+", "=None", parameters), lines

@@ -15,7 +15,7 @@ from typing import Any
 
 from dynograd.arrays import Array, ndarray
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import FREED, OutputNode
+from dynograd.autograd.nodes import FREED
 from dynograd.autograd.writes import version
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
@@ -40,6 +40,7 @@ from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import FIELDS, UNSEEN, Listed, Path, Step, freed, told
 from dynograd.plans.trees import Tree
 from dynograd.plans.walked_gradients import WalkedGradients
+from dynograd.plans.walking.links import WalkedLinks
 from dynograd.plans.walking.usual import UsualCases
 from dynograd.plans.writes.created import WalkedCreations
 from dynograd.plans.writes.flags import WalkedFlags
@@ -62,6 +63,7 @@ class Walk(
     WalkedStores,
     WalkedFlags,
     WalkedSaves,
+    WalkedLinks,
     WalkedChecks,
     WalkedEndings,
     Parts,
@@ -88,6 +90,7 @@ class Walk(
         self.stale: set[int] = set()  # of those, the ones that were written since they were copied
         # Parts of the plan's memory that were copied whole, and how many calls were computed then.
         self.released: dict[int, Any] = {}
+        self.joined: set[int] = set()  # values computed later whose numbers were put into such a copy
         self.with_gradient: list[int] = []  # leaves that the step has made and that got a gradient
         self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
@@ -132,12 +135,13 @@ class Walk(
         for number in self.with_gradient:
             if not self.references_to(number):
                 self.handed[number]._grad = None
-        watch = self.watch
+        watch, numbers = self.watch, []
         row = watch.first_other()
         while row < watch.count:  # two rows for each of `results`
-            number = self.results[row >> 1]
-            self._let_one_go(number, self.handed[number])
+            numbers.append(self.results[row >> 1])
             row = watch.first_other((row | 1) + 1)
+        for number, record in self.records_of(numbers).items():
+            self._let_one_go(number, self.handed[number], record)
 
     def free_gradient(self, number: int) -> None:
         """A recorded gradient of an earlier step that someone has becomes its own."""
@@ -149,12 +153,12 @@ class Walk(
         """How often a recorded tensor is referred to by others than the record."""
         return getrefcount(self.handed[number]) - self.counts[number]
 
-    def _let_one_go(self, number: int, tensor: Any) -> None:
+    def _let_one_go(self, number: int, tensor: Any, record: tuple | None = None) -> None:
         if type(tensor) is Handed:
             value = self.values[number]
-            become(tensor, self.own(number), freed(self.path, value), value.grad)
+            become(tensor, self.own(number), freed(self.path, value), value.grad, record)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(self.path, self.values[number]), True)
+            become(tensor, tensor.array, freed(self.path, self.values[number]), True, record)
         self.put_in_place(number, new_handed(self.values[number]))
 
     def put_in_place(self, number: int, new: Any) -> None:
@@ -179,14 +183,14 @@ class Walk(
             and step.grad == MODES.grad
             and self.compares_and_takes(step, args)
         ):
-            return step.result if type(step.result) is not list else list(step.result)
+            return step.outcome()
         if writes_in_place(entry.op, args):
             return call_in_place(entry.op, args)
         if step.of is entry and step.grad == MODES.grad and (new := self._matches(step, args)) is not None:
             self._go_to(step, new)
             if not self.running:
                 return call_with(entry.function, entry.op, args)
-            return step.result if type(step.result) is not list else list(step.result)
+            return step.outcome()
         operands = flat(args)
         if not any([isinstance(value, Tensor) for value in operands]):
             return call_with(below, entry.op, args)
@@ -209,7 +213,7 @@ class Walk(
                 self._go_to(choice, new)
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
-                return choice.result if type(choice.result) is not list else list(choice.result)
+                return choice.outcome()
         if self.family is not None and (sizes := self.family.adapt(entry, args, tried)):
             return self.other(entry, below, args, (*tried, sizes))
         for choice in (step, *step.others):
@@ -453,10 +457,12 @@ class Walk(
         computed, copied = self.released.get(place, (-1, None))
         if copied is None:
             computed, copied = self.released[place] = self.done, region.copy()
-        result = same_part(array, region, copied)
-        if self.path.events[self.first[number]].calls > computed:
-            result[...] = array
-        return result
+        source = self.sources[number]
+        if self.path.events[self.first[source]].calls > computed and source not in self.joined:
+            self.joined.add(source)  # whoever has the copy may write into it from now on
+            computed_into = self.path.arrays[source]
+            same_part(computed_into, region, copied)[...] = computed_into
+        return same_part(array, region, copied)
 
     def number_of(self, tensor: Any) -> Array:
         """The plan's own array of a recorded tensor, which nobody may keep."""
@@ -483,7 +489,7 @@ class Walk(
             if value.grad:
                 become(tensor, copied, None, True, kind=Read)
                 return copied
-        become(tensor, copied, freed(self.path, value), value.grad)
+        become(tensor, copied, freed(self.path, value), value.grad, None if self.running else self.view_record(number))
         return copied
 
     def _note_read(self, number: int, copied: Any) -> None:
@@ -740,6 +746,7 @@ class Walk(
                 if not self.running:
                     break
                 self.at = choice.next
+                self.note_write_at(choice.number)
                 self.boundary = choice.number
                 self.holds = False
                 self.stale.update(self.bound)
@@ -790,6 +797,8 @@ class Walk(
                     return
                 if self.path.open and self.running:
                     self._open()
+                if self.read_numbers:
+                    self.link_read(self.read_numbers)
                 if self.running and self.contexts:
                     self.begin_functions()
                 return
@@ -814,17 +823,19 @@ class Walk(
             if getrefcount(handed[number]) != counts[number] + others[id(handed[number])]
         ]
         if numbers:
-            parent = PlanNode(self, numbers, True)
+            records = self.records_of(numbers)
+            records = {number: record for number, record in records.items() if number in self.path.open}
+            parent = PlanNode(self, [*records], True)
             self.path.lease = weakref.ref(parent)
             self.leased.append(self.path)
-            for number in numbers:
-                self._give_history(number, parent)
+            for number, record in records.items():
+                self._give_history(number, parent, record)
                 self.put_in_place(number, new_handed(self.values[number]))
 
-    def _give_history(self, number: int, parent: Any) -> None:
+    def _give_history(self, number: int, parent: Any, record: tuple | None = None) -> None:
         tensor = self.handed[number]
         array = tensor.array if type(tensor) is Read else self.own(number)
-        become(tensor, array, OutputNode(parent, number), True)
+        become(tensor, array, parent.stands_for(number, tensor, array), True, record)
 
     def is_leased(self) -> bool:
         """Whether the memory of a path is still needed for a backward pass."""

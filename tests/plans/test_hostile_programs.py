@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 import dynograd as torch
+import tests.plans.python_programs
+import tests.plans.training_programs
+import tests.plans.view_programs  # noqa: F401 (they enter their programs)
 from dynograd.compat.compiler import OptimizedModule
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.recording import RECORDER

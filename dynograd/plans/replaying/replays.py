@@ -197,6 +197,7 @@ class Replay(Learned):
     def _step(self, step: Any, optimizer: Any) -> None:
         walk = self.walk
         walk.at, walk.boundary, walk.holds = step.next, step.number, False
+        walk.note_write_at(step.number)
         taken = self.path.optimizers.get(step.number)
         if taken is not None and "step" not in optimizer.__dict__ and taken.run():
             optimizer._step_called = True

@@ -109,6 +109,7 @@ class Way:
             constant_numbers=first.constant_numbers,
             history_of=lambda tensor: None,
             result=first.result,
+            parts=first.checkpointed,
         )
         self.walk.add(recording, self.program)
         self.path = path = self.walk.paths[-1]

@@ -31,7 +31,7 @@ VIEW_LINES = [
     "        if (len(args) == _count and $all($map($is_, _rest, args[1:]))) or $same(_rest, args[1:]):",
     "            if _step.grad == $MODES.grad:",
     "                _walk.at = _step.next",
-    "                return _step.result",
+    "                return _step.result if type(_step.result) is $Handed else _step.outcome()",
     "return $first_call($this, $below, args, kwargs)",
 ]
 _PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -48,11 +48,19 @@ def _first_call(entry: Entry, below: Callable, args: tuple, kwargs: dict[str, An
     walk = MODES.plan
     step = walk.at
     result = below(*args, **kwargs)
-    if MODES.plan is walk and walk.at is step.next and result is step.result and step.of is not None:
+    if MODES.plan is walk and walk.at is step.next and step.of is not None and _is_of(step, result):
         if step.of.op.view and args and step.a0 is args[0] and type(args[0]) is Handed and _is_plain(args[1:]):
             value = args[0].value
             step.call = None if kwargs else (entry, args[1:], len(args), step.args, value, value.shown)
     return result
+
+
+def _is_of(step: Any, result: Any) -> bool:
+    """Whether this is what the step gives."""
+    own = step.result
+    if type(own) is Handed:
+        return result is own
+    return type(result) is type(own) and len(result) == len(own) and all(map(is_, result, own))
 
 
 def _is_plain(values: Any) -> bool:

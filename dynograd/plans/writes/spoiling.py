@@ -13,10 +13,10 @@ from typing import Any
 from dynograd.arrays import base_of
 from dynograd.autograd.nodes import OutputNode
 from dynograd.autograd.packing import map_saved
-from dynograd.autograd.writes import last_write, note_later
+from dynograd.autograd.writes import last_write, note_later, written_since
 from dynograd.plans.gpu.array_kinds import PLAIN, may_share, same_part
 
-__all__ = ["HISTORIES", "RecordedSaves", "Spoilable", "WalkedSaves", "operands_of"]
+__all__ = ["HISTORIES", "RecordedSaves", "Spoilable", "WalkedSaves", "operands_of", "written_by"]
 
 HISTORIES = ("op", "detach", "place", "flag", "grad", "function")  # kinds of events by which values have a history
 
@@ -37,6 +37,16 @@ def operands_of(args: Any) -> tuple[list[int], list[int]]:
     return values, places
 
 
+def written_by(optimizer: Any, since: int) -> list[Any]:
+    """The arrays of those of an optimizer's parameters that it has written after this time: those without a gradient are not.
+
+    One of a program's own may write where nobody is told (`.data`): into all.
+    """
+    tells = type(optimizer).__module__.startswith("dynograd.")
+    arrays = [parameter.array for group in optimizer.param_groups for parameter in group["params"]]
+    return [array for array in arrays if not tells or written_since(array, since)]
+
+
 class RecordedSaves:
     """The part of a recording that notes what nodes save, which passes come to them, and what is written."""
 
@@ -47,6 +57,7 @@ class RecordedSaves:
         self.saves: list[tuple[int, int, Any]] = []  # (the number of the event, the id of the node, array)
         self.visits: dict[int, int] = {}  # the last events that came to nodes, by the nodes' ids
         self.writes_outside: list[tuple[int, Any]] = []  # (events noted before, array)
+        self.writes_of_optimizers: list[tuple[int, Any]] = []  # the same
 
     def note_saves(self: Any, node: Any, saved: list[Any]) -> None:
         """The event that is to come has made a node, which has saved these arrays."""
@@ -58,7 +69,7 @@ class RecordedSaves:
 
     def is_outdated(self: Any) -> bool:
         """Whether it gives with a history what it has computed from tensors that it wrote later: its backward would compute it from others."""
-        writes = [*self.writes_outside, *self._writes_of_optimizers()]
+        writes = [*self.writes_outside, *self.writes_of_optimizers]
         if not writes:
             return False
         consumed = self.consumed()
@@ -74,15 +85,6 @@ class RecordedSaves:
             if any([may_share(self.outside[place].array, array) for place in places for array in later]):
                 return True
         return False
-
-    def _writes_of_optimizers(self) -> list[tuple[int, Any]]:
-        return [
-            (number, parameter.array)
-            for number, event in enumerate(self.events)
-            if event.kind == "step"
-            for group in event.subject.param_groups
-            for parameter in group["params"]
-        ]
 
     def spoilable(self) -> Spoilable:
         """What of tensors from outside must not be written."""

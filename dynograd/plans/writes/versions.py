@@ -17,12 +17,13 @@ from dynograd.autograd.nodes import FREED, Node, OutputNode, caller
 from dynograd.autograd.packing import map_saved
 from dynograd.autograd.writes import count_on, version
 from dynograd.interpreter.tensor_parts import steps_of, view_of
-from dynograd.interpreter.view_history import replay
+from dynograd.interpreter.view_history import replay, set_time
 from dynograd.ops.layout.conversions import copied
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.handed import Handed, Read, become, stand_for
 from dynograd.plans.memory import is_part_of_any
 from dynograd.plans.passes import Event, saved_of
+from dynograd.plans.writes.spoiling import operands_of
 from dynograd.plans.writes.view_writes import can_put, put
 from dynograd.tensor.tensor import Tensor
 
@@ -37,6 +38,7 @@ class RecordedVersions:
     outside: list[Any]
     nodes: list[Any]
     events: list[Event]
+    result: Any
     lent: list[Any]  # arrays that NumPy was given
     apart: dict[int, Any]  # by the id of a node: what eager would have written elsewhere, so that it stays
     renewed: list[Any]  # arrays of new values
@@ -106,14 +108,27 @@ class RecordedVersions:
 
     def _is_saved(self, array: Any, own: Any) -> bool:
         """Whether a node but `own` has saved a part of the array for a backward that may come."""
+        in_parts = self._saved_in_parts()
         for node in self.nodes:
             if node is own or node.attrs is FREED:
                 continue
-            apart = self.apart.get(id(node))
+            apart = [self.apart.get(id(node)), *in_parts.get(id(node), [])]
             for saved in saved_of(node):
-                if may_share(saved, array) and not is_part_of_any(saved, [apart]):
+                if may_share(saved, array) and not is_part_of_any(saved, apart):
                     return True
         return False
+
+    def _saved_in_parts(self: Any) -> dict[int, list[Any]]:
+        """By the ids of nodes in checkpointed parts: what the part has made, which eager does not keep for them."""
+        saved: dict[int, list[Any]] = {}
+        for start, end in self.parts:
+            values = [self.values[number] for event in self.events[start:end] for number in event.results]
+            arrays = [value.array for value in values]
+            for value in values:
+                node = node_of(value)
+                if node is not None:
+                    saved.setdefault(id(node), []).extend(arrays)
+        return saved
 
     def is_alike(self, target: Any, result: Any) -> bool:
         return False
@@ -149,6 +164,7 @@ class RecordedVersions:
         self._rename(base, new, None)
         for view, its_steps in zip(views, steps):
             new = replay(base, its_steps)
+            set_time(new, base)
             self._rename(view, new, new._meta)
         self.renewed.append(base.array)
         count_on(base.array, count)
@@ -183,18 +199,30 @@ class RecordedVersions:
             if node is not None:
                 self.apart[id(node)] = result.array
             if event.kind == "rename":
+                if type(result._meta) is tuple:
+                    set_time(result, result._meta[0])
                 self.renewed.append(result.array)
                 count_on(result.array, max(version(result.array), version(target.array) + 1))
 
     def take_apart(self) -> None:
-        """From here on eager writes: what nodes have saved of new values lies in other memory, as it does where nothing is recorded."""
+        """From here on eager writes: what nodes have saved of new values lies in other memory, as it does where nothing is recorded.
+
+        So does what those of a checkpointed part have saved of it, at the end of the step only where it is given.
+        """
+        in_parts = self._saved_in_parts()
+        if not self.reason and in_parts:
+            results = [self.values[number].array for number in operands_of([self.result])[0]] if self.result else []
+            in_parts = {
+                node: [array for array in arrays if is_part_of_any(array, results)] for node, arrays in in_parts.items()
+            }
         for node in self.nodes:
-            array = self.apart.pop(id(node), None)
-            if array is None or node.attrs is FREED:
+            apart = [array for array in (self.apart.pop(id(node), None),) if array is not None]
+            apart += in_parts.get(id(node), [])
+            if not apart or node.attrs is FREED:
                 continue
 
-            def kept(value: Any, array: Any = array) -> object:
-                return own_copy(value) if is_part_of_any(array, [value]) else value
+            def kept(value: Any, apart: Any = apart) -> object:
+                return own_copy(value) if any([is_part_of_any(array, [value]) for array in apart]) else value
 
             for name in node.saved_names:
                 setattr(node, name, map_saved(getattr(node, name), kept))
