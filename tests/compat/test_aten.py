@@ -1,5 +1,6 @@
 """`torch.ops.aten`: functions of ours under PyTorch's inner names, and what has only such a name."""
 
+import copy
 import math
 
 import numpy
@@ -30,6 +31,12 @@ def test_names_and_overloads_find_our_functions():
         and repr(aten.add.Tensor) == "<OpOverload(op='aten.add', overload='Tensor')>"
     )
     assert aten.add.Tensor.name() == "aten::add.Tensor" and aten.add is aten.add
+
+
+def test_operators_in_copied_tables_are_the_same():
+    table = {"add": [aten.add, aten.add.Tensor]}
+    copied = copy.deepcopy(table)
+    assert copied["add"][0] is aten.add and copied["add"][1] is aten.add.Tensor
 
 
 @pytest.mark.parametrize(

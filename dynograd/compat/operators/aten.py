@@ -50,8 +50,9 @@ class AtenPacket(OpOverloadPacket):
         return list(self._overloads) or ["default"]
 
     def __getattr__(self, name: str) -> Any:
-        if name not in self._overloads and (name in _OVERLOADS or name.removesuffix("_out") in _OVERLOADS):
-            self._overloads[name] = AtenOverload(self, name)  # type: ignore[assignment]
+        named = self.__dict__.get("_overloads")  # None while a copy is made
+        if named is not None and name not in named and (name in _OVERLOADS or name.removesuffix("_out") in _OVERLOADS):
+            named[name] = AtenOverload(self, name)  # type: ignore[assignment]
         return super().__getattr__(name)
 
 
@@ -65,6 +66,9 @@ class AtenOverload:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.overloadpacket(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AtenOverload:
+        return self
 
     def name(self) -> str:
         return f"{self.overloadpacket._qualified_op_name}" + f".{self._overloadname}" * (

@@ -388,6 +388,9 @@ class OpOverloadPacket:
             f"The underlying op of '{self.__qualname__}' has no overload name '{name}': it has {have}."
         )
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> OpOverloadPacket:
+        return self
+
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._overloads]
 
