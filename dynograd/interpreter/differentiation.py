@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES, recording
-from dynograd.autograd.nodes import Node
+from dynograd.autograd.nodes import Partial
 from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
 from dynograd.interpreter.shared import tensor_class
@@ -119,11 +119,16 @@ def grad(
             continue
         if materialize_grads:
             like = _like(x)
+            if like is None:
+                raise GradientError(
+                    f"grad: materialize_grads: the gradient edge of {x.node} (input {position}) knows no shape. Take it from the tensor: "
+                    f"dynograd.autograd.graph.get_gradient_edge(tensor)."
+                )
             results[position] = _wrap(arrays.zeros(tuple(like.shape), like.dtype, like.device))
         elif not allow_unused:
             raise GradientError(
-                f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position} of shape "
-                f"{tuple(_like(x).shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
+                f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position}"
+                f"{_of_shape(x)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
             )
     return tuple(results)
 
@@ -250,9 +255,16 @@ def _listed(value: Any) -> list[Any]:
     return list(value)
 
 
-def _like(tensor: Any) -> Tensor:
-    """A tensor with the shape and dtype of a tensor or gradient edge."""
-    return tensor.ownership_token[1] if hasattr(tensor, "ownership_token") else tensor
+def _like(tensor: Any) -> Any:
+    """A tensor with the shape and dtype of a tensor or gradient edge; None where the edge was taken from a node."""
+    if not hasattr(tensor, "ownership_token"):
+        return tensor
+    return None if tensor.ownership_token is None else tensor.ownership_token[1]
+
+
+def _of_shape(tensor: Any) -> str:
+    like = _like(tensor)
+    return "" if like is None else f" of shape {tuple(like.shape)}"
 
 
 def _settle(outputs: Any) -> None:
@@ -315,9 +327,22 @@ def _copied(g: Any) -> Array:
     return kernel("copies", "copied", g)(g)
 
 
-def _target(who: str, tensor: Any) -> Node | Tensor:
+class _Output:
+    """One output of a node, of an edge that knows no tensor: its gradient is a part of the node's where that has several."""
+
+    def __init__(self, edge: Any) -> None:
+        self.node, self.number = getattr(edge.node, "variable", edge.node), edge.output_nr
+
+    def whole(self) -> Any:
+        return self.node
+
+    def part_of(self, g: Any) -> Any:
+        return g.parts.get(self.number) if isinstance(g, Partial) else g
+
+
+def _target(who: str, tensor: Any) -> Any:
     if hasattr(tensor, "ownership_token"):
-        return tensor.ownership_token[0]
+        return _Output(tensor) if tensor.ownership_token is None else tensor.ownership_token[0]
     if not is_tensor(tensor):
         raise TypeError(f"{who}: expected inputs to be Tensors, got {type(tensor).__name__}.")
     if not tensor.requires_grad:
@@ -336,6 +361,11 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
     roots = []
     for tensor, seed in zip(tensors, operands, strict=True):
         if hasattr(tensor, "ownership_token"):
+            if tensor.ownership_token is None:
+                raise GradientError(
+                    f"{who}: the gradient edge of {tensor.node} knows no shape, from which a gradient could begin. Take it from the tensor: "
+                    f"dynograd.autograd.graph.get_gradient_edge(tensor)."
+                )
             roots.append((tensor.ownership_token[0], _seed(who, _like(tensor), seed, create_graph)))
             continue
         if not is_tensor(tensor):

@@ -1098,6 +1098,9 @@ def accumulate_grad(self: Tensor, g: Any) -> None:
     meta = self._meta
     if type(meta) is Meta and meta.hooks is not None:
         g = self.run_hooks(g)
+        for hook in list(meta.hooks.prehooks.values()):
+            if g is not None:
+                g = hook(g, isinstance(g, Tensor))
     grad = self._grad
     if g is None or not self._requires_grad:  # a hook took it away, or the leaf was frozen after the forward
         pass
@@ -1128,6 +1131,9 @@ def accumulate_grad(self: Tensor, g: Any) -> None:
                     f"register_post_accumulate_grad_hook: expected the hook '{getattr(after, '__name__', after)}' to return None, "
                     f"got {type(returned).__name__}. It may change x.grad instead."
                 )
+    if type(meta) is Meta and meta.hooks is not None and g is not None:
+        for hook in list(meta.hooks.after.values()):
+            hook((), g, isinstance(g, Tensor))
 
 
 def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:

@@ -202,7 +202,9 @@ def test_old_names_say_the_new_ones(name):
     old, new = getattr(init, name), getattr(init, f"{name}_")
     with pytest.warns(FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`"):
         values = old(dg.empty(3, 3), **({} if name == "eye" else {"generator": dg.Generator().manual_seed(0)}))
-    assert dg.equal(values, new(dg.empty(3, 3), **({} if name == "eye" else {"generator": dg.Generator().manual_seed(0)})))
+    assert dg.equal(
+        values, new(dg.empty(3, 3), **({} if name == "eye" else {"generator": dg.Generator().manual_seed(0)}))
+    )
 
 
 def test_old_constant():
