@@ -435,7 +435,10 @@ _BY_HEADER = (
 
 def strides_in_elements(array: Any) -> tuple[int, ...]:
     size = array.dtype.itemsize
-    return tuple([stride // size for stride in array.strides])
+    strides = tuple([stride // size for stride in array.strides])
+    if 0 in array.shape and not any(strides):  # NumPy's empty arrays have no steps
+        return cuda_arrays.contiguous_strides(array.shape, 1)
+    return strides
 
 
 def offset_in_elements(array: Any) -> int:

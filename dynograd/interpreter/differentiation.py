@@ -89,19 +89,24 @@ def grad(
         retain_graph: keep what ops saved, for another backward; as `create_graph` unless given.
         create_graph: record the computation, so that the results can be differentiated.
         only_inputs: kept for compatibility; True.
-        allow_unused: give None for an input that the outputs do not depend on, instead of an error.
+        allow_unused: give None for an input that the outputs do not depend on, instead of an error; as `materialize_grads` unless given.
         is_grads_batched: each of `grad_outputs` has one more dim in front, and so have the results: one backward of all rows.
-        materialize_grads: give zeros instead of None.
+        materialize_grads: give zeros instead of None; they require grad under `create_graph`.
     Returns:
         A tuple with a tensor for each input, in its shape.
     Raises:
         GradientError: an output does not require grad, or does not depend on an input.
+        ValueError: no inputs, or materialize_grads with allow_unused=False.
 
     >>> x = tensor(3.0, requires_grad=True)
     >>> (slope,) = dynograd.autograd.grad(x**3, x, create_graph=True)
     >>> dynograd.autograd.grad(slope, x)
     (tensor(18.),)
     """
+    if materialize_grads and allow_unused is not None and not allow_unused:
+        raise ValueError(
+            "grad: Expected allow_unused to be True or not passed when materialize_grads=True, but got allow_unused=False."
+        )
     chosen = _listed(inputs)
     if any([_has_rows(operand) for operand in (*chosen, *_listed(outputs))]):
         gradients = grad(
@@ -124,7 +129,8 @@ def grad(
                     f"grad: materialize_grads: the gradient edge of {x.node} (input {position}) knows no shape. Take it from the tensor: "
                     f"dynograd.autograd.graph.get_gradient_edge(tensor)."
                 )
-            results[position] = _wrap(arrays.zeros(tuple(like.shape), like.dtype, like.device))
+            zeros = _wrap(arrays.zeros(tuple(like.shape), like.dtype, like.device))
+            results[position] = zeros.requires_grad_() if create_graph else zeros
         elif not allow_unused:
             raise GradientError(
                 f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position}"

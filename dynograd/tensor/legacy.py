@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import cuda
+from dynograd.autograd.modes import MODES
 from dynograd.base import devices, dtypes
 from dynograd.base.hints import DeviceLike
 from dynograd.base.shown_names import shown
@@ -86,17 +88,57 @@ TYPE_NAMES = {
 }
 
 
-def Variable(data: object, requires_grad: bool = False, volatile: bool = False) -> Tensor:
-    """The tensor itself (since 0.4 a tensor carries its own gradient); `requires_grad` is set when asked.
+class _Engine:
+    """What programs reach as `Variable._execution_engine`."""
 
-    >>> dynograd.autograd.Variable(tensor([1.0]), requires_grad=True).requires_grad
-    True
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Calls `callback()` when the running backward pass has given all leaves their gradients.
+
+        Args:
+            callback: a function without arguments.
+        Raises:
+            RuntimeError: no backward is running.
+        """
+        task = MODES.task
+        if task is None or task.gives:
+            raise RuntimeError(
+                "queue_callback: Final callbacks can only be installed during backward pass. Call it in a hook or in the backward of an "
+                "autograd.Function, under backward() and not grad()."
+            )
+        task.at_end.append(callback)
+
+
+class _OfTensors(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, Tensor)
+
+
+class Variable(metaclass=_OfTensors):
+    """The tensor itself (since 0.4 a tensor carries its own gradient); `requires_grad` is set when asked. Every tensor is an instance.
+
+    Args:
+        data: a tensor.
+        requires_grad: give a leaf that requires grad and shares the memory.
+        volatile: ignored.
+    Raises:
+        TypeError: `data` is no tensor.
+
+    >>> x = dynograd.autograd.Variable(tensor([1.0]), requires_grad=True)
+    >>> x.requires_grad, isinstance(x, dynograd.autograd.Variable)
+    (True, True)
     """
-    if not isinstance(data, Tensor):
-        raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
-    if not requires_grad:
-        return data
-    return data.detach().requires_grad_()
+
+    _execution_engine = _Engine()
+
+    def __new__(cls, data: object, requires_grad: bool = False, volatile: bool = False) -> Any:
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
+        if not requires_grad:
+            return data
+        return data.detach().requires_grad_()
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:

@@ -311,7 +311,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             if axis is None:
                 return arrays.strides_in_elements(array)
             dim = axis
-        return array.strides[_dim("stride", dim, self)] // array.dtype.itemsize
+        return arrays.strides_in_elements(array)[_dim("stride", dim, self)]
 
     def storage_offset(self) -> int:
         """The place of the first element in the memory, in elements.

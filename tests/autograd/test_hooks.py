@@ -271,3 +271,13 @@ def test_hooks_that_return_something_for_the_inputs_of_a_leaf_are_told():
     y.grad_fn.next_functions[0][0].register_hook(lambda inputs, outputs: (outputs[0],))
     with pytest.raises(GradientError, match="the hook returned 1 gradients, expected 0"):
         y.backward()
+
+
+def test_callbacks_run_when_all_leaves_have_their_gradients():
+    engine, x, seen = dg.autograd.Variable._execution_engine, leaf(2.0), []
+    y = x * 3
+    y.register_hook(lambda g: engine.queue_callback(lambda: seen.append(x.grad.item())))
+    y.backward()
+    assert seen == [3.0]
+    with pytest.raises(RuntimeError, match="only be installed during backward"):
+        engine.queue_callback(print)

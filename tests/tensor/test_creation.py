@@ -170,6 +170,8 @@ def test_legacy_constructors():
     assert dg.ones(1).type(dg.float64).dtype is dg.float64
     x = dg.ones(1)
     assert dg.autograd.Variable(x) is x and dg.autograd.Variable(x, requires_grad=True).requires_grad
+    assert isinstance(x, dg.autograd.Variable) and not isinstance(1, dg.autograd.Variable)
+    assert issubclass(dg.nn.Parameter, dg.autograd.Variable) and not issubclass(int, dg.autograd.Variable)
     with pytest.raises(TypeError, match="has to be a tensor"):
         dg.autograd.Variable([1])
 
