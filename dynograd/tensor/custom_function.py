@@ -6,6 +6,7 @@ everything else on the tape.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -275,7 +276,7 @@ class Function:
         """Runs `forward` and records the node.
 
         Args:
-            *args, **kwargs: for `forward`.
+            *args, **kwargs: for `forward`. With a `setup_context` all of them have gradients, defaults and keywords included.
         Returns:
             What `forward` returns, as part of the graph when an argument requires grad.
 
@@ -290,6 +291,10 @@ class Function:
         >>> Double.apply(tensor([1.0, 2.0]))
         tensor([2., 4.])
         """
+        if cls.setup_context is not None and (kwargs or getattr(cls.forward, "__defaults__", None)):
+            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
         for argument in args:
             if isinstance(argument, Tensor) and argument._meta is not None:
                 follow_base(argument)

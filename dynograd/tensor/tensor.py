@@ -10,6 +10,7 @@ import copyreg
 import functools
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -28,7 +29,7 @@ from dynograd.base.dtypes import BY_NUM
 from dynograd.base.listing import of_pytorch
 from dynograd.base.shapes import SIZES, Size
 from dynograd.base.values import TENSORS
-from dynograd.errors import DeviceError, DtypeError, GradientError
+from dynograd.errors import DeviceError, DtypeError, GradientError, user_level
 from dynograd.interpreter import differentiation
 from dynograd.interpreter.tensor_parts import (
     SILENT,
@@ -477,8 +478,16 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     @property
     def grad(self) -> Tensor | None:
-        """The accumulated gradient of this leaf; None before the first backward."""
-        return self._grad
+        """The accumulated gradient of this leaf; None before the first backward. It warns of what is no leaf and has no `retain_grad()`."""
+        g = self._grad
+        if g is None and self.node is not None and not self.retains_grad:
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+                "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+                "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
+                stacklevel=user_level(),
+            )
+        return g
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:

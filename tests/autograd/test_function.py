@@ -149,6 +149,29 @@ def test_setup_context_style():
     assert x.grad.tolist() == [12.0]
 
 
+@pytest.mark.parametrize("call", [lambda f, x, y: f(x, y), lambda f, x, y: f(x, y=y), lambda f, x, y: f(y=y, x=x)])
+def test_setup_context_gets_defaults_and_keywords(call):
+    class Power(dg.autograd.Function):
+        @staticmethod
+        def forward(x, y, exponent=3):
+            return (x * y) ** exponent
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            x, y, ctx.exponent = inputs
+            ctx.save_for_backward(x, y)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            slope = g * ctx.exponent * (x * y) ** (ctx.exponent - 1)
+            return slope * y, slope * x, None
+
+    x, y = leaf(2.0), leaf(5.0)
+    call(Power.apply, x, y).sum().backward()
+    assert x.grad.tolist() == [1500.0] and y.grad.tolist() == [600.0]
+
+
 def test_vjp_is_another_name_of_backward():
     class Cube(dg.autograd.Function):
         @staticmethod

@@ -75,6 +75,15 @@ def test_retain_grad_fills_inner_gradients():
         dg.ones(1).retain_grad()
 
 
+def test_grad_of_what_is_no_leaf_warns():
+    x = leaf(1.0)
+    y, z = x * 2, x * 3
+    z.retain_grad()
+    with pytest.warns(UserWarning, match="not a leaf Tensor is being accessed.*retain_grad"):
+        assert y.grad is None
+    assert x.grad is None and z.grad is None and dg.ones(1).grad is None
+
+
 def test_bad_hooks_are_told():
     x = leaf(1.0, 2.0)
     with pytest.raises(GradientError, match="doesn't require gradient"):
