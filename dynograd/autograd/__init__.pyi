@@ -35,8 +35,7 @@ _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 
 from dynograd.tensor.custom_function import Function as Function
-def Variable(data: builtins.object, requires_grad: builtins.bool = False, volatile: builtins.bool = False) -> Tensor:
-    'The tensor itself (since 0.4 a tensor carries its own gradient); `requires_grad` is set when asked.'
+from dynograd.tensor.legacy import Variable as Variable
 from dynograd.interpreter.differentiation import backward as backward
 from dynograd.autograd.modes import detect_anomaly as detect_anomaly
 from dynograd.autograd.modes import enable_grad as enable_grad

@@ -245,7 +245,7 @@ def _visit(
                 node.release()
 
 
-def _through(hooks: list[Any], g: Any, create_graph: bool) -> Any:
+def _through(hooks: list[Any], g: Any, create_graph: bool) -> object:
     """What the hooks make of a gradient, None if one takes it away."""
     for hook in hooks:
         g = hook(g, create_graph)

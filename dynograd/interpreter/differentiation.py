@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES, recording
-from dynograd.autograd.nodes import Partial
+from dynograd.autograd.nodes import Node, Partial
 from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
 from dynograd.interpreter.shared import tensor_class
@@ -261,7 +261,7 @@ def _listed(value: Any) -> list[Any]:
     return list(value)
 
 
-def _like(tensor: Any) -> Any:
+def _like(tensor: Any) -> Tensor | None:
     """A tensor with the shape and dtype of a tensor or gradient edge; None where the edge was taken from a node."""
     if not hasattr(tensor, "ownership_token"):
         return tensor
@@ -339,14 +339,14 @@ class _Output:
     def __init__(self, edge: Any) -> None:
         self.node, self.number = getattr(edge.node, "variable", edge.node), edge.output_nr
 
-    def whole(self) -> Any:
+    def whole(self) -> Node | Tensor:
         return self.node
 
-    def part_of(self, g: Any) -> Any:
+    def part_of(self, g: Any) -> Array | Tensor | None:
         return g.parts.get(self.number) if isinstance(g, Partial) else g
 
 
-def _target(who: str, tensor: Any) -> Any:
+def _target(who: str, tensor: Any) -> Node | Tensor | _Output:
     if hasattr(tensor, "ownership_token"):
         return _Output(tensor) if tensor.ownership_token is None else tensor.ownership_token[0]
     if not is_tensor(tensor):
@@ -372,7 +372,7 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
                     f"{who}: the gradient edge of {tensor.node} knows no shape, from which a gradient could begin. Take it from the tensor: "
                     f"dynograd.autograd.graph.get_gradient_edge(tensor)."
                 )
-            roots.append((tensor.ownership_token[0], _seed(who, _like(tensor), seed, create_graph)))
+            roots.append((tensor.ownership_token[0], _seed(who, tensor.ownership_token[1], seed, create_graph)))
             continue
         if not is_tensor(tensor):
             raise TypeError(f"{who}: expected a Tensor, got {type(tensor).__name__}.")

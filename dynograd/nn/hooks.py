@@ -127,7 +127,7 @@ class _WithModule:
     def __call__(self, *args: Any) -> Any:
         return self.hook(self.module(), *args)
 
-    def __reduce__(self) -> Any:  # copies of the module have hooks of their own
+    def __reduce__(self) -> tuple[type[_WithModule], tuple[Any, Any]]:  # copies of the module have hooks of their own
         return _WithModule, (self.hook, self.module())
 
 

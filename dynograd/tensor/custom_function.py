@@ -226,7 +226,7 @@ class Function:
                 f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not allowed: they are two names of one "
                 f"function. Write one of them."
             )
-        cls.backward = staticmethod(cls.vjp)  # type: ignore[method-assign]
+        cls.backward = staticmethod(cls.vjp)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
@@ -236,6 +236,7 @@ class Function:
     if TYPE_CHECKING:  # a subclass writes them with parameters of its own
         forward: Callable[..., Any]
         backward: Callable[..., Any]
+        vjp: Callable[..., Any]
     else:
 
         @staticmethod

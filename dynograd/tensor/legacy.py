@@ -133,7 +133,7 @@ class Variable(metaclass=_OfTensors):
 
     _execution_engine = _Engine()
 
-    def __new__(cls, data: object, requires_grad: bool = False, volatile: bool = False) -> Any:
+    def __new__(cls, data: object, requires_grad: bool = False, volatile: bool = False) -> Tensor:  # type: ignore[misc]
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
         if not requires_grad:

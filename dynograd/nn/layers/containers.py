@@ -109,7 +109,7 @@ class Sequential(Module):
 
     __rmul__ = __mul__
 
-    def __imul__(self, other: int) -> Sequential:  # type: ignore[misc]
+    def __imul__(self, other: int) -> Sequential:
         _check_count(other)
         return self.extend(list(self) * (other - 1))
 
