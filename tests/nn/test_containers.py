@@ -110,6 +110,13 @@ def test_parameter_dict_is_a_dict():
     assert items.setdefault("a", dg.zeros(3)) is items["a"] and isinstance(
         items.setdefault("b", dg.zeros(3)), nn.Parameter
     )
+    other = nn.ParameterDict(OrderedDict(y=dg.ones(1), a=dg.zeros(2)))
+    both = items | other
+    assert list(both) == ["a", "z", "b", "y"] and both["a"] is other["a"] and "y" not in items
+    with pytest.raises(TypeError, match="unsupported operand"):
+        items | {"y": dg.ones(1)}
+    both |= nn.ParameterDict({"x": dg.ones(1)})
+    assert list(both)[-1] == "x"
     twin = items.copy()
     assert twin["z"] is items["z"] and list(reversed(twin)) == ["b", "z", "a"]
     assert items.popitem()[0] == "b" and "b" in twin

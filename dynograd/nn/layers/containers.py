@@ -668,6 +668,15 @@ class ParameterDict(_Named):
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        return self.copy().__ior__(other)
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        if not isinstance(other, ParameterDict):
+            return NotImplemented
+        self.update(OrderedDict(other.items()))
+        return self
+
     def copy(self) -> ParameterDict:
         """A new dict of the same parameters.
 
