@@ -286,7 +286,7 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         value = globals()[name] = [shown for shown in __dir__() if not shown.startswith("__")]
         return value
-    if name in _LAZY:
+    if name in _LAZY or _import_paths.is_face(name):
         return importlib.import_module(f"dynograd.{name}")
     place = _LAZY_NAMES.get(name) or _INNER.get(name)
     if place is not None:

@@ -7,6 +7,7 @@ import numpy
 import pytest
 
 import dynograd as torch
+from dynograd.kernels.build import determinism
 from dynograd.nn import functional as F
 
 
@@ -347,3 +348,54 @@ def test_absent_names_say_why(name, words):
 def test_what_only_sparse_tensors_have(name):
     with pytest.raises(RuntimeError, match=rf"{name}: the tensor is dense.*to_sparse\(\)"):
         getattr(torch.ones(2, 2), name)()
+
+
+def test_paths_that_pytorch_imports_itself_are_attributes():
+    assert torch.storage.UntypedStorage is torch.UntypedStorage and torch.torch_version.TorchVersion
+    assert torch.utils.collect_env.get_pretty_env_info().startswith("versions\n  dynograd")
+    assert torch.ones(2).int().type(torch.Tensor).dtype is torch.float32
+
+
+def test_results_with_names_are_shown_in_lines():
+    assert repr(torch.tensor([[1.0, 2.0]]).max(1)) == (
+        "dynograd.return_types.max(\nvalues=tensor([2.]),\nindices=tensor([1]))"
+    )
+
+
+def test_orders_of_dims_that_are_clear():
+    x = torch.empty(2, 3, 4, 5)
+    assert x.dim_order(ambiguity_check=True) == (0, 1, 2, 3)
+    assert x.dim_order(ambiguity_check=[torch.contiguous_format, torch.channels_last]) == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(torch.float32, math.nan), (torch.int8, 127), (torch.uint8, 255), (torch.bool, True)]
+)
+def test_memory_that_nothing_was_written_to_repeats(dtype, value):
+    torch.use_deterministic_algorithms(True)
+    try:
+        results = [torch.empty(2, dtype=dtype), torch.empty_like(torch.ones(2, dtype=dtype))]
+        results += [torch.empty_strided((2,), (1,), dtype=dtype), torch.ones(1, dtype=dtype).new_empty(2)]
+        numpy.testing.assert_array_equal(torch.stack(results).numpy(), numpy.full((4, 2), value))
+        torch.utils.deterministic.fill_uninitialized_memory = False
+        assert determinism.filling(dtype.numpy) is None
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = True
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("shape", [(5, 0), (0, 3), (5, 0, 3, 0, 2)])
+def test_steps_of_tensors_without_elements_are_those_of_dims_of_one(shape):
+    assert torch.empty(shape).stride() == torch.empty([size or 1 for size in shape]).stride()
+    assert torch.ones(5, 3)[:, 2:2].stride() == (3, 1)
+
+
+@pytest.mark.parametrize("bounds", [(1j, 2), (0, 2 - 1j), (torch.tensor(1j), 3.0)])
+def test_numbers_between_complex_ones(bounds):
+    start, end = (complex(bound.item() if isinstance(bound, torch.Tensor) else bound) for bound in bounds)
+    exponents = numpy.linspace(start, end, 4)
+    for values, expected in ((torch.linspace(*bounds, 4), exponents), (torch.logspace(*bounds, 4), 10**exponents)):
+        assert values.dtype is torch.complex64
+        numpy.testing.assert_allclose(values.numpy(), expected, rtol=1e-5)
+    with pytest.raises(RuntimeError, match=r"linspace: (start|end).*complex.*Pass dtype=dynograd.complex64"):
+        torch.linspace(*bounds, 4, dtype=torch.float32)

@@ -10,6 +10,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy
@@ -435,10 +436,9 @@ _BY_HEADER = (
 
 def strides_in_elements(array: Any) -> tuple[int, ...]:
     size = array.dtype.itemsize
-    strides = tuple([stride // size for stride in array.strides])
-    if 0 in array.shape and not any(strides):  # NumPy's empty arrays have no steps
-        return cuda_arrays.contiguous_strides(array.shape, 1)
-    return strides
+    if not array.size and 0 in array.strides:  # numpy counts dims without elements as they are, others as of one
+        return tuple([prod([max(own, 1) for own in array.shape[dim + 1 :]]) for dim in range(array.ndim)])
+    return tuple([stride // size for stride in array.strides])
 
 
 def offset_in_elements(array: Any) -> int:

@@ -14,6 +14,7 @@ from dynograd.errors import NumberRangeError
 __all__ = ["array_of", "fitting"]
 
 _PLAIN = frozenset({bool, int, float, complex})
+_WHOLE = frozenset({int, bool})
 _LISTS = {list}
 _LEVELS = 8  # of nested lists that are looked at together; a list that holds itself ends in a RecursionError
 
@@ -37,6 +38,8 @@ def array_of(data: Any, dtype: dtypes.dtype | None) -> Any:
         raise _no_numbers(data) from None
     if dtype is not None and dtype.category == dtypes.INTEGER and array.size:
         return _whole_numbers(data, array, dtype)
+    if kinds <= _PLAIN and array.dtype.kind in "Ouf":
+        array = _numbers_of_python(data, array, kinds, dtype)
     if array.dtype == object or array.dtype.kind in "US":
         raise _no_numbers(data)
     if dtype is None:
@@ -117,6 +120,16 @@ def _dtype_of(kind: Any) -> dtypes.dtype | None:
     return (
         kind if type(kind) is dtypes.dtype else dtypes.BY_NUM.get(kind.num) if isinstance(kind, numpy.dtype) else None
     )
+
+
+def _numbers_of_python(data: Any, array: Any, kinds: set[Any], dtype: dtypes.dtype | None) -> Any:
+    """What NumPy makes of ints beyond 64 bits, or beyond int64: numbers of dtypes that have such, and not floats or uint64 unasked."""
+    if kinds <= _WHOLE and dtype is None and array.size:
+        exact = numpy.array(data, object)
+        return _whole_numbers(data, exact, dtypes.uint64 if exact.min() >= 0 else dtypes.int64)
+    if array.dtype != object:
+        return array
+    return array.astype(bool if dtype is dtypes.bool else numpy.complex128 if complex in kinds else numpy.float64)
 
 
 def _whole_numbers(data: Any, array: Any, dtype: dtypes.dtype) -> Any:

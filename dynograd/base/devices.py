@@ -45,6 +45,8 @@ class device:
             index = int(number)
         if type not in _KINDS and type not in ELSEWHERE:
             raise RuntimeError(f"device: expected one of {', '.join(_KINDS)} with an optional index, got {type!r}.")
+        if index is not None and index < 0:
+            raise RuntimeError(f"device: expected an index of 0 or more, got {index} for '{type}'.")
         self.type: str = type
         self.index: int | None = index
 

@@ -184,6 +184,7 @@ FLOAT8 = (float8_e4m3fn, float8_e5m2)
 BY_NUM: dict[builtins.int, dtype] = {kind.num: kind for kind in (*ALL, *FLOAT8)}
 BY_NUM[numpy.dtype(numpy.longlong).num] = int64
 BY_NUM[numpy.dtype(numpy.ulonglong).num] = uint64
+_PYTHON_TYPES = {builtins.float: float64, builtins.int: int64, builtins.bool: bool, builtins.complex: complex128}
 _NAMES = {kind.name: kind for kind in (*ALL, *FLOAT8, complex32)}
 _FIRST_OF_OTHERS = 256  # numbers of dtypes that NumPy does not bring
 _default = [float32]
@@ -214,16 +215,17 @@ def refuse_float8(who: str, array: Any) -> None:
         )
 
 
+def means_dtype(value: Any) -> builtins.bool:
+    """Whether an argument that may be a device as well stands for a dtype: one of ours or a Python type."""
+    return type(value) is dtype or (isinstance(value, type) and value in _PYTHON_TYPES)
+
+
 def as_dtype(value: Any) -> dtype:
     """The dtype meant by a dtype, a NumPy dtype or scalar type, a Python type or a name."""
     if type(value) is dtype:
         return value
-    if value is builtins.float:
-        return _default[0]
-    if value is builtins.int:
-        return int64
-    if value is builtins.bool:
-        return bool
+    if isinstance(value, type) and value in _PYTHON_TYPES:
+        return _PYTHON_TYPES[value]
     if isinstance(value, str) and value.split(".")[-1] in _NAMES:
         return _NAMES[value.split(".")[-1]]
     try:
@@ -415,6 +417,12 @@ class finfo:
             f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
         )
 
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, finfo) and vars(self) == vars(other)
+
+    def __hash__(self) -> builtins.int:
+        return hash(("finfo", self.dtype, self.bits))
+
     eps: builtins.float
     max: builtins.float
     min: builtins.float
@@ -445,3 +453,9 @@ class iinfo:
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> builtins.int:
+        return hash(("iinfo", self.dtype))

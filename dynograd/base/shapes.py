@@ -83,6 +83,8 @@ def normalize_dim(who: str, dim: Any, ndim: int) -> int:
         number = dim.__index__()
     except AttributeError:
         raise TypeError(f"{who}: dim must be an int, got {dim!r}.") from None
+    if dim is True or dim is False:  # `x.sum(True)`, where keepdim was meant
+        raise TypeError(f"{who}: dim must be an int, got {dim!r}. Write keepdim={dim!r} if that is meant.")
     if not -limit <= number < limit:
         raise DimError(
             f"{who}: dim is out of range (expected to be in range of [{-limit}, {limit - 1}], but got {number}). "

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["shown", "shown_as"]
+from typing import Any, TypeVar
+
+__all__ = ["show_in_lines", "shown", "shown_as"]
+
+Named = TypeVar("Named", bound=tuple[Any, ...])
 
 _library = ["dynograd"]
 
@@ -20,3 +24,22 @@ def shown(name: str) -> str:
     'dynograd.float32'
     """
     return f"{_library[0]}.{name}"
+
+
+def show_in_lines(kind: type[Named]) -> type[Named]:
+    """The class of a function's results, a named tuple, which shows each in lines of its own from now on, as PyTorch does.
+
+    >>> from collections import namedtuple
+    >>> from dynograd.base.shown_names import show_in_lines
+    >>> show_in_lines(namedtuple("max", "values indices"))(1, 2)
+    dynograd.return_types.max(
+    values=1,
+    indices=2)
+    """
+    setattr(kind, "__repr__", _in_lines)  # noqa: B010 - a method of all of them
+    return kind
+
+
+def _in_lines(results: Any) -> str:
+    parts = ",\n".join([f"{field}={value!r}" for field, value in zip(results._fields, results)])
+    return shown(f"return_types.{type(results).__name__}(\n{parts})")

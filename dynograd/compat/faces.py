@@ -90,6 +90,7 @@ return_types                      compat.inner.return_types *
 testing._internal.common_utils    compat.inner.test_cases TestCase run_tests
 utils.tensorboard.writer          utils.tensorboard  SummaryWriter
 utils.flop_counter                profiler.flop_counter FlopCounterMode flop_registry register_flop_formula
+utils.collect_env                 tools.information  get_pretty_env_info main
 utils.model_zoo                   compat.hub         load_url tqdm
 optim._adafactor                  optim.adafactor    Adafactor adafactor
 utils._foreach_utils              optim.helpers _group_tensors_by_device_and_dtype _get_foreach_kernels_supported_devices _get_fused_kernels_supported_devices

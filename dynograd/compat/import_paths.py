@@ -22,7 +22,7 @@ from dynograd.base.signatures import show_plainly
 from dynograd.compat import faces, refused
 from dynograd.tensor.absent import absent_module
 
-__all__ = ["ALIASES", "PATHS", "below", "install"]
+__all__ = ["ALIASES", "PATHS", "below", "install", "is_face"]
 
 PATHS = {
     "dynograd.autograd.anomaly_mode": "dynograd.autograd.modes",
@@ -45,6 +45,7 @@ _ROOMS = {
 }
 _ABOVE_FACES = {"distributed.algorithms", "testing._internal"}
 ALIASES = {f"dynograd.{name}": f"dynograd.{room}.{name}" for room, names in _ROOMS.items() for name in names.split()}
+ALIASES["dynograd.utils.deterministic"] = "dynograd.kernels.build.determinism"
 
 
 class _Face(ModuleType):
@@ -161,6 +162,11 @@ def _has_below(path: str) -> bool:
     return any([other.startswith(f"{path}.") for other in paths])
 
 
+def is_face(name: str) -> bool:
+    """Whether `dynograd.<name>` has names of other modules under PyTorch's path (`dynograd.storage`)."""
+    return f"dynograd.{name}" in faces.FACES
+
+
 def below(package: str) -> Callable[[str], ModuleType]:
     """The `__getattr__` of a package: what lies below it is imported when it is named."""
 
@@ -169,7 +175,7 @@ def below(package: str) -> Callable[[str], ModuleType]:
             _has_below(f"{package}.{name}")
             or f"{package}.{name}" in stubs.MODULES
             or f"{package}.{name}" in refused.modules()
-            or f"dynograd.{package}.{name}" in faces.FACES
+            or is_face(f"{package}.{name}")
         ):
             return importlib.import_module(f"dynograd.{package}.{name}")
         raise AttributeError(f"module 'dynograd.{package}' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from dynograd.autograd.nodes import Node
+from dynograd.base.shown_names import show_in_lines
 from dynograd.base.values import TENSORS as TENSORS
 from dynograd.ops.op import Op
 
@@ -166,7 +167,7 @@ def edge_text(name: str) -> str:
 @cache
 def named_outputs(op: Op) -> Any:
     """The class of the tuples that the op gives."""
-    return namedtuple(op.name, op.outputs)  # type: ignore[arg-type]
+    return show_in_lines(namedtuple(op.name, op.outputs))  # type: ignore[arg-type]
 
 
 def plain_of(op: Op) -> Any:

@@ -231,7 +231,7 @@ def _destination(*args: Any, dtype: Any = None, device: Any = None, **kwargs: An
     for argument in (*args, *[kwargs[name] for name in ("tensor", "other") if name in kwargs]):
         if isinstance(argument, Tensor):
             dtype, device = argument.dtype, argument.device
-        elif isinstance(argument, dtypes.dtype):
+        elif dtypes.means_dtype(argument):
             dtype = argument
         elif isinstance(argument, (str, int, devices.device)) and not isinstance(argument, bool):
             device = argument

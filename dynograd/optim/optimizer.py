@@ -315,7 +315,10 @@ class Optimizer(HookMethods):
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """Whether a GradScaler may leave it to the step's kernel to look whether the gradients were finite."""
+        """Whether a GradScaler may leave it to the step's kernel to look whether the gradients were finite; derived classes may say so."""
+        said = self.__dict__.get("_step_supports_amp_scaling")
+        if said is not None:
+            return bool(said)
         for group in self.param_groups:
             rule = None if group.get("differentiable") else self.rule(group)
             counted_here = rule is None or (
@@ -324,6 +327,10 @@ class Optimizer(HookMethods):
             if counted_here or not all([type(p.array) is arrays.CudaArray for p in group["params"]]):
                 return False
         return True
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, value: bool) -> None:
+        self.__dict__["_step_supports_amp_scaling"] = value
 
     def _together(self) -> Together:
         together = self.__dict__.get("_plans")

@@ -20,6 +20,7 @@ from dynograd.errors import DeviceError, DtypeError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.kernels import kernel
+from dynograd.kernels.build import determinism
 from dynograd.ops.op import keep
 from dynograd.tensor.storages import UntypedStorage, is_storage
 from dynograd.tensor.tensor import Tensor, wrap
@@ -253,6 +254,13 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     >>> dynograd.frombuffer(bytearray(b"abc"), dtype=dynograd.uint8)
     tensor([97, 98, 99], dtype=dynograd.uint8)
     """
+    try:
+        memoryview(buffer).release()
+    except TypeError:
+        raise ValueError(
+            f"frombuffer: object does not implement Python buffer protocol, got {type(buffer).__name__}. Give bytes, a bytearray or an array, or "
+            f"use tensor()."
+        ) from None
     return _finish(arrays.from_buffer(buffer, dtypes.as_dtype(dtype), count, offset), requires_grad)
 
 
@@ -592,18 +600,23 @@ def empty(
     """
     if size is not None:
         sizes = sizes_by_name("empty", sizes, size)
-    if out is None and memory_format is None:
+    if out is None and memory_format is None and not determinism.are_deterministic_algorithms_enabled():
         result = at_once(buffers.new_empty, sizes, dtype, device, requires_grad)
         if result is not None:
             return result
     kind, place = _kind(dtype, out), _where("empty", device, out)
     shape = _filled("empty", sizes)
     return _finish(
-        _in_order(lambda shape: arrays.empty(shape, kind, place), shape, None, memory_format),
+        _in_order(lambda shape: _uninitialized(shape, kind, place), shape, None, memory_format),
         requires_grad,
         out,
         "empty",
     )
+
+
+def _uninitialized(shape: tuple[int, ...], kind: Any, place: Any) -> Array:
+    value = determinism.filling(kind.numpy)
+    return arrays.empty(shape, kind, place) if value is None else arrays.full(shape, value, kind, place)
 
 
 _KIND_OF: dict[type, Any] = {bool: lambda: dtypes.bool, int: lambda: dtypes.int64, float: dtypes.get_default_dtype}
@@ -767,12 +780,12 @@ def empty_like(
     >>> dynograd.empty_like(tensor([1, 2])).dtype
     dynograd.int64
     """
-    if memory_format is None:
+    if memory_format is None and not determinism.are_deterministic_algorithms_enabled():
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
         if result is not None:
             return result
     kind, place = _like(input, dtype), _beside(input, device)
-    result = _in_order(lambda sizes: arrays.empty(sizes, kind, place), input.array.shape, input.array, memory_format)
+    result = _in_order(lambda sizes: _uninitialized(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _finish(result, requires_grad)
 
 
@@ -908,7 +921,7 @@ def linspace(
     if result is not None:
         return wrap(result.copy())
     place = _where("linspace", device, out)
-    kind = _kind(dtype, out)
+    kind = _kind_between(start, end, dtype, out)
     start, end = _bounds("linspace", start, end, kind)
     check_number("linspace", "steps", steps)
     check_whole("linspace", steps=steps)
@@ -918,6 +931,15 @@ def linspace(
     check_sizes("linspace", (steps,))
     outcome = kernel("creation", "linspace", place)(start, end, steps, kind.numpy)
     return _remember(key, _finish(outcome, requires_grad, out, "linspace"))
+
+
+def _kind_between(start: Any, end: Any, dtype: Any, out: Any) -> dtypes.dtype:
+    """The dtype that is asked for, or that of numbers between these two: a complex one if one of them is."""
+    if dtype is None and out is None:
+        for bound in (start, end):
+            if isinstance(bound, complex) or (isinstance(bound, Tensor) and bound.is_complex()):
+                return dtypes.default_complex()
+    return _kind(dtype, out)
 
 
 def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
@@ -934,6 +956,9 @@ def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
                 f"{who}: {name} of {value.dtype} can't be safely cast to {kind}. Pass dtype={value.dtype}."
             )
     start, end = (operand.item() if isinstance(operand, Tensor) else operand for operand in (start, end))
+    for name, value in (("start", start), ("end", end)):
+        if isinstance(value, complex) and not kind.is_complex:
+            raise DtypeError(f"{who}: {name}={value} is complex, and {kind} is not. Pass dtype=dynograd.complex64.")
     return (int(start), int(end)) if kind.category == dtypes.INTEGER else (start, end)
 
 
@@ -966,10 +991,11 @@ def logspace(
     >>> dynograd.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    kind = _kind(dtype, out)
+    kind = _kind_between(start, end, dtype, out)
     start, end = _bounds("logspace", start, end, kind)
     check_number("logspace", "base", base)
-    exponents = linspace(start, end, steps, dtype=dtypes.float64, device=_where("logspace", device, out))
+    precise = dtypes.complex128 if kind.is_complex else dtypes.float64
+    exponents = linspace(start, end, steps, dtype=precise, device=_where("logspace", device, out))
     return _finish(arrays.cast(exponents.array.__rpow__(base), kind), requires_grad, out, "logspace")
 
 

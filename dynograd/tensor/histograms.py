@@ -9,6 +9,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.base.shapes import check_whole
+from dynograd.base.shown_names import show_in_lines
 from dynograd.base.values import read_values
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.out_forms import write_out
@@ -20,7 +21,9 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["histc", "histogram", "histogramdd"]
 
 histogram_result = namedtuple("histogram", "hist bin_edges")  # type: ignore[name-match]
+show_in_lines(histogram_result)
 histogramdd_result = namedtuple("histogramdd", "hist bin_edges")  # type: ignore[name-match]
+show_in_lines(histogramdd_result)
 
 
 @read_values

@@ -157,6 +157,8 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         return shown(f"{'cuda.' if self.device.type == 'cuda' else ''}{TYPE_NAMES[self.dtype]}")
     if isinstance(dtype, str):
         dtype = _type_named(dtype) or dtype
+    if dtype is Tensor:
+        return self.to(dtypes.get_default_dtype())
     if isinstance(dtype, _TypedMeta):
         if self.device.type == dtype.kind:
             return self.to(dtype.dtype)

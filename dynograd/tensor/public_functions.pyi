@@ -715,6 +715,8 @@ def is_signed(input: Tensor) -> builtins.bool:
     'Whether the dtype of `input` has negative numbers.'
 def is_storage(obj: builtins.object) -> builtins.bool:
     'Whether `obj` is a storage.'
+def is_warn_always_enabled() -> builtins.bool:
+    'What `set_warn_always` was told; False before.'
 def isclose(input: Tensor, other: Tensor | _Number, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
     'Where `abs(input - other) <= atol + rtol * abs(other)`; infinities are close when they are equal.'
 def isfinite(input: Tensor) -> Tensor:
@@ -1171,6 +1173,8 @@ def set_printoptions(precision: builtins.int | None = None, threshold: builtins.
 from dynograd.kernels.build.notices import set_quiet as set_quiet
 def set_rng_state(new_state: Tensor) -> None:
     'Puts the default generator back to a state from `get_rng_state`.'
+def set_warn_always(b: builtins.bool) -> None:
+    "Accepted for PyTorch's sake, where it makes warnings come each time: here the filters of Python's `warnings` decide that for all."
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     '`sign` for real tensors; for complex ones the number of size 1 in the same direction, 0 at 0.'
 short: _dtypes.dtype
@@ -1244,6 +1248,7 @@ def std_mean(input: Tensor, dim: _Ints | None = None, unbiased: builtins.bool | 
     'The standard deviation and the mean over `dim`; arguments as in `var`.'
 def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Any = None, center: builtins.bool = True, pad_mode: builtins.str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
     'The Fourier transforms of windows of `n_fft` points, `hop_length` apart, along the last dim.'
+storage: Any
 strided: _layouts.layout
 def sub(input: Tensor | _Number, other: Tensor | _Number, tensor: Any = None, *, alpha: Tensor | _Number = 1, out: Tensor | None = None) -> Tensor:
     '`input - alpha * other`, broadcast and promoted.'
@@ -1309,6 +1314,7 @@ def to_dlpack(tensor: Tensor) -> Any:
     "A DLPack capsule of the tensor's memory; `from_dlpack` of any library takes it, once."
 def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None, axis: _Ints | None = None) -> _return_types.topk:
     'The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.'
+torch_version: Any
 def trace(input: Tensor) -> Tensor:
     'The sum of the diagonal of a matrix.'
 from dynograd import transforms as transforms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.base import dtypes
+from dynograd.base import dtypes, memory_formats
 from dynograd.errors import ShapeError
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -173,15 +173,47 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
     """The dims from the one with the widest steps through memory to the one with the shortest.
 
     Args:
-        ambiguity_check: refuse tensors for which several orders are right; or a list of the memory formats that count.
+        ambiguity_check: refuse tensors for which several orders are right; or a list of the memory formats that count: then those
+            whose order is none of these formats', or that of several.
     Returns:
         A tuple of ints.
+    Raises:
+        RuntimeError: the order is ambiguous, and that was to be checked.
 
     >>> dynograd.zeros(2, 3, 4).transpose(0, 1).dim_order()
     (1, 0, 2)
     """
-    steps = arrays.strides_in_elements(self.array)
-    return tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
+    shape, steps = self.array.shape, arrays.strides_in_elements(self.array)
+    order = tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
+    if ambiguity_check is False:
+        return order
+    if ambiguity_check is not True and not (
+        isinstance(ambiguity_check, (list, tuple))
+        and all([isinstance(format, memory_formats.memory_format) for format in ambiguity_check])
+    ):
+        raise TypeError(
+            f"dim_order: ambiguity_check must be a bool or a list of memory formats, got {ambiguity_check!r}. Give True or "
+            f"[dynograd.contiguous_format, dynograd.channels_last]."
+        )
+    if ambiguity_check is True:
+        is_clear = len({steps[dim] for dim in order}) == len(order) and 1 not in shape
+    else:
+        is_clear = (
+            sum(
+                [
+                    self.is_contiguous(memory_format=format)
+                    for format in ambiguity_check
+                    if getattr(format, "rank", 0) in (0, len(shape))
+                ]
+            )
+            == 1
+        )
+    if not is_clear:
+        raise RuntimeError(
+            f"dim_order: the tensor of shape {tuple(shape)} with strides {steps} does not have a unique order of its dims, or it is not that of "
+            f"exactly one of the memory formats (ambiguity_check={ambiguity_check}). Leave ambiguity_check out to get one of them."
+        )
+    return order
 
 
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
@@ -203,25 +235,6 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     return result
 
 
-def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
-    """Writes `callable(a, b, c)` of each three elements of this tensor, `x` and `y` (slow: Python for each element).
-
-    Args:
-        x, y (*): tensors, broadcast to this one.
-        callable: function of three numbers that returns one.
-    Returns:
-        The tensor itself.
-
-    >>> tensor([1.0]).map2_(tensor([2.0]), tensor([3.0]), lambda a, b, c: a + b * c)
-    tensor([7.])
-    """
-    same: list[Any] = [self, x.expand_as(self), y.expand_as(self)]
-    numbers = [array.reshape(-1).tolist() for array in same]
-    numbers_out = [callable(a, b, c) for a, b, c in zip(*numbers)]
-    values = wrap(arrays.to_device(arrays.from_python(numbers_out, self.dtype), arrays.place_of(self.array)))
-    return self.copy_(values.reshape(self.shape))
-
-
 def _reversed(self: Tensor) -> Tensor:
     """`reversed(x)`: the first dim in reverse order."""
     return self.flip(0) if self.array.ndim else self
@@ -229,7 +242,7 @@ def _reversed(self: Tensor) -> Tensor:
 
 def install_questions() -> None:
     """Puts these methods on Tensor."""
-    for method in (is_nonzero, is_same_size, is_set_to, dim_order, as_subclass, map2_, is_distributed):
+    for method in (is_nonzero, is_same_size, is_set_to, dim_order, as_subclass, is_distributed):
         setattr(Tensor, method.__name__, method)
     for name in ("is_ipu", "is_maia", "is_mkldnn", "is_mtia", "is_vulkan", "is_xla", "is_xpu"):
         setattr(Tensor, name, property(lambda self: False, doc="False: no tensor here is of that kind."))

@@ -527,7 +527,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
         p: probability, in the place of those.
         generator: where random numbers come from; by default the default generator.
     Returns:
-        A tensor of the shape and dtype of `input`.
+        A tensor of the shape and dtype of `input`; `out` may be of any dtype.
 
     >>> dynograd.bernoulli(tensor([0.0, 1.0]))
     tensor([0., 1.])
@@ -542,7 +542,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     elif not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli: expected 0 <= p <= 1, got {p}.")
     where = draw("bernoulli", array.size, generator)
-    result = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, array.dtype)
+    kind = (input if out is None else out).array.dtype
+    result = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, kind)
     return _made(result, False, out, "bernoulli")
 
 
@@ -581,7 +582,7 @@ def multinomial(
         raise RuntimeError(
             "multinomial: probability tensor contains either `inf`, `nan` or element < 0. Use softmax to get probabilities."
         )
-    if rows.size == 0 or not bool((rows.sum(1) > 0).all()):
+    if not bool((rows.sum(1) > 0).all()):
         raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0).")
     if not replacement and num_samples > rows.shape[1]:
         raise RuntimeError(

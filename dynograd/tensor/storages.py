@@ -23,7 +23,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import before_rebinding, stamp
 from dynograd.base import devices, dtypes
 from dynograd.base.hints import DeviceLike, DtypeLike
-from dynograd.base.memory_formats import preserve_format
+from dynograd.base.memory_formats import channels_last, channels_last_3d, preserve_format
 from dynograd.base.shapes import as_shape, check_sizes, check_tensor
 from dynograd.errors import DeviceError, DtypeError, GradientError, ShapeError
 from dynograd.interpreter.tensor_parts import Meta, base_of, view_of
@@ -90,7 +90,10 @@ def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) ->
     """
     check_tensor("resize_as_", "the_template", the_template)
     if memory_format is preserve_format:
-        memory_format = None
+        is_of_channels = arrays.image_order(the_template.array) is not None
+        memory_format = (
+            (channels_last if the_template.array.ndim == 4 else channels_last_3d) if is_of_channels else None
+        )
     return resize_(self, tuple(the_template.array.shape), memory_format=memory_format)
 
 
@@ -786,6 +789,21 @@ def map_(self: Tensor, other: Tensor, callable: Any) -> Tensor:
     return _elementwise("map_", self, callable, other)
 
 
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Writes `callable(a, b, c)` of each three elements of this tensor, `x` and `y` (slow: Python for each element).
+
+    Args:
+        x, y (*): tensors, broadcast to this one.
+        callable: function of three numbers that returns one.
+    Returns:
+        The tensor itself.
+
+    >>> tensor([1.0]).map2_(tensor([2.0]), tensor([3.0]), lambda a, b, c: a + b * c)
+    tensor([7.])
+    """
+    return _elementwise("map2_", self, callable, x, y)
+
+
 def _elementwise(who: str, self: Tensor, function: Any, *others: Tensor) -> Tensor:
     for operand in (self, *others):
         if operand.is_cuda:
@@ -810,7 +828,7 @@ def _base(self: Tensor) -> Tensor | None:
 def install_storages() -> None:
     """Puts these methods on Tensor."""
     for method in (
-        resize_, resize_as_, resize, resize_as, set_, untyped_storage, storage, storage_type, share_memory_, is_shared, apply_, map_
+        resize_, resize_as_, resize, resize_as, set_, untyped_storage, storage, storage_type, share_memory_, is_shared, apply_, map_, map2_
     ):  # fmt: skip
         setattr(Tensor, method.__name__, method)
     Tensor._base = property(_base, doc="The tensor of which this one is a view, or None.")  # type: ignore[assignment, method-assign]

@@ -27,7 +27,7 @@ from dynograd.autograd.writes import before_rebinding, version
 from dynograd.base import devices, dtypes, layouts
 from dynograd.base.dtypes import BY_NUM
 from dynograd.base.listing import of_pytorch
-from dynograd.base.shapes import SIZES, Size
+from dynograd.base.shapes import SIZES, Size, as_shape
 from dynograd.base.values import TENSORS
 from dynograd.errors import DeviceError, DtypeError, GradientError, user_level
 from dynograd.interpreter import differentiation
@@ -141,7 +141,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             else:
                 array = arrays.to_device(arrays.from_python(value, kind), place)
         else:
-            array = arrays.zeros(tuple(size.__index__() for size in data), kind, place)
+            array = arrays.zeros(as_shape("Tensor", data), kind, place)
         return _init(result, array)
 
     def __init__(self, *data: Any, **options: Any) -> None:
@@ -324,7 +324,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return 0 if type(array) is ndarray and array.base is None else arrays.offset_in_elements(array)
 
     def data_ptr(self) -> int:
-        """The address of the first element, in the memory of the tensor's device.
+        """The address of the first element, in the memory of the tensor's device; 0 if there is none.
 
         >>> x = tensor([1.0, 2.0])
         >>> x[1:].data_ptr() - x.data_ptr()
@@ -332,7 +332,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         """
         if MODES.plan is not None:
             MODES.plan.before_lending(self)
-        return arrays.address_of(self.array)
+        return arrays.address_of(self.array) if self.array.size else 0
 
     def _before_own_kernel(self) -> None:
         """Kernels that are no op's are about to read the memory, or write it."""
@@ -780,6 +780,9 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         if not self.array.ndim:
             raise TypeError("len() of a 0-d tensor. Use numel() for the number of elements, item() for the value.")
         return self.array.shape[0]
+
+    def __delitem__(self, index: Any) -> NoReturn:
+        raise TypeError("Tensor does not support deleting items. Keep the others: x[mask], or cat([x[:i], x[i + 1:]]).")
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.array.ndim:

@@ -26,7 +26,9 @@ __all__ = [
     "norm_except_dim",
     "nuclear_norm",
     "set_anomaly_enabled",
+    "is_warn_always_enabled",
     "set_deterministic_debug_mode",
+    "set_warn_always",
     "set_flush_denormal",
     "while_loop",
 ]
@@ -253,4 +255,33 @@ def get_deterministic_debug_mode() -> int:
     return 2 * determinism.are_deterministic_algorithms_enabled()
 
 
+def set_warn_always(b: bool) -> None:
+    """Accepted for PyTorch's sake, where it makes warnings come each time: here the filters of Python's `warnings` decide that for all.
+
+    Args:
+        b: True or False.
+
+    >>> dynograd.set_warn_always(True)
+    >>> dynograd.is_warn_always_enabled()
+    True
+    >>> dynograd.set_warn_always(False)
+    """
+    if not isinstance(b, bool):
+        raise TypeError(f"set_warn_always: expected True or False, got {b!r}.")
+    _warns_always[0] = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` was told; False before.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.is_warn_always_enabled()
+    False
+    """
+    return _warns_always[0]
+
+
+_warns_always = [False]
 set_flush_denormal = stubs.function("set_flush_denormal")

@@ -20,7 +20,7 @@ from dynograd.kernels.build import blas, packs, processors, threads
 from dynograd.tools import cache
 from dynograd.utils import programs
 
-__all__ = ["SECTIONS", "information", "main"]
+__all__ = ["SECTIONS", "get_pretty_env_info", "information", "main"]
 
 _PACKAGES = "numpy numba llvmlite ml_dtypes safetensors tqdm triton numba-cuda cuda-bindings cuda-core greenlet".split()
 _VARIABLES = re.compile(r"(DYNOGRAD|NUMBA|OPENBLAS|OMP|MKL|TRITON|CUDA)_\w+")
@@ -44,16 +44,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return programs.run(lambda: _show(options.json), "info")
 
 
-def _show(as_json: bool) -> None:
-    sections = information()
-    if as_json:
-        print(json.dumps(sections, indent=2))
-        return
-    for number, (title, values) in enumerate(sections.items()):
-        print(f"{chr(10) if number else ''}{title}")
+def get_pretty_env_info() -> str:
+    """`information()` as text, under the name of `torch.utils.collect_env`.
+
+    >>> from dynograd.utils.collect_env import get_pretty_env_info
+    >>> get_pretty_env_info().splitlines()[0]
+    'versions'
+    """
+    sections = []
+    for title, values in information().items():
         width = max(map(len, values), default=0)
-        for name, value in values.items():
-            print(f"  {name:{width}}  {value}")
+        sections.append("\n".join([title, *[f"  {name:{width}}  {value}" for name, value in values.items()]]))
+    return "\n\n".join(sections)
+
+
+def _show(as_json: bool) -> None:
+    print(json.dumps(information(), indent=2) if as_json else get_pretty_env_info())
 
 
 def _versions() -> dict[str, str]:

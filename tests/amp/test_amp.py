@@ -445,3 +445,20 @@ def test_a_scaler_keeps_the_optimizers_it_has_unscaled():
     scaler.update()
     gc.collect()
     assert living() is None
+
+
+def test_optimizers_of_users_may_say_that_they_look_at_infinite_gradients():
+    class Looks(dynograd.optim.SGD):
+        def __init__(self, parameters):
+            super().__init__(parameters, lr=1.0)
+            self._step_supports_amp_scaling = True
+            self.seen = []
+
+        def step(self, closure=None):
+            self.seen.append(self.found_inf.item())
+
+    w = dynograd.ones(1, requires_grad=True)
+    optimizer, scaler = Looks([w]), dynograd.amp.GradScaler("cpu")
+    scaler.scale(w * float("inf")).sum().backward()
+    scaler.step(optimizer)
+    assert optimizer.seen == [1.0]

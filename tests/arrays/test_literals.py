@@ -30,6 +30,7 @@ LISTS = {
     "NumPy's arrays are rows": ([numpy.ones(2), [1, 2]], [[1.0, 1.0], [1.0, 2.0]], dg.float64),
     "of different kinds": ([numpy.array([1, 2]), numpy.array([0.5, 1])], [[1.0, 2.0], [0.5, 1.0]], dg.float64),
     "large": ([2**63], [2**63], dg.uint64),
+    "large beside small": ([1, 2**63], [1, 2**63], dg.uint64),
     "nothing": ([[], []], [[], []], dg.float32),
 }
 
@@ -112,3 +113,25 @@ def test_complex_numbers_for_a_real_dtype_are_refused(dtype):
 def test_what_is_no_number_is_refused(data, dtype):
     with pytest.raises(TypeError, match="tensor: expected numbers, got .*Map words to numbers first"):
         tensor(data, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "expected"),
+    [
+        (2**64, dg.float64, 2.0**64),
+        ([2**64, 1.5], None, [2.0**64, 1.5]),
+        ([2**70, True], dg.float32, [2.0**70, 1.0]),
+        ([2**64, 1j], None, [2.0**64, 1j]),
+        ([2**64, 0], dg.bool, [True, False]),
+    ],
+)
+def test_ints_beyond_64_bits_are_numbers_where_the_dtype_has_such(data, dtype, expected):
+    assert tensor(data, dtype=dtype).tolist() == expected
+
+
+@pytest.mark.parametrize("data", [2**64, [-1, 2**63], [[2**64]], [-(2**63) - 1]])
+def test_ints_beyond_64_bits_are_no_floats_unasked(data):
+    with pytest.raises(
+        RuntimeError, match=r"value cannot be converted to type dynograd.u?int64 without overflow: -?\d{19,20} is not"
+    ):
+        tensor(data)

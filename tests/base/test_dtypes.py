@@ -135,9 +135,8 @@ def test_default_dtype_rules_new_tensors():
 
 
 def test_what_stands_for_a_dtype():
-    for value in (float, "float32", numpy.float32, numpy.dtype("float32"), "dynograd.float32", dg.float):
+    for value in ("float32", numpy.float32, numpy.dtype("float32"), "dynograd.float32", dg.float):
         assert dtypes.as_dtype(value) is dg.float32
-    assert dtypes.as_dtype(int) is dg.long and dtypes.as_dtype(bool) is dg.bool
     with pytest.raises(DtypeError, match=r"expected a dtype such as dynograd.float32, got 'float31'"):
         dg.zeros(1, dtype="float31")
     with pytest.raises(DtypeError, match=r"no dynograd dtype.*astype"):
@@ -169,3 +168,20 @@ def test_limits():
         dg.finfo(dg.int64)
     with pytest.raises(TypeError, match="Use finfo"):
         dg.iinfo(dg.float32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"), [(float, dg.float64), (int, dg.int64), (bool, dg.bool), (complex, dg.complex128)]
+)
+def test_types_of_python_are_dtypes_whatever_the_default(kind, meant):
+    x = dg.ones(2)
+    for result in (dg.zeros(2, dtype=kind), x.to(kind), x.to(dtype=kind), x.type(kind), x.sum(dtype=kind)):
+        assert result.dtype is meant
+    if kind is float:
+        assert dg.nn.Linear(2, 2).to(float).weight.dtype is meant
+
+
+def test_limits_of_one_dtype_are_equal():
+    assert dg.finfo(dg.half) == dg.finfo(dg.float16) != dg.finfo(dg.bfloat16)
+    assert dg.iinfo(dg.int8) == dg.iinfo(dg.int8) != dg.iinfo(dg.int16)
+    assert len({dg.finfo(dg.half), dg.finfo(dg.half), dg.iinfo(dg.int8), dg.iinfo(dg.int8)}) == 2

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 
 import numpy
 import pytest
@@ -33,10 +34,11 @@ def test_names_and_overloads_find_our_functions():
     assert aten.add.Tensor.name() == "aten::add.Tensor" and aten.add is aten.add
 
 
-def test_operators_in_copied_tables_are_the_same():
-    table = {"add": [aten.add, aten.add.Tensor]}
-    copied = copy.deepcopy(table)
-    assert copied["add"][0] is aten.add and copied["add"][1] is aten.add.Tensor
+@pytest.mark.parametrize("operator", [aten.add, aten.add.Tensor, dynograd.ops.dynograd.segment_sum], ids=str)
+def test_copies_of_operators_are_themselves(operator):
+    """A packet's copy asked its missing table of overloads without end."""
+    assert copy.deepcopy({"op": operator})["op"] is operator and copy.copy(operator) is operator
+    assert pickle.loads(pickle.dumps(operator)) is operator
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,37 @@ REFUSED = [
         TypeError,
         r"resize_as_\(\): argument 'the_template' must be Tensor, not int",
     ),
+    (lambda: t.__delitem__(0), TypeError, r"does not support deleting items.*x\[mask\]"),
+    (lambda: t.flip(), TypeError, r"flip: missing 1 required argument: 'dims'"),
+    (lambda: t.sum(True), TypeError, r"sum: dim must be an int, got True. Write keepdim=True"),
+    (lambda: dynograd.device(-1), RuntimeError, r"device: expected an index of 0 or more, got -1 for 'cuda'"),
+    (lambda: dynograd.LongTensor((6, 0), 1), TypeError, r"sizes must be ints, got \(\(6, 0\), 1\)"),
+    (
+        lambda: dynograd.nonzero(t, out=dynograd.empty(0)),
+        RuntimeError,
+        "nonzero: Expected out tensor to have dtype dynograd.int64",
+    ),
+    (
+        lambda: dynograd.empty(2, 1, 2, 2).dim_order(ambiguity_check=True),
+        RuntimeError,
+        r"dim_order: the tensor of shape \(2, 1, 2, 2\) with strides \(4, 4, 2, 1\) does not have a unique order",
+    ),
+    (
+        lambda: dynograd.empty(2, 2).dim_order(ambiguity_check="x"),
+        TypeError,
+        "dim_order: ambiguity_check must be a bool or a list of memory formats, got 'x'",
+    ),
+    (
+        lambda: dynograd.zeros(2).map2_(dynograd.ones(2, requires_grad=True), dynograd.ones(2), max),
+        RuntimeError,
+        r"map2_: Can't call map2_\(\) on Variable that requires grad",
+    ),
+    (
+        lambda: dynograd.frombuffer([1, 2], dtype=dynograd.int8),
+        ValueError,
+        "frombuffer: object does not implement Python buffer protocol, got list",
+    ),
+    (lambda: dynograd.set_warn_always("yes"), TypeError, "set_warn_always: expected True or False, got 'yes'"),
     (lambda: dynograd.resolve_conj("x"), TypeError, r"resolve_conj\(\): argument 'input' must be Tensor, not str"),
     (
         lambda: dynograd.index_put(eye, (eye[0] > 2,), dynograd.ones(3), accumulate=True),

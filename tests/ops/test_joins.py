@@ -262,3 +262,9 @@ def test_nothing_behind_nothing():
     assert dynograd.cat([dynograd.zeros(0), dynograd.zeros(0)], -1).shape == (0,)
     with pytest.raises(dynograd.errors.DimError, match=r"^cat: dim is out of range .*\[-1, 0\], but got 1"):
         dynograd.cat([dynograd.zeros(0), dynograd.zeros(0)], 1)
+
+
+@pytest.mark.parametrize("name", ["stack", "cat", "hstack", "vstack", "dstack", "column_stack"])
+def test_a_tensor_is_no_list_of_tensors(name):
+    with pytest.raises(TypeError, match=rf"{name}\(\): argument 'tensors' must be tuple of Tensors, not Tensor"):
+        getattr(dynograd, name)(dynograd.ones(3, 2))

@@ -260,3 +260,9 @@ def test_index_reduce_of_a_number_in_place():
 def test_index_fill_keeps_numbers_real(value, dtype):
     with pytest.raises(RuntimeError, match=f"index_fill: value .*2.*j.* is complex and does not fit into {dtype}"):
         dynograd.zeros(2, dtype=dtype).index_fill(0, dynograd.tensor([0]), value)
+
+
+def test_index_add_of_integers_takes_the_whole_part_of_alpha():
+    x = zeros(3, dtype=dynograd.uint8)
+    result = x.index_add(0, tensor([0, 2, 0]), tensor([1, 2, 3], dtype=dynograd.uint8), alpha=2.5)
+    assert result.dtype is dynograd.uint8 and result.tolist() == [8, 0, 4]

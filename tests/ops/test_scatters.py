@@ -328,3 +328,12 @@ def test_an_index_of_many_that_is_outside_is_named(name, sizes, wrong):
     argument = [] if name == "gather" else [zeros(*expected)]
     with pytest.raises(IndexError, match=f"{name.rstrip('_')}: .*index {wrong}.*at position"):
         getattr(x, name)(*([] if name == "put_" else [0]), index, *argument, *([reduce] if reduce else []))
+
+
+@pytest.mark.parametrize("name", ["scatter", "scatter_add", "scatter_reduce"])
+def test_an_index_without_elements_may_have_any_number_of_dims(name):
+    x = dynograd.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    options = ("sum",) if name == "scatter_reduce" else ()
+    result = getattr(x, name)(0, dynograd.tensor((), dtype=dynograd.int64), dynograd.ones(2, 2), *options)
+    result.sum().backward()
+    assert result.tolist() == x.tolist() and x.grad.tolist() == [[1, 1], [1, 1]]

@@ -244,3 +244,19 @@ def test_sizes_may_be_whole_numbers_of_numpy():
     x = dynograd.arange(6)
     for sizes in ((numpy.int64(2), 3), ((numpy.int32(2), numpy.int64(3)),), (2, dynograd.tensor(3))):
         assert x.view(*sizes).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("x", [dynograd.ones(4, 5)[:, 1], dynograd.ones(100, 100)[:, 1:2], dynograd.ones(4, 5).t()])
+def test_ravel_is_contiguous(x):
+    assert x.ravel().is_contiguous() and x.ravel().shape == (x.numel(),)
+
+
+def test_views_of_other_widths_need_their_last_dim_in_one_piece():
+    x = dynograd.arange(24, dtype=dynograd.uint8).reshape(2, 3, 4).transpose(0, 1)
+    wide = x.view(dynograd.int32)
+    numpy.testing.assert_array_equal(wide.numpy(), x.numpy().view(numpy.int32))
+    assert wide.stride() == (1, 3, 1) and wide.data_ptr() == x.data_ptr()
+    assert wide[:, :1].view(dynograd.int16).shape == (3, 1, 2)
+    for wrong in (x.transpose(1, 2), x.reshape(-1)[1:9], x[..., :3]):
+        with pytest.raises(ValueError, match="divisible by 4 and the last dimension contiguous"):
+            wrong.view(dynograd.int32)

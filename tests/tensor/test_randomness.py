@@ -192,3 +192,16 @@ def test_few_numbers_of_what_is_refused(monkeypatch):
         z.backward()
     with dg.no_grad():
         assert weight.uniform_() is weight and weight.requires_grad
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_multinomial_of_no_rows(replacement):
+    draws = dg.multinomial(dg.ones(0, 3), 2, replacement)
+    assert draws.shape == (0, 2) and draws.dtype is dg.int64
+
+
+@pytest.mark.parametrize("dtype", [dg.int64, dg.bool, dg.bfloat16])
+def test_bernoulli_writes_into_any_dtype(dtype):
+    out = dg.empty(4, dtype=dtype)
+    assert dg.bernoulli(dg.tensor([0.0, 1.0, 0.0, 1.0]), out=out) is out
+    assert out.tolist() == [0, 1, 0, 1]

@@ -256,3 +256,14 @@ def test_a_write_through_a_storage_is_seen_by_backward():
     x.untyped_storage().fill_(0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
+
+
+def test_resize_as_keeps_the_order_of_channels():
+    last = zeros(2, 3, 2, 2).contiguous(memory_format=dynograd.channels_last)
+    assert zeros(24).resize_as_(last, memory_format=dynograd.preserve_format).stride() == last.stride()
+    assert zeros(24).resize_as_(last).stride() == (12, 4, 2, 1)
+
+
+def test_memory_without_elements_has_no_address():
+    x = zeros(5)
+    assert zeros(0).data_ptr() == x[2:2].data_ptr() == 0 != x.data_ptr()

@@ -12,7 +12,7 @@ import importlib
 from typing import Any, NoReturn
 
 from dynograd.compat.operators.aten_forms import FORMS
-from dynograd.compat.operators.registry import OpOverloadPacket
+from dynograd.compat.operators.registry import Operator, OpOverloadPacket
 from dynograd.ops.op import registry as table
 from dynograd.tensor.tensor import Tensor
 
@@ -50,13 +50,12 @@ class AtenPacket(OpOverloadPacket):
         return list(self._overloads) or ["default"]
 
     def __getattr__(self, name: str) -> Any:
-        named = self.__dict__.get("_overloads")  # None while a copy is made
-        if named is not None and name not in named and (name in _OVERLOADS or name.removesuffix("_out") in _OVERLOADS):
-            named[name] = AtenOverload(self, name)  # type: ignore[assignment]
+        if name not in self._overloads and (name in _OVERLOADS or name.removesuffix("_out") in _OVERLOADS):
+            self._overloads[name] = AtenOverload(self, name)  # type: ignore[assignment]
         return super().__getattr__(name)
 
 
-class AtenOverload:
+class AtenOverload(Operator):
     """An overload; it calls the function, which takes the arguments of all overloads."""
 
     def __init__(self, packet: AtenPacket, name: str) -> None:
@@ -67,8 +66,8 @@ class AtenOverload:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.overloadpacket(*args, **kwargs)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> AtenOverload:
-        return self
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.overloadpacket, self._overloadname)
 
     def name(self) -> str:
         return f"{self.overloadpacket._qualified_op_name}" + f".{self._overloadname}" * (

@@ -11,7 +11,7 @@ import difflib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from dynograd import ops
 from dynograd.amp import autocast, is_autocast_enabled
@@ -72,7 +72,17 @@ def split_name(qualname: str) -> tuple[str, str, str]:
     return space, name, "" if overload == "default" else overload
 
 
-class OpOverload:
+class Operator:
+    """What is there once: copies are itself, and a pickle holds its name."""
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+class OpOverload(Operator):
     """One operator with one schema; calling it runs it."""
 
     def __init__(self, schema: Schema) -> None:
@@ -91,6 +101,9 @@ class OpOverload:
         self.setup_context: Any = None
         self.backward: Any = None
         self.function = _function_of(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.overloadpacket, self._overloadname)
 
     @property
     def overloadpacket(self) -> OpOverloadPacket:
@@ -356,13 +369,17 @@ def _memory(tensor: Tensor) -> int:
 # --- names ---------------------------------------------------------------------------------------------------------------------
 
 
-class OpOverloadPacket:
+class OpOverloadPacket(Operator):
     """All overloads of an operator's name; calling it runs the first whose arguments fit."""
 
     def __init__(self, space: str, name: str) -> None:
         self._qualified_op_name, self.__name__ = f"{space}::{name}", name
         self.__qualname__, self.__module__ = f"{space}.{name}", f"dynograd.ops.{space}"
         self._overloads: dict[str, OpOverload] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        space, _, name = self._qualified_op_name.partition("::")
+        return _packet, (space, name)
 
     def overloads(self) -> list[str]:
         """Their names."""
@@ -388,9 +405,6 @@ class OpOverloadPacket:
             f"The underlying op of '{self.__qualname__}' has no overload name '{name}': it has {have}."
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> OpOverloadPacket:
-        return self
-
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._overloads]
 
@@ -399,6 +413,10 @@ class OpOverloadPacket:
 
     def __str__(self) -> str:
         return self.__qualname__
+
+
+def _packet(space: str, name: str) -> OpOverloadPacket:
+    return getattr(namespace(space), name)
 
 
 class _Namespace(ModuleType):

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 __all__ = [
     "are_deterministic_algorithms_enabled",
+    "filling",
     "is_deterministic_algorithms_warn_only_enabled",
     "use_deterministic_algorithms",
 ]
 
 _wanted = _warn_only = False
+fill_uninitialized_memory = True
+"""Whether `empty`, `empty_like` and `empty_strided` give NaN, the largest integer or True while results must repeat; programs set it, as
+`dynograd.utils.deterministic.fill_uninitialized_memory`, which is this module."""
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -54,6 +60,15 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
     False
     """
     return _wanted and _warn_only
+
+
+def filling(dtype: Any) -> float | None:
+    """What memory is filled with that nothing has been written to, so that programs that read it by mistake repeat: NaN, the largest integer or
+    True where results must repeat, None elsewhere."""
+    if not (_wanted and fill_uninitialized_memory):
+        return None
+    kind = numpy.dtype(dtype).kind
+    return True if kind == "b" else numpy.iinfo(dtype).max if kind in "iu" else numpy.nan
 
 
 def _truth(value: Any) -> bool:

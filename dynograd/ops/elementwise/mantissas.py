@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base import dtypes
+from dynograd.base.shown_names import show_in_lines
 from dynograd.ops.elementwise.arithmetic import abs, mul
 from dynograd.ops.elementwise.choices import clamp, where
 from dynograd.ops.elementwise.comparisons import isfinite
@@ -19,6 +20,7 @@ from dynograd.ops.precisions import check_floating, narrowed, widened
 __all__ = ["frexp", "ldexp"]
 
 frexp_result = namedtuple("frexp", "mantissa exponent")  # type: ignore[name-match]
+show_in_lines(frexp_result)
 
 
 @composed(method=True)

@@ -45,7 +45,7 @@ def _quick_nonzero(compute: Any, input: Any, as_tuple: Any) -> object:
     return compute(input, as_tuple)
 
 
-@composed(covers="nonzero", method=True)
+@composed(covers="nonzero", method=True, out="exact")
 @shortcut(None, _quick_nonzero, compute="lookups.nonzero_few", beside="input")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Array | tuple[Array, ...]:
     """The positions of the nonzero elements, in row-major order: (N, ndim) int64, or with `as_tuple` one vector per dim.

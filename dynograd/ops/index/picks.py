@@ -12,6 +12,7 @@ from dynograd.base.shapes import broadcast_shapes, normalize_dim
 from dynograd.base.values import read_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.elementwise.arithmetic import is_whole
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.elementwise.comparisons import ne
 from dynograd.ops.index.indexing import get_advanced, get_basic, put_advanced
@@ -141,7 +142,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
         dim: which dim; negative counts from the end.
         index (N,): integers from 0.
         source: `input`'s shape, with N in `dim`.
-        alpha: number that `source` is multiplied by.
+        alpha: number that `source` is multiplied by; of integers its whole part.
     Returns:
         A tensor of the shape and dtype of `input`.
     Raises:
@@ -150,7 +151,9 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     >>> dynograd.index_add(dynograd.zeros(3), 0, tensor([0, 2, 0]), tensor([1.0, 2.0, 3.0]))
     tensor([4., 0., 2.])
     """
-    return _put("index_add", input, dim, index, source if alpha == 1 else source * alpha, True)
+    if alpha != 1:
+        source = source * (int(alpha) if is_whole(source) else alpha)
+    return _put("index_add", input, dim, index, source, True)
 
 
 def _quick_index_copy(compute: Any, input: Any, dim: Any, index: Any, values: Any) -> tuple | None:

@@ -14,7 +14,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import divide, floor_divide
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.index.indices import check_range
-from dynograd.ops.layout.broadcasting import stretch
+from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.conversions import clone
 from dynograd.ops.layout.views import ravel, reshaped
 from dynograd.ops.op import Gradients, composed, op, shortcut
@@ -310,6 +310,9 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
             f"{who}(): Expected self.dtype to be equal to src.dtype, got {kinds[0]} and {kinds[1]}. Convert src with .to()."
         )
     index_shape, source_shape = tuple(index.shape), tuple(src.shape)
+    if 0 in index_shape and input.ndim:  # of whatever number of dims
+        nowhere = reshaped(index, (0,) * input.ndim)
+        return function(input, place, nowhere, convert(nowhere, input.dtype), *options)
     if index_shape != source_shape:
         if len(index_shape) != len(source_shape) or any(
             [own > size for own, size in zip(index_shape, source_shape, strict=True)]
@@ -323,8 +326,6 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
         index, src = ravel(index), ravel(src)
     if not input.ndim:
         return reshaped(function(clone(reshaped(input, (1,))), 0, ravel(index), ravel(src), *options), ())
-    if 0 in index_shape:
-        return function(input, place, reshaped(index, (0,) * input.ndim), reshaped(src, (0,) * input.ndim), *options)
     try:
         return function(input, place, index, src, *options)
     except IndexError as error:

@@ -69,7 +69,9 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
         Two tensors of the shape of `input`: its values in order, and their positions (int64).
 
     >>> dynograd.sort(tensor([3.0, 1.0, 2.0]))
-    sort(values=tensor([1., 2., 3.]), indices=tensor([1, 2, 0]))
+    dynograd.return_types.sort(
+    values=tensor([1., 2., 3.]),
+    indices=tensor([1, 2, 0]))
     """
     _check_ordered("sort", input)
     return sort_along(input, normalize_dim("sort", dim, len(input.shape)), bool(descending))
@@ -169,7 +171,9 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
         ShapeError: k is negative or above the size of `dim`.
 
     >>> dynograd.topk(tensor([1.0, 4.0, 2.0, 3.0]), 2)
-    topk(values=tensor([4., 3.]), indices=tensor([1, 3]))
+    dynograd.return_types.topk(
+    values=tensor([4., 3.]),
+    indices=tensor([1, 3]))
     """
     _check_ordered("topk", input)
     k = whole_number("topk", "k", k)
@@ -214,7 +218,9 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
         ShapeError: k is not between 1 and the size of `dim`.
 
     >>> dynograd.kthvalue(tensor([4.0, 1.0, 3.0]), 2)
-    kthvalue(values=tensor(3.), indices=tensor(2))
+    dynograd.return_types.kthvalue(
+    values=tensor(3.),
+    indices=tensor(2))
     """
     _check_ordered("kthvalue", input)
     k = whole_number("kthvalue", "k", k)

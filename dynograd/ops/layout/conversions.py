@@ -165,7 +165,7 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Array:
         other = positional.pop(0)
         dtype, device = other.dtype, other.device
     for argument in positional:
-        if isinstance(argument, dtypes.dtype):
+        if dtypes.means_dtype(argument):
             dtype = argument
         elif isinstance(argument, (str, int, devices.device)) and not isinstance(argument, bool):
             device = devices.as_device(argument)

@@ -373,6 +373,8 @@ def column_stack(tensors: Any) -> Array:
 
 
 def _grown(who: str, tensors: Any, grow: Any) -> list[Any]:
+    if hasattr(tensors, "array"):
+        raise TypeError(f"{who}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}.")
     if not tensors:
         raise ShapeError(f"{who}: {who} expects a non-empty TensorList, got an empty one.")
     return [grow(tensor) for tensor in tensors]

@@ -56,6 +56,10 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Array:
     >>> dynograd.flip(tensor([1, 2, 3]), (0,))
     tensor([3, 2, 1])
     """
+    if dims is None and not order:
+        raise TypeError(
+            "flip: missing 1 required argument: 'dims'. Write flip(0), or flip(tuple(range(x.ndim))) for all dims."
+        )
     named = as_shape("flip", order if dims is None else (tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)))
     places = normalize_dims("flip", named, input.ndim) if named else ()
     return flipped(input, places if input.ndim else ())

@@ -12,6 +12,7 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 from dynograd.errors import ShapeError, refusal
 from dynograd.kernels import kernel
+from dynograd.ops.layout.conversions import contiguous
 from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
@@ -176,6 +177,15 @@ def _check_reshape(who: str, input: Any, sizes: tuple) -> None:
     infer_size(who, as_shape(who, sizes), prod(input.shape))
 
 
+def _may_be_read_as(array: Any, itemsize: int) -> bool:
+    """Whether the last dim lies in one piece, and all others, like the array, begin where such an item may."""
+    *steps, last = arrays.strides_in_elements(array)
+    old = array.dtype.itemsize
+    if last != 1 and array.shape[-1] != 1:
+        return False
+    return itemsize < old or not any([step * old % itemsize for step in (*steps, arrays.offset_in_elements(array))])
+
+
 def _viewed_as(input: Any, dtype: dtypes.dtype) -> Array:
     array = getattr(input, "array", input)
     old, new = array.dtype.itemsize, dtype.numpy.itemsize
@@ -185,7 +195,7 @@ def _viewed_as(input: Any, dtype: dtypes.dtype) -> Array:
                 f"view: self.dim() cannot be 0 to view {input.dtype} as {dtype} (different element sizes). Unsqueeze first."
             )
         last = array.shape[-1]
-        if (last * old) % new or not arrays.is_contiguous(array):
+        if (last * old) % new or not _may_be_read_as(array, new):
             raise ShapeError(
                 f"view: self.size(-1) must be divisible by {new // old} and the last dimension contiguous to view {input.dtype} as "
                 f"{dtype} (different element sizes), got shape {tuple(array.shape)}. Use contiguous() or slice first."
@@ -287,7 +297,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Array:
 
 
 def _quick_ravel(input: Any) -> tuple | None:
-    if input.size < 8192 or input.flags.c_contiguous:
+    if input.flags.c_contiguous:
         out = input.reshape(-1)
         return out, (out.shape,)
     return None
@@ -301,12 +311,12 @@ def ravel(input: Any) -> Array:
     Args:
         input: tensor of any shape.
     Returns:
-        (number of elements,); a view where memory allows.
+        (number of elements,), contiguous; a view where memory allows.
 
     >>> dynograd.ravel(tensor([[1, 2], [3, 4]]))
     tensor([1, 2, 3, 4])
     """
-    return reshaped(input, (prod(getattr(input, "array", input).shape),))
+    return reshaped(contiguous(input), (prod(getattr(input, "array", input).shape),))
 
 
 _UNFLATTENED: dict[Any, tuple] = {}  # (shape, dim, sizes) -> the arguments of `reshaped`

@@ -124,7 +124,9 @@ def linalg_slogdet(A: Any) -> tuple[Array, Array]:
         A named tuple of two tensors (*): `sign`, -1, 0 or 1 (or of size 1), and `logabsdet`.
 
     >>> dynograd.linalg.slogdet(tensor([[-1.0]]))
-    linalg_slogdet(sign=tensor(-1.), logabsdet=tensor(0.))
+    dynograd.return_types.linalg_slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.))
     """
     check_matrices("linalg.slogdet", A, True)
     return signs_and_logarithms(A)
@@ -140,7 +142,9 @@ def slogdet(input: Any) -> tuple[Array, Array]:
         A named tuple of two tensors (*): `sign`, -1, 0 or 1 (or of size 1), and `logabsdet`.
 
     >>> dynograd.slogdet(tensor([[1.0, 2.0], [3.0, 4.0]]))
-    linalg_slogdet(sign=tensor(-1.), logabsdet=tensor(0.6931))
+    dynograd.return_types.linalg_slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.6931))
     """
     return linalg_slogdet(input)
 

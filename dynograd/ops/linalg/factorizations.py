@@ -10,6 +10,7 @@ from collections import namedtuple
 from typing import Any
 
 from dynograd.arrays import Array
+from dynograd.base.shown_names import show_in_lines
 from dynograd.errors import LinAlgError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import conj
@@ -125,6 +126,7 @@ def linalg_qr(A: Any, mode: str = "reduced") -> tuple[Array, Array]:
 
 
 qr_result = namedtuple("qr", "Q R")  # type: ignore[name-match]
+show_in_lines(qr_result)
 
 
 @composed(method=True)
@@ -273,6 +275,7 @@ def linalg_svdvals(A: Any, *, driver: Any = None) -> Array:
 
 
 svd_result = namedtuple("svd", "U S V")  # type: ignore[name-match]
+show_in_lines(svd_result)
 
 
 @composed(method=True)

@@ -13,6 +13,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes
+from dynograd.base.shown_names import show_in_lines
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import conj
@@ -133,6 +134,7 @@ def least_squares_by_inverse(A: Any, B: Any, rcond: Any) -> Array:
 
 
 lstsq_result = namedtuple("linalg_lstsq", "solution residuals rank singular_values")  # type: ignore[name-match]
+show_in_lines(lstsq_result)
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes
+from dynograd.base.shown_names import show_in_lines
 from dynograd.errors import DtypeError, LinAlgError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import stretch
@@ -170,6 +171,7 @@ def solutions_backward(g: Any, saved: Any, check: Any) -> Gradients:
 
 
 solve_result = namedtuple("linalg_solve_ex", "result info")  # type: ignore[name-match]
+show_in_lines(solve_result)
 
 
 @composed(covers="linalg_solve_ex")
@@ -299,6 +301,7 @@ def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, u
 
 
 triangular_result = namedtuple("triangular_solve", "solution cloned_coefficient")  # type: ignore[name-match]
+show_in_lines(triangular_result)
 
 
 @composed(method=True)

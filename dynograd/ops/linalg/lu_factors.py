@@ -8,6 +8,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
+from dynograd.base.shown_names import show_in_lines
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import get_basic
@@ -101,6 +102,7 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
 
 
 lu_factor_result = namedtuple("linalg_lu_factor", "LU pivots")  # type: ignore[name-match]
+show_in_lines(lu_factor_result)
 
 
 @composed()
@@ -121,7 +123,9 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True) -> lu_factor_result:
 
 
 lu_result = namedtuple("linalg_lu", "P L U")  # type: ignore[name-match]
+show_in_lines(lu_result)
 lu_unpack_result = namedtuple("lu_unpack", "P L U")  # type: ignore[name-match]
+show_in_lines(lu_unpack_result)
 
 
 @composed()

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base import dtypes
+from dynograd.base.shown_names import show_in_lines
 from dynograd.errors import DtypeError, LinAlgError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.linalg.linear_systems import check_matrices, check_one_dtype
@@ -51,6 +52,7 @@ def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool 
 
 
 ldl_result = namedtuple("linalg_ldl_factor", "LD pivots")  # type: ignore[name-match]
+show_in_lines(ldl_result)
 
 
 @composed()

@@ -12,6 +12,7 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.base.dtypes import refuse_complex
 from dynograd.base.shapes import reduced_dims
+from dynograd.base.shown_names import show_in_lines
 from dynograd.errors import DimError, DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.argument_kinds import Axis, Dim, Dims, Keepdims
@@ -81,6 +82,7 @@ def tie_shares(input: Array, output: Array, dim: Any, keepdim: bool) -> Array:
 
 
 aminmax_result = namedtuple("aminmax", "min max")  # type: ignore[name-match]
+show_in_lines(aminmax_result)
 
 
 @composed(method=True, out="exact")
@@ -95,7 +97,9 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> ami
         A named tuple of two tensors, `min` and `max`.
 
     >>> dynograd.aminmax(tensor([3.0, 1.0, 2.0]))
-    aminmax(min=tensor(1.), max=tensor(3.))
+    dynograd.return_types.aminmax(
+    min=tensor(1.),
+    max=tensor(3.))
     """
     dims = _nonempty_dims("aminmax", input, dim)
     return aminmax_result(amin(input, dims, keepdim), amax(input, dims, keepdim))
@@ -232,7 +236,9 @@ def max(
     >>> dynograd.max(x)
     tensor(5.)
     >>> dynograd.max(x, dim=1)
-    max(values=tensor([5., 3.]), indices=tensor([1, 0]))
+    dynograd.return_types.max(
+    values=tensor([5., 3.]),
+    indices=tensor([1, 0]))
     """
     return _max_or_min("max", (max_along, amax, maximum), input, dim, keepdim, other, axis, keepdims)
 
@@ -265,7 +271,9 @@ def min(
         DimError: the size of `dim` is 0.
 
     >>> dynograd.min(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
-    min(values=tensor([1., 2.]), indices=tensor([0, 1]))
+    dynograd.return_types.min(
+    values=tensor([1., 2.]),
+    indices=tensor([0, 1]))
     """
     return _max_or_min("min", (min_along, amin, minimum), input, dim, keepdim, other, axis, keepdims)
 

@@ -76,7 +76,9 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Array |
     >>> dynograd.median(tensor([1.0, 5.0, 2.0, 4.0]))
     tensor(2.)
     >>> dynograd.median(tensor([[1.0, 5.0, 2.0]]), dim=1)
-    median(values=tensor([2.]), indices=tensor([2]))
+    dynograd.return_types.median(
+    values=tensor([2.]),
+    indices=tensor([2]))
     """
     return _median("median", input, dim, keepdim, False)
 
@@ -133,7 +135,9 @@ def mode(input: Array, dim: Dim = -1, keepdim: bool = False) -> tuple[Array, Arr
         A named tuple of `values` and `indices` (int64), of `input`'s shape without `dim`.
 
     >>> dynograd.mode(tensor([1, 3, 3, 2]))
-    mode(values=tensor(3), indices=tensor(2))
+    dynograd.return_types.mode(
+    values=tensor(3),
+    indices=tensor(2))
     """
     _nonempty_dim("mode", input, dim)
     return kernel("quantiles", "mode", input)(input, dim, keepdim)

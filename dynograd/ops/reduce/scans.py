@@ -189,7 +189,9 @@ def cummax(input: Array, dim: Dim) -> tuple[Array, Array]:
         A named tuple of `values` and `indices` (int64), of the shape of `input`.
 
     >>> dynograd.cummax(tensor([1.0, 3.0, 2.0]), 0)
-    cummax(values=tensor([1., 3., 3.]), indices=tensor([0, 1, 1]))
+    dynograd.return_types.cummax(
+    values=tensor([1., 3., 3.]),
+    indices=tensor([0, 1, 1]))
     """
     dtypes.refuse_complex("cummax", input)
     return kernel("scans", "cummax", input)(input, dim)
@@ -206,7 +208,9 @@ def cummin(input: Array, dim: Dim) -> tuple[Array, Array]:
         A named tuple of `values` and `indices` (int64), of the shape of `input`.
 
     >>> dynograd.cummin(tensor([2.0, 1.0, 3.0]), 0)
-    cummin(values=tensor([2., 1., 1.]), indices=tensor([0, 1, 1]))
+    dynograd.return_types.cummin(
+    values=tensor([2., 1., 1.]),
+    indices=tensor([0, 1, 1]))
     """
     dtypes.refuse_complex("cummin", input)
     return kernel("scans", "cummin", input)(input, dim)
