@@ -320,6 +320,12 @@ def test_kl_divergence_is_the_mean_log_ratio(name, one, two):
     assert abs(D.kl_divergence(p, p).item()) < 1e-12
 
 
+@pytest.mark.parametrize(("one", "two"), [(0.5, 0.0), (0.5, 1.0), (0.0, 1.0), (1.0, 0.0)])
+def test_kl_divergence_from_what_never_happens_is_infinite(one, two):
+    assert D.kl_divergence(D.Bernoulli(wide(one)), D.Bernoulli(wide(two))).item() == math.inf
+    assert D.kl_divergence(D.Bernoulli(wide(one)), D.Bernoulli(wide(one))).item() == 0
+
+
 def test_kl_divergence_of_vectors():
     p, q = wide([0.2, 0.3, 0.5]), wide([0.1, 0.6, 0.3])
     expected = stats.entropy(p.numpy(), q.numpy())
