@@ -432,7 +432,7 @@ def _leaf_hook(self: AccumulateGrad, fn: Callable[..., Any]) -> RemovableHandle:
 def _leaf_prehook(self: AccumulateGrad, fn: Callable[..., Any]) -> RemovableHandle:
     """Calls `fn((gradient,))` before the gradient is added to the leaf's `.grad`."""
 
-    def before(g: Any, create_graph: bool) -> Any:
+    def before(g: Any, create_graph: bool) -> object:
         grads = _tensors((g,))
         new = fn(grads)
         return g if new is None else _replaced("AccumulateGrad.register_prehook", fn, grads, new, create_graph)[0]

@@ -109,6 +109,13 @@ class _Engine:
 
 
 class _OfTensors(type):
+    def __call__(cls, data: object, requires_grad: bool = False, volatile: bool = False) -> Tensor:
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
+        if not requires_grad:
+            return data
+        return data.detach().requires_grad_()
+
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor)
 
@@ -132,13 +139,6 @@ class Variable(metaclass=_OfTensors):
     """
 
     _execution_engine = _Engine()
-
-    def __new__(cls, data: object, requires_grad: bool = False, volatile: bool = False) -> Tensor:  # type: ignore[misc]
-        if not isinstance(data, Tensor):
-            raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
-        if not requires_grad:
-            return data
-        return data.detach().requires_grad_()
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
