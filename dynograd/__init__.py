@@ -217,7 +217,7 @@ _LAZY = (
     "serialization",
     *"_C __config__ _dynamo _inductor _jit_internal _logging _prims_common _utils accelerator compiler cpu distributed distributions".split(),
     *"_higher_order_ops _subclasses functional futures fx hub library".split(),
-    *"mps mtia multiprocessing onnx quasirandom random return_types serving testing types version xpu".split(),
+    *"mps mtia multiprocessing onnx quasirandom random return_types serving storage testing torch_version types version xpu".split(),
 )
 _LAZY_NAMES = {
     "save": "saving.serialization",

@@ -185,16 +185,17 @@ def _visit(
         hooks = node.hooks
         if hooks is not None:
             MODES.task.settle()
-            for hook in [*hooks.before.values(), *hooks.last.values()]:
-                g = hook(g, create_graph)
-                if g is None:
-                    break
+            g = _through([*hooks.before.values(), *hooks.last.values()], g, create_graph)
             if g is None:  # a hook took it away
                 continue
         if needed is not None:
             if node in kept:
                 results[node] = g  # type: ignore[index]
             if node not in needed:
+                continue
+        if hooks is not None and hooks.prehooks:
+            g = _through(list(hooks.prehooks.values()), g, create_graph)
+            if g is None:
                 continue
         if node.attrs is FREED:
             raise _freed_error(node)
@@ -242,6 +243,15 @@ def _visit(
                 node.attrs = FREED
             elif node.release is not None:
                 node.release()
+
+
+def _through(hooks: list[Any], g: Any, create_graph: bool) -> object:
+    """What the hooks make of a gradient, None if one takes it away."""
+    for hook in hooks:
+        g = hook(g, create_graph)
+        if g is None:
+            break
+    return g
 
 
 # Called as `observer(node, g, rule)` in place of `rule(g)`, the node's rule on the gradient that comes: profilers, debuggers. Only the latest

@@ -33,14 +33,16 @@ _metadata: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDicti
 class Hooks:
     """Functions run on a node: `before` on the gradient of its output, `after` on (gradients of its inputs, of its output).
 
-    `last` is run when all of `before` have been, on what they have made of the gradient: `retain_grad`.
+    `last` is run when all of `before` have been, on what they have made of the gradient: `retain_grad`. `prehooks` are the node's own and
+    come behind both, where its rule runs. A leaf has those of its tensor in `before`, and in `prehooks` and `after` those of AccumulateGrad.
     """
 
-    __slots__ = ("after", "before", "last")
+    __slots__ = ("after", "before", "last", "prehooks")
 
     def __init__(self) -> None:
         self.before: dict[int, Any] = {}
         self.last: dict[int, Any] = {}
+        self.prehooks: dict[int, Any] = {}
         self.after: dict[int, Any] = {}
 
 

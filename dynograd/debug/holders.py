@@ -179,7 +179,7 @@ def _step(holder: Any, thing: Any) -> str | None:
         number = next((number for number, entry in enumerate(holder) if entry is thing), None)
         return None if number is None else f"[{number}]"
     if isinstance(holder, Tensor):
-        return ".grad" if holder.grad is thing else None
+        return ".grad" if holder._grad is thing else None
     variables = getattr(holder, "__dict__", None)
     if isinstance(variables, dict) and not isinstance(holder, types.FunctionType):
         name = next((name for name, value in variables.items() if value is thing), None)

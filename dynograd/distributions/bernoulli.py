@@ -188,8 +188,7 @@ class Binomial(_Binary):
             self._validate_sample(value)
         count, logits = self.total_count, self.logits
         ways = lgamma(count + 1) - lgamma(value + 1) - lgamma(count - value + 1)
-        # log(1 + exp(logits)) without overflow
-        norm = count * (logits.clamp(min=0) + (-logits.abs()).exp().log1p())
+        norm = count * logits.logaddexp(logits.new_zeros(()))  # log(1 + exp(logits)), of slope 1/2 at 0
         return ways + value * logits - norm
 
     def entropy(self) -> Tensor:

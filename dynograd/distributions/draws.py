@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.base import devices
+from dynograd.base import devices, dtypes
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.base.shapes import broadcast_shapes
 from dynograd.kernels import kernel
@@ -49,6 +49,10 @@ class _Simplex(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Tensor, generator: Generator | None) -> Tensor:
         sample = _drawn("gamma_shares", concentration, concentration, generator=generator)
+        limits = dtypes.finfo(sample.dtype)
+        sample.clamp_(
+            min=float(limits.tiny), max=1 - float(limits.eps) / 2
+        )  # rounded to 0 or 1, their logarithms are infinite
         ctx.save_for_backward(concentration, sample)
         ctx.total = _drawn("gamma", concentration, concentration.sum(-1, keepdim=True), generator=generator)
         return sample

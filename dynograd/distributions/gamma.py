@@ -11,6 +11,7 @@ from dynograd.distributions.distribution import ExponentialFamily
 from dynograd.distributions.draws import gamma_numbers
 from dynograd.distributions.utils import broadcast_all
 from dynograd.ops.elementwise.special_functions import digamma, igamma, lgamma
+from dynograd.tensor.creation import as_tensor
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Chi2", "Gamma"]
@@ -68,6 +69,8 @@ class Gamma(ExponentialFamily):
         return gamma_numbers(self.concentration.expand(shape)) / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
+        if not isinstance(value, Tensor):  # a number
+            value = as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         if self._validate_args:
             self._validate_sample(value)
         a, rate = self.concentration, self.rate

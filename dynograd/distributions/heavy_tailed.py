@@ -273,7 +273,7 @@ class Pareto(TransformedDistribution):
 
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return Pareto(self.scale.expand(batch_shape), self.alpha.expand(batch_shape), validate_args=False)
+        return type(self)(self.scale.expand(batch_shape), self.alpha.expand(batch_shape), validate_args=False)
 
     @property
     def mean(self) -> Tensor:

@@ -89,7 +89,7 @@ def _no_rule(p: Any, q: Any) -> NotImplementedError:
 
 
 def _infinite(like: Tensor) -> Tensor:
-    return like * 0 + float("inf")
+    return like.new_full(tuple(like.shape), float("inf"))  # not like * 0, which is NaN where `like` is infinite
 
 
 def _cross(weight: Tensor, ratio_of: Tensor, to: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from dynograd.distributions.exponential import Exponential
 from dynograd.distributions.gamma import Gamma
 from dynograd.distributions.gumbel import Gumbel
 from dynograd.distributions.heavy_tailed import Cauchy, Pareto
-from dynograd.distributions.kl import kl_divergence, register_kl
+from dynograd.distributions.kl import _infinite, kl_divergence, register_kl
 from dynograd.distributions.laplace import Laplace
 from dynograd.distributions.matrices import LowRankMultivariateNormal, _low_rank_distance
 from dynograd.distributions.multivariate_normal import MultivariateNormal
@@ -27,10 +27,6 @@ from dynograd.tensor.tensor import Tensor
 
 _EULER = 0.57721566490153286060
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-
-
-def _infinite(like: Tensor) -> Tensor:
-    return like.detach() * 0 + float("inf")
 
 
 # --- two of one family -------------------------------------------------------------------------------------------------------

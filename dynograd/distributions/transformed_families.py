@@ -156,7 +156,7 @@ class Weibull(TransformedDistribution):
 
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return Weibull(self.scale.expand(batch_shape), self.concentration.expand(batch_shape), validate_args=False)
+        return type(self)(self.scale.expand(batch_shape), self.concentration.expand(batch_shape), validate_args=False)
 
     def _moment(self, order: int) -> Tensor:
         return self.scale**order * lgamma(1 + order * self.concentration_reciprocal).exp()
@@ -209,7 +209,7 @@ class Kumaraswamy(TransformedDistribution):
 
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return Kumaraswamy(
+        return type(self)(
             self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), validate_args=False
         )
 
@@ -273,4 +273,4 @@ class LogisticNormal(TransformedDistribution):
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         inner = (*batch_shape, self.loc.shape[-1])
-        return LogisticNormal(self.loc.expand(inner), self.scale.expand(inner), validate_args=False)
+        return type(self)(self.loc.expand(inner), self.scale.expand(inner), validate_args=False)

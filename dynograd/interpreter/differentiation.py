@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES, recording
-from dynograd.autograd.nodes import Node, OutputNode
+from dynograd.autograd.nodes import Node, OutputNode, Partial
 from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
 from dynograd.interpreter.shared import tensor_class
@@ -89,19 +89,24 @@ def grad(
         retain_graph: keep what ops saved, for another backward; as `create_graph` unless given.
         create_graph: record the computation, so that the results can be differentiated.
         only_inputs: kept for compatibility; True.
-        allow_unused: give None for an input that the outputs do not depend on, instead of an error.
+        allow_unused: give None for an input that the outputs do not depend on, instead of an error; as `materialize_grads` unless given.
         is_grads_batched: each of `grad_outputs` has one more dim in front, and so have the results: one backward of all rows.
-        materialize_grads: give zeros instead of None.
+        materialize_grads: give zeros instead of None; they require grad under `create_graph`.
     Returns:
         A tuple with a tensor for each input, in its shape.
     Raises:
         GradientError: an output does not require grad, or does not depend on an input.
+        ValueError: no inputs, or materialize_grads with allow_unused=False.
 
     >>> x = tensor(3.0, requires_grad=True)
     >>> (slope,) = dynograd.autograd.grad(x**3, x, create_graph=True)
     >>> dynograd.autograd.grad(slope, x)
     (tensor(18.),)
     """
+    if materialize_grads and allow_unused is not None and not allow_unused:
+        raise ValueError(
+            "grad: Expected allow_unused to be True or not passed when materialize_grads=True, but got allow_unused=False."
+        )
     chosen = _listed(inputs)
     if any([_has_rows(operand) for operand in (*chosen, *_listed(outputs))]):
         gradients = grad(
@@ -119,11 +124,17 @@ def grad(
             continue
         if materialize_grads:
             like = _like(x)
-            results[position] = _wrap(arrays.zeros(tuple(like.shape), like.dtype, like.device))
+            if like is None:
+                raise GradientError(
+                    f"grad: materialize_grads: the gradient edge of {x.node} (input {position}) knows no shape. Take it from the tensor: "
+                    f"dynograd.autograd.graph.get_gradient_edge(tensor)."
+                )
+            zeros = _wrap(arrays.zeros(tuple(like.shape), like.dtype, like.device))
+            results[position] = zeros.requires_grad_() if create_graph else zeros
         elif not allow_unused:
             raise GradientError(
-                f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position} of shape "
-                f"{tuple(_like(x).shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
+                f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position}"
+                f"{_of_shape(x)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
             )
     return tuple(results)
 
@@ -250,9 +261,16 @@ def _listed(value: Any) -> list[Any]:
     return list(value)
 
 
-def _like(tensor: Any) -> Tensor:
-    """A tensor with the shape and dtype of a tensor or gradient edge."""
-    return tensor.ownership_token[1] if hasattr(tensor, "ownership_token") else tensor
+def _like(tensor: Any) -> Tensor | None:
+    """A tensor with the shape and dtype of a tensor or gradient edge; None where the edge was taken from a node."""
+    if not hasattr(tensor, "ownership_token"):
+        return tensor
+    return None if tensor.ownership_token is None else tensor.ownership_token[1]
+
+
+def _of_shape(tensor: Any) -> str:
+    like = _like(tensor)
+    return "" if like is None else f" of shape {tuple(like.shape)}"
 
 
 def _settle(outputs: Any) -> None:
@@ -316,9 +334,22 @@ def _copied(g: Any) -> Array:
     return kernel("copies", "copied", g)(g)
 
 
-def _target(who: str, tensor: Any) -> Node | Tensor:
+class _Output:
+    """One output of a node, of an edge that knows no tensor: its gradient is a part of the node's where that has several."""
+
+    def __init__(self, edge: Any) -> None:
+        self.node, self.number = getattr(edge.node, "variable", edge.node), edge.output_nr
+
+    def whole(self) -> Node | Tensor:
+        return self.node
+
+    def part_of(self, g: Any) -> Array | Tensor | None:
+        return g.parts.get(self.number) if isinstance(g, Partial) else g
+
+
+def _target(who: str, tensor: Any) -> Node | Tensor | _Output:
     if hasattr(tensor, "ownership_token"):
-        return tensor.ownership_token[0]
+        return _Output(tensor) if tensor.ownership_token is None else tensor.ownership_token[0]
     if not is_tensor(tensor):
         raise TypeError(f"{who}: expected inputs to be Tensors, got {type(tensor).__name__}.")
     if not tensor.requires_grad:
@@ -337,7 +368,12 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
     roots = []
     for tensor, seed in zip(tensors, operands, strict=True):
         if hasattr(tensor, "ownership_token"):
-            roots.append((tensor.ownership_token[0], _seed(who, _like(tensor), seed, create_graph)))
+            if tensor.ownership_token is None:
+                raise GradientError(
+                    f"{who}: the gradient edge of {tensor.node} knows no shape, from which a gradient could begin. Take it from the tensor: "
+                    f"dynograd.autograd.graph.get_gradient_edge(tensor)."
+                )
+            roots.append((tensor.ownership_token[0], _seed(who, tensor.ownership_token[1], seed, create_graph)))
             continue
         if not is_tensor(tensor):
             raise TypeError(f"{who}: expected a Tensor, got {type(tensor).__name__}.")

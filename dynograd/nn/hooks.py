@@ -6,6 +6,7 @@ A module keeps its hooks in dicts under PyTorch's names (`_forward_hooks`, ...),
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -118,13 +119,16 @@ def _note_global() -> None:
 
 
 class _WithModule:
-    """A hook that is called with its module first."""
+    """A hook that is called with its module first, which has it and which it does not keep alive."""
 
     def __init__(self, hook: Any, module: Any) -> None:
-        self.hook, self.module = hook, module
+        self.hook, self.module = hook, weakref.ref(module)
 
     def __call__(self, *args: Any) -> Any:
-        return self.hook(self.module, *args)
+        return self.hook(self.module(), *args)
+
+    def __reduce__(self) -> tuple[type[_WithModule], tuple[Any, Any]]:  # copies of the module have hooks of their own
+        return _WithModule, (self.hook, self.module())
 
 
 class HookMethods:
@@ -178,7 +182,7 @@ class HookMethods:
             hook: returns None or the new output.
             prepend: run it before the hooks that are there.
             with_kwargs: call `hook(module, args, kwargs, output)`.
-            always_call: call it also when forward raises; `output` is None then.
+            always_call: call it also when forward or a hook before it raises; `output` is None then.
         Returns:
             a handle, whose `remove()` takes the hook away.
 
@@ -335,24 +339,24 @@ class HookMethods:
 
     @hands_on
     def _call_with_hooks(self, args: tuple, kwargs: dict) -> Any:
-        for number, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
-            if number in self._forward_pre_hooks_with_kwargs:
-                changed = hook(self, args, kwargs)
-                if changed is not None:
-                    if not (isinstance(changed, tuple) and len(changed) == 2):
-                        raise RuntimeError(
-                            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed!r}."
-                        )
-                    args, kwargs = changed
-            else:
-                changed = hook(self, args)
-                if changed is not None:
-                    args = changed if isinstance(changed, tuple) else (changed,)
-        after, before = self._get_backward_hooks()[0], self._get_backward_pre_hooks()
-        watch = BackwardWatch(self, before, after) if after or before else None
         called: set[int] = set()
         output = None
         try:
+            for number, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
+                if number in self._forward_pre_hooks_with_kwargs:
+                    changed = hook(self, args, kwargs)
+                    if changed is not None:
+                        if not (isinstance(changed, tuple) and len(changed) == 2):
+                            raise RuntimeError(
+                                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed!r}."
+                            )
+                        args, kwargs = changed
+                else:
+                    changed = hook(self, args)
+                    if changed is not None:
+                        args = changed if isinstance(changed, tuple) else (changed,)
+            after, before = self._get_backward_hooks()[0], self._get_backward_pre_hooks()
+            watch = BackwardWatch(self, before, after) if after or before else None
             output = self.forward(*(args if watch is None else watch.enter(args)), **kwargs)  # type: ignore[attr-defined]
             for number, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
                 called.add(number)
@@ -410,7 +414,7 @@ def register_module_forward_hook(hook: Any, *, with_kwargs: bool = False, always
     Args:
         hook: returns None or the new output.
         with_kwargs: call `hook(module, args, kwargs, output)`.
-        always_call: call it also when forward raises; `output` is None then.
+        always_call: call it also when forward or a hook before it raises; `output` is None then.
     Returns:
         a handle, whose `remove()` takes the hook away.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -274,6 +275,13 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     return shape[1] * field, shape[0] * field
 
 
+def _is_empty(tensor: Tensor) -> bool:
+    if 0 not in tensor.shape:
+        return False
+    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=4)
+    return True
+
+
 def _fan(tensor: Tensor, mode: str) -> int:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out'].")
@@ -350,7 +358,7 @@ def kaiming_uniform_(
     >>> bool(w.abs().max() <= 1)  # sqrt(3 * 2 / 6)
     True
     """
-    if 0 in tensor.shape:
+    if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
     return tensor.uniform_(-bound, bound, generator=generator)
@@ -383,7 +391,7 @@ def kaiming_normal_(
     >>> bool((w.std() - 0.1).abs() < 0.01)
     True
     """
-    if 0 in tensor.shape:
+    if _is_empty(tensor):
         return tensor
     return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator=generator)
 
@@ -453,9 +461,25 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     return tensor
 
 
-uniform, normal, constant = uniform_, normal_, constant_
-xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
-kaiming_uniform, kaiming_normal, orthogonal = kaiming_uniform_, kaiming_normal_, orthogonal_
+# --- the old names, without underscore ----------------------------------------------------------------------------------
+
+
+def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    old = function.__name__.removesuffix("_")
+
+    @functools.wraps(function)
+    def fill(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{old}_`.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    fill.__name__ = fill.__qualname__ = old
+    return fill
+
+
+uniform, normal, constant = _deprecated(uniform_), _deprecated(normal_), _deprecated(constant_)
+xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
+kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
+orthogonal, dirac, eye, sparse = (_deprecated(function) for function in (orthogonal_, dirac_, eye_, sparse_))
 
 
 # --- PyTorch's private names that programs use --------------------------------------------------------------------------
@@ -467,6 +491,5 @@ def _calculate_correct_fan(tensor: Any, mode: str) -> int:
 
 _no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
 _no_grad_fill_, _no_grad_zero_ = constant_, zeros_
-dirac, eye, sparse = dirac_, eye_, sparse_
 
 _show_plainly(globals())

@@ -179,7 +179,7 @@ class UninitializedTensorMixin:
         """Becomes a plain parameter or buffer of `shape` in place, with any values.
 
         Args:
-            shape: the sizes.
+            shape: the sizes, or the size of the one dim.
             device, dtype: new ones; as they are when left out.
 
         >>> weight = dynograd.nn.UninitializedParameter()
@@ -188,7 +188,7 @@ class UninitializedTensorMixin:
         dynograd.Size([2, 3])
         """
         self.array = empty(
-            tuple(shape), device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype
+            shape, device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype
         ).array
         self.__class__ = self.cls_to_become
 

@@ -275,7 +275,7 @@ def unrecorded(node: Any) -> str:
 
 def hooked(node: Any) -> str:
     """Why no step is recorded that has a node with hooks."""
-    if node.hooks.before or node.hooks.after:
+    if node.hooks.before or node.hooks.prehooks or node.hooks.after:
         return f"a hook on a gradient of {node.op_name()}"
     return f"a hook on a gradient of {node.op_name()}, or retain_grad() of its result"
 
@@ -293,7 +293,8 @@ def is_plain(leaf: Any) -> bool:
 
 
 def _hooks_in(meta: Meta) -> bool:
-    return bool((meta.hooks is not None and meta.hooks.before) or meta.after_accumulate)
+    hooks = meta.hooks
+    return bool((hooks is not None and (hooks.before or hooks.prehooks or hooks.after)) or meta.after_accumulate)
 
 
 def _takes(grad: Any, leaf: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd import arrays
 from dynograd.autograd.modes import MODES, show
 from dynograd.autograd.nodes import FREED, Node, next_seq
 from dynograd.interpreter import with_history
@@ -59,9 +60,11 @@ class SparseLookup(Node):
         index, rows = self.indices, self.shape[0]
         if by_frequency:
             g = g * wrap(kernel("bags", "inverse_frequencies", index)(index, rows, g.array.dtype))
-        entries = g.reshape(-1, self.shape[1])
+        entries = g.reshape(index.size, self.shape[1])
         index = index.reshape((-1,))
-        if padding_idx is not None:
+        if padding_idx is None:
+            index = arrays.copy(index)  # the program may write the next batch into its memory
+        else:
             kept = kernel("bags", "kept_places", index)(index, padding_idx)
             entries, index = get_advanced(entries, [kept], (0,)), index[kept]
         return of_coordinates(wrap(index.reshape((1, -1))), entries, self.shape)

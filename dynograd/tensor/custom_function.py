@@ -6,8 +6,9 @@ everything else on the tape.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynograd import arrays
 from dynograd.arrays import Array
@@ -189,7 +190,7 @@ class FunctionNode(Node):
 
 
 class Function:
-    """Subclass with static `forward(ctx, *args)` and `backward(ctx, *grads)`, and call `apply`.
+    """Subclass with static `forward(ctx, *args)` and `backward(ctx, *grads)` (or, under its other name, `vjp`), and call `apply`.
 
     `forward` runs without recording; `backward` gets one gradient per output and returns one per argument of forward (None for
     arguments that are not tensors). Written with tensor operations, it differentiates again.
@@ -216,6 +217,17 @@ class Function:
     jvp: Any = None
     """A static `jvp(ctx, *tangents)` of a subclass gives the tangents of the outputs; without one, backward is run twice for them."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "vjp" not in vars(cls):
+            return
+        if "backward" in vars(cls):
+            raise RuntimeError(
+                f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not allowed: they are two names of one "
+                f"function. Write one of them."
+            )
+        cls.backward = staticmethod(cls.vjp)
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
             f"{type(self).__name__}: call {type(self).__name__}.apply(...) instead of making an instance."
@@ -224,6 +236,7 @@ class Function:
     if TYPE_CHECKING:  # a subclass writes them with parameters of its own
         forward: Callable[..., Any]
         backward: Callable[..., Any]
+        vjp: Callable[..., Any]
     else:
 
         @staticmethod
@@ -264,7 +277,7 @@ class Function:
         """Runs `forward` and records the node.
 
         Args:
-            *args, **kwargs: for `forward`.
+            *args, **kwargs: for `forward`. With a `setup_context` all of them have gradients, defaults and keywords included.
         Returns:
             What `forward` returns, as part of the graph when an argument requires grad.
 
@@ -279,6 +292,10 @@ class Function:
         >>> Double.apply(tensor([1.0, 2.0]))
         tensor([2., 4.])
         """
+        if cls.setup_context is not None and (kwargs or getattr(cls.forward, "__defaults__", None)):
+            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
         for argument in args:
             if isinstance(argument, Tensor) and argument._meta is not None:
                 follow_base(argument)
@@ -428,7 +445,7 @@ def once_differentiable(backward: Any) -> Callable[..., Any]:
     Args:
         backward: the method, under `staticmethod`.
     Returns:
-        The method; its results have no history, and differentiating them is an error.
+        The method; its results are computed outside the tape, and differentiating them is an error.
 
     >>> class Double(dynograd.autograd.Function):
     ...     @staticmethod
@@ -450,11 +467,30 @@ def once_differentiable(backward: Any) -> Callable[..., Any]:
         recording = MODES.grad
         with no_grad():
             result = backward(ctx, *grads)
-        if recording and any(isinstance(grad, Tensor) and grad.requires_grad for grad in grads):
-            raise GradientError(
-                f"{ctx.op_name()}: trying to differentiate twice a function that was marked with @once_differentiable. "
-                f"Write its backward with tensor operations and drop the decorator."
-            )
-        return result
+        needed = [grad for grad in grads if isinstance(grad, Tensor) and grad.requires_grad]
+        if not recording or not needed:
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        return tuple([_Once.apply(ctx.op_name(), part, *needed) if _is_dense(part) else part for part in results])
 
     return once
+
+
+def _is_dense(part: Any) -> bool:
+    return isinstance(part, Tensor) and not part.is_sparse
+
+
+class _Once(Function):
+    """Passes on what a backward gave that must not be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, part: Tensor, *grads: Tensor) -> Tensor:
+        ctx.once = name
+        return part
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> NoReturn:
+        raise GradientError(
+            f"{ctx.once}: trying to differentiate twice a function that was marked with @once_differentiable. "
+            f"Write its backward with tensor operations and drop the decorator."
+        )

@@ -415,26 +415,36 @@ def _register_prehook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
             return Partial({number: part for number, part in enumerate(parts) if part is not None})
         return parts[0]
 
-    return RemovableHandle(node_hooks(self).before, before)
+    return RemovableHandle(node_hooks(self).prehooks, before)
 
 
 def _leaf_hook(self: AccumulateGrad, fn: Callable[..., Any]) -> RemovableHandle:
     """Calls `fn((), (gradient,))` when the gradient has been added to the leaf's `.grad`."""
-    return self.variable.register_post_accumulate_grad_hook(lambda leaf: fn((), (leaf.grad,)))
+
+    def after(result: Any, g: Any, create_graph: bool) -> None:
+        new = fn((), _tensors((g,)))
+        if new is not None:
+            _replaced("AccumulateGrad.register_hook", fn, (), new, create_graph)
+
+    return RemovableHandle(_leaf_hooks(self).after, after)
 
 
 def _leaf_prehook(self: AccumulateGrad, fn: Callable[..., Any]) -> RemovableHandle:
     """Calls `fn((gradient,))` before the gradient is added to the leaf's `.grad`."""
-    meta = self.variable.meta()
-    if meta.hooks is None:
-        meta.hooks = Hooks()
 
-    def before(g: Any, create_graph: bool) -> Any:
+    def before(g: Any, create_graph: bool) -> object:
         grads = _tensors((g,))
         new = fn(grads)
         return g if new is None else _replaced("AccumulateGrad.register_prehook", fn, grads, new, create_graph)[0]
 
-    return RemovableHandle(meta.hooks.before, before)
+    return RemovableHandle(_leaf_hooks(self).prehooks, before)
+
+
+def _leaf_hooks(node: AccumulateGrad) -> Hooks:
+    meta = node.variable.meta()
+    if meta.hooks is None:
+        meta.hooks = Hooks()
+    return meta.hooks
 
 
 _SAVED_NAMES = {"self": "input", "result": "output"}

@@ -389,6 +389,10 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
             target = Tensor.wrap(self.array[ready])  # a view that nobody gets is no part of a compiled step
         else:
             target = self if whole else indexing.get_basic(self, ready)
+        if source.array.ndim == 0 and arrays.may_overlap(
+            target.array, source.array
+        ):  # one number, which is read before
+            source = source.clone()
         _assign(target, source, "setitem")
         return
     if _has_history(self, source) or type(self) not in TENSORS or type(source) not in TENSORS:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import cuda
+from dynograd.autograd.modes import MODES
 from dynograd.base import devices, dtypes
 from dynograd.base.hints import DeviceLike
 from dynograd.base.shown_names import shown
@@ -87,6 +89,26 @@ TYPE_NAMES = {
 }
 
 
+class _Engine:
+    """What programs reach as `Variable._execution_engine`."""
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Calls `callback()` when the running backward pass has given all leaves their gradients.
+
+        Args:
+            callback: a function without arguments.
+        Raises:
+            RuntimeError: no backward is running.
+        """
+        task = MODES.task
+        if task is None or task.gives:
+            raise RuntimeError(
+                "queue_callback: Final callbacks can only be installed during backward pass. Call it in a hook or in the backward of an "
+                "autograd.Function, under backward() and not grad()."
+            )
+        task.at_end.append(callback)
+
+
 class _VariableMeta(type):
     def __call__(cls, data: object = None, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:
         if data is None:
@@ -103,6 +125,9 @@ class _VariableMeta(type):
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, Tensor)
 
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, Tensor)
+
 
 class Variable(metaclass=_VariableMeta):
     """The values of a tensor under a leaf of their own (since 0.4 a tensor carries its gradient itself). Every tensor is a Variable.
@@ -116,9 +141,12 @@ class Variable(metaclass=_VariableMeta):
     Raises:
         TypeError: data is no tensor.
 
-    >>> dynograd.autograd.Variable(tensor([1.0]), requires_grad=True).requires_grad
-    True
+    >>> x = dynograd.autograd.Variable(tensor([1.0]), requires_grad=True)
+    >>> x.requires_grad, isinstance(x, dynograd.autograd.Variable)
+    (True, True)
     """
+
+    _execution_engine = _Engine()
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:

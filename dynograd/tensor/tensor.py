@@ -10,6 +10,7 @@ import copyreg
 import functools
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -28,7 +29,7 @@ from dynograd.base.dtypes import BY_NUM
 from dynograd.base.listing import of_pytorch
 from dynograd.base.shapes import SIZES, Size, as_shape
 from dynograd.base.values import TENSORS
-from dynograd.errors import DeviceError, DtypeError, GradientError
+from dynograd.errors import DeviceError, DtypeError, GradientError, user_level
 from dynograd.interpreter import differentiation
 from dynograd.interpreter.tensor_parts import (
     SILENT,
@@ -311,7 +312,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             if axis is None:
                 return arrays.strides_in_elements(array)
             dim = axis
-        return array.strides[_dim("stride", dim, self)] // array.dtype.itemsize
+        return arrays.strides_in_elements(array)[_dim("stride", dim, self)]
 
     def storage_offset(self) -> int:
         """The place of the first element in the memory, in elements.
@@ -477,8 +478,16 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     @property
     def grad(self) -> Tensor | None:
-        """The accumulated gradient of this leaf; None before the first backward."""
-        return self._grad
+        """The accumulated gradient of this leaf; None before the first backward. It warns of what is no leaf and has no `retain_grad()`."""
+        g = self._grad
+        if g is None and self.node is not None and not self.retains_grad:
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+                "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+                "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
+                stacklevel=user_level(),
+            )
+        return g
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -1101,6 +1110,9 @@ def accumulate_grad(self: Tensor, g: Any) -> None:
     meta = self._meta
     if type(meta) is Meta and meta.hooks is not None:
         g = self.run_hooks(g)
+        for hook in list(meta.hooks.prehooks.values()):
+            if g is not None:
+                g = hook(g, isinstance(g, Tensor))
     grad = self._grad
     if g is None or not self._requires_grad:  # a hook took it away, or the leaf was frozen after the forward
         pass
@@ -1131,6 +1143,9 @@ def accumulate_grad(self: Tensor, g: Any) -> None:
                     f"register_post_accumulate_grad_hook: expected the hook '{getattr(after, '__name__', after)}' to return None, "
                     f"got {type(returned).__name__}. It may change x.grad instead."
                 )
+    if type(meta) is Meta and meta.hooks is not None and g is not None:
+        for hook in list(meta.hooks.after.values()):
+            hook((), g, isinstance(g, Tensor))
 
 
 def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:

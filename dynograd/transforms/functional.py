@@ -20,6 +20,7 @@ from dynograd.transforms.jvp import jvp as forward_jvp
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
+@enable_grad()
 def vjp(
     func: Callable[..., Any],
     inputs: Tensor | tuple[Tensor, ...],
@@ -50,6 +51,7 @@ def vjp(
     return call.outside(call.outputs, call.many_outputs), call.outside(gradients, call.many_inputs)
 
 
+@enable_grad()
 def jvp(
     func: Callable[..., Any],
     inputs: Tensor | tuple[Tensor, ...],
@@ -76,15 +78,13 @@ def jvp(
     """
     call = _Call("jvp", func, inputs, create_graph, run=False)
     ways = call.directions(v, call.inputs, "input")
-    with enable_grad():
-        outputs, moved = forward_jvp(
-            lambda *inputs: tuple(call.listed_outputs(*inputs)), tuple(call.inputs), tuple(ways)
-        )
+    outputs, moved = forward_jvp(lambda *inputs: tuple(call.listed_outputs(*inputs)), tuple(call.inputs), tuple(ways))
     if strict:
         call.check_independent(outputs)
     return call.outside(outputs, call.many_outputs), call.outside(moved, call.many_outputs)
 
 
+@enable_grad()
 def jacobian(
     func: Callable[..., Any],
     inputs: Tensor | tuple[Tensor, ...],
@@ -132,6 +132,7 @@ def jacobian(
     return tuple(table) if call.many_outputs else table[0]
 
 
+@enable_grad()
 def hessian(
     func: Callable[..., Any],
     inputs: Tensor | tuple[Tensor, ...],
@@ -175,6 +176,7 @@ def hessian(
     return jacobian(slopes, inputs, create_graph, strict, vectorize)
 
 
+@enable_grad()
 def vhp(
     func: Callable[..., Any],
     inputs: Tensor | tuple[Tensor, ...],
@@ -204,6 +206,7 @@ def vhp(
     return call.outside(call.outputs, call.many_outputs), call.outside(gradients, call.many_inputs)
 
 
+@enable_grad()
 def hvp(
     func: Callable[..., Any],
     inputs: Tensor | tuple[Tensor, ...],
@@ -245,17 +248,15 @@ class _Call:
                     f"The inputs given to {who} must be either a Tensor or a tuple of Tensors but the value at index {place} has type "
                     f"{type(tensor).__name__}."
                 )
-            with enable_grad():
-                if create_graph:
-                    self.inputs.append(
-                        tensor.view(tensor.shape) if tensor.requires_grad else tensor.detach().requires_grad_()
-                    )
-                else:
-                    self.inputs.append(tensor.detach().requires_grad_())
+            if create_graph:
+                self.inputs.append(
+                    tensor.view(tensor.shape) if tensor.requires_grad else tensor.detach().requires_grad_()
+                )
+            else:
+                self.inputs.append(tensor.detach().requires_grad_())
         self.many_outputs = False
         if run:
-            with enable_grad():
-                self.outputs = self.listed_outputs(*self.inputs)
+            self.outputs = self.listed_outputs(*self.inputs)
 
     def listed_outputs(self, *inputs: Any) -> list[Any]:
         result = self.func(*inputs)
@@ -306,15 +307,14 @@ class _Call:
         pairs = [(output, way) for output, way in zip(outputs, ways, strict=True) if output.requires_grad]
         results: Any = [None] * len(self.inputs)
         if pairs:
-            with enable_grad():
-                results = grad(
-                    [output for output, _ in pairs],
-                    self.inputs,
-                    [way for _, way in pairs],
-                    retain_graph=True,
-                    create_graph=self.create_graph or again,
-                    allow_unused=True,
-                )
+            results = grad(
+                [output for output, _ in pairs],
+                self.inputs,
+                [way for _, way in pairs],
+                retain_graph=True,
+                create_graph=self.create_graph or again,
+                allow_unused=True,
+            )
         return [
             self._filled(part, operand, place, strict)
             for place, (part, operand) in enumerate(zip(results, self.inputs))
@@ -338,10 +338,7 @@ class _Call:
         units.array.reshape(-1)[:: count + 1] = 1
         units = units.reshape((count, *out.shape))
         if at_once and out.requires_grad:
-            with enable_grad():
-                gradients = grad(
-                    out, self.inputs, units, True, self.create_graph, allow_unused=True, is_grads_batched=True
-                )
+            gradients = grad(out, self.inputs, units, True, self.create_graph, allow_unused=True, is_grads_batched=True)
             return [
                 part if part is not None else wrap(arrays.zeros((count, *operand.shape), operand.dtype, operand.device))
                 for part, operand in zip(gradients, self.inputs, strict=True)
@@ -386,8 +383,7 @@ def _forward_hessian(func: Callable[..., Any], inputs: Any, create_graph: bool, 
         return out.reshape(())
 
     places = tuple(range(len(call.inputs)))
-    with enable_grad():
-        table = jacfwd(jacrev(scalar, places), places)(*call.inputs)
+    table = jacfwd(jacrev(scalar, places), places)(*call.inputs)
     rows = tuple(call.outside(row, call.many_inputs) for row in table)
     return rows if call.many_inputs else rows[0]
 
@@ -406,7 +402,6 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool,
     _check_forward(strict, vectorize)
     call = _Call("jacobian", func, inputs, create_graph, run=False)
     places = tuple(range(len(call.inputs)))
-    with enable_grad():
-        result = jacfwd(lambda *inputs: tuple(call.listed_outputs(*inputs)), places)(*call.inputs)
+    result = jacfwd(lambda *inputs: tuple(call.listed_outputs(*inputs)), places)(*call.inputs)
     table = [call.outside(row, call.many_inputs) for row in result]
     return tuple(table) if call.many_outputs else table[0]

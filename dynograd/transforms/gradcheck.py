@@ -75,6 +75,7 @@ def gradcheck(
     Raises:
         GradcheckError: they disagree.
         ValueError: no input requires grad, or an option that is not supported.
+        NotImplementedError: an input is sparse.
 
     >>> x = tensor([1.0, 2.0], dtype=dynograd.float64, requires_grad=True)
     >>> gradcheck(lambda x: x * x, (x,))
@@ -204,6 +205,11 @@ def _checked_inputs(inputs: tuple) -> list[int]:
     for place, value in enumerate(inputs):
         if not isinstance(value, Tensor) or not value.requires_grad:
             continue
+        if value.is_sparse:
+            raise NotImplementedError(
+                f"gradcheck: input {place} is sparse ({value.layout}); the differences need dense inputs. Check a function of its values, "
+                f"lambda values: function(dynograd.sparse_coo_tensor(indices, values, size))."
+            )
         if value.dtype is not dtypes.float64:
             import warnings
 

@@ -173,6 +173,10 @@ def test_grad_of_an_unused_input():
         dg.autograd.grad(z, [x, y], retain_graph=True)
     assert dg.autograd.grad(z, [x, y], allow_unused=True, retain_graph=True)[1] is None
     assert dg.autograd.grad(z, [x, y], materialize_grads=True)[1].tolist() == [0.0]
+    (zeros,) = dg.autograd.grad(x * 1, y, create_graph=True, materialize_grads=True)
+    assert dg.autograd.grad(zeros, y, materialize_grads=True)[0].tolist() == [0.0]
+    with pytest.raises(ValueError, match="allow_unused=False"):
+        dg.autograd.grad(z, [x, y], allow_unused=False, materialize_grads=True)
 
 
 def test_grad_of_an_input_that_does_not_require_it():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 
 import pytest
@@ -148,6 +149,55 @@ def test_setup_context_style():
     assert x.grad.tolist() == [12.0]
 
 
+@pytest.mark.parametrize("call", [lambda f, x, y: f(x, y), lambda f, x, y: f(x, y=y), lambda f, x, y: f(y=y, x=x)])
+def test_setup_context_gets_defaults_and_keywords(call):
+    class Power(dg.autograd.Function):
+        @staticmethod
+        def forward(x, y, exponent=3):
+            return (x * y) ** exponent
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            x, y, ctx.exponent = inputs
+            ctx.save_for_backward(x, y)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            slope = g * ctx.exponent * (x * y) ** (ctx.exponent - 1)
+            return slope * y, slope * x, None
+
+    x, y = leaf(2.0), leaf(5.0)
+    call(Power.apply, x, y).sum().backward()
+    assert x.grad.tolist() == [1500.0] and y.grad.tolist() == [600.0]
+
+
+def test_vjp_is_another_name_of_backward():
+    class Cube(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def vjp(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * g * x**2
+
+    class Inherits(Cube):
+        pass
+
+    for function in (Cube, Inherits):
+        x = leaf(2.0)
+        (g,) = dg.autograd.grad(function.apply(x), x, create_graph=True)
+        assert g.tolist() == [12.0] and dg.autograd.grad(g, x)[0].tolist() == [12.0]
+    with pytest.raises(RuntimeError, match="Both: Implementing both 'backward' and 'vjp'"):
+
+        class Both(Cube):
+            vjp = Cube.vjp
+            backward = Cube.vjp
+
+
 def test_once_differentiable_refuses_a_second_order():
     class Once(Exp):
         @staticmethod
@@ -158,8 +208,10 @@ def test_once_differentiable_refuses_a_second_order():
 
     x = leaf(1.0)
     Once.apply(x).sum().backward()
-    with pytest.raises(GradientError, match="once_differentiable"):
-        dg.autograd.grad(Once.apply(x).sum() ** 2, x, create_graph=True)
+    (g,) = dg.autograd.grad(Once.apply(x).sum() ** 2, x, create_graph=True)
+    assert g.item() == pytest.approx(2 * math.e**2, rel=1e-6) and g.requires_grad
+    with pytest.raises(GradientError, match="Once: .*once_differentiable"):
+        dg.autograd.grad(g, x)
 
 
 def test_forward_mode_by_the_function_s_own_jvp():

@@ -290,6 +290,23 @@ def test_gradient_edges_stand_for_tensors():
         dg.autograd.grad((x * 1).sum(), edge)
 
 
+def test_edges_from_nodes_stand_for_inputs():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    a, b = y.unbind()
+    loss = 3 * a + 4 * b
+    edges = [GradientEdge(part.grad_fn, part.output_nr) for part in (a, b, y)]
+    edges.append(GradientEdge(y.grad_fn.next_functions[0][0], 0))
+    gradients = dg.autograd.grad(loss, edges, retain_graph=True)
+    assert [g.tolist() for g in gradients] == [3.0, 4.0, [3.0, 4.0], [6.0, 8.0]]
+    with pytest.raises(GradientError, match="to not have been used in the graph: input 0. Set"):
+        dg.autograd.grad((x * 1).sum(), edges[2])
+    with pytest.raises(GradientError, match="MulBackward0.*knows no shape.*get_gradient_edge"):
+        dg.autograd.grad(edges[2], x)
+    with pytest.raises(GradientError, match="materialize_grads.*MulBackward0.*input 0.*knows no shape"):
+        dg.autograd.grad((x * 1).sum(), edges[2], materialize_grads=True)
+
+
 def test_a_hook_of_several_tensors_comes_once_per_backward():
     x, y, unused = leaf(1.0), leaf(2.0), leaf(3.0)
     seen = []

@@ -75,6 +75,15 @@ def test_retain_grad_fills_inner_gradients():
         dg.ones(1).retain_grad()
 
 
+def test_grad_of_what_is_no_leaf_warns():
+    x = leaf(1.0)
+    y, z = x * 2, x * 3
+    z.retain_grad()
+    with pytest.warns(UserWarning, match="not a leaf Tensor is being accessed.*retain_grad"):
+        assert y.grad is None
+    assert x.grad is None and z.grad is None and dg.ones(1).grad is None
+
+
 def test_bad_hooks_are_told():
     x = leaf(1.0, 2.0)
     with pytest.raises(GradientError, match="doesn't require gradient"):
@@ -228,3 +237,56 @@ def test_post_accumulate_hooks_return_nothing():
     x.register_post_accumulate_grad_hook(lambda leaf: 1)
     with pytest.raises(TypeError, match="expected the hook '<lambda>' to return None, got int"):
         x.sum().backward()
+
+
+def test_prehooks_of_nodes_come_behind_the_hooks_of_their_tensors():
+    x, seen = leaf(1.0), []
+    y = x * 1
+    for node in (y.grad_fn, y.grad_fn.next_functions[0][0]):
+        node.register_prehook(lambda grads: seen.append(grads[0].item()))
+    for tensor in (y, x):
+        tensor.register_hook(lambda g: g * 2)
+    y.backward()
+    assert seen == [2.0, 4.0] and x.grad.tolist() == [4.0]
+
+
+def test_posthooks_of_leaves_get_what_came_and_run_last():
+    x, seen = leaf(1.0), []
+    x.grad = dg.tensor([100.0])
+    y = x * 1
+    accumulate = y.grad_fn.next_functions[0][0]
+    accumulate.register_hook(lambda inputs, outputs: seen.append((inputs, outputs[0].item())))
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.item()))
+    x.register_hook(lambda g: g * 3)
+    y.backward()
+    assert seen == [103.0, ((), 3.0)]
+
+
+def test_grad_does_not_run_the_hooks_of_nodes_that_it_does_not_run():
+    x, seen = leaf(1.0), []
+    y = x * 1
+    z = y * 1
+    for node in (y.grad_fn, y.grad_fn.next_functions[0][0]):
+        node.register_prehook(lambda grads: seen.append("before"))
+        node.register_hook(lambda inputs, outputs: seen.append("after"))
+    y.register_hook(lambda g: g * 5)
+    x.register_hook(lambda g: g * 7)
+    assert dg.autograd.grad(z, y, retain_graph=True)[0].item() == 5 and seen == []
+    assert dg.autograd.grad(z, x)[0].item() == 35 and seen == ["before", "after"]
+
+
+def test_hooks_that_return_something_for_the_inputs_of_a_leaf_are_told():
+    y = leaf(1.0) * 1
+    y.grad_fn.next_functions[0][0].register_hook(lambda inputs, outputs: (outputs[0],))
+    with pytest.raises(GradientError, match="the hook returned 1 gradients, expected 0"):
+        y.backward()
+
+
+def test_callbacks_run_when_all_leaves_have_their_gradients():
+    engine, x, seen = dg.autograd.Variable._execution_engine, leaf(2.0), []
+    y = x * 3
+    y.register_hook(lambda g: engine.queue_callback(lambda: seen.append(x.grad.item())))
+    y.backward()
+    assert seen == [3.0]
+    with pytest.raises(RuntimeError, match="only be installed during backward"):
+        engine.queue_callback(print)

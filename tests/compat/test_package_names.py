@@ -132,6 +132,7 @@ def test_storages_of_files(tmp_path):
     tensor = torch.asarray(storage, dtype=torch.uint8).view(torch.float32)
     tensor += 1  # a copy of the page
     assert tensor.tolist() == [1.0, 2.0, 3.0, 4.0] and path.read_bytes()[:4] == bytes(4)
+    assert torch.storage.UntypedStorage is torch.UntypedStorage and torch.torch_version.TorchVersion
     with pytest.raises(RuntimeError, match="has 16 bytes, 17 were asked for"):
         torch.UntypedStorage.from_file(path, nbytes=17)
 

@@ -261,6 +261,40 @@ def test_transformed_distribution():
     assert mine.rsample((3,)).shape == (3,)
 
 
+@pytest.mark.parametrize("logit", [-100.0, -1.0, 0.0, 1.0, 100.0])
+def test_gradients_of_binomial_log_probabilities(logit):
+    x = dynograd.tensor(logit, dtype=dynograd.float64, requires_grad=True)
+    log_prob = D.Binomial(3, logits=x).log_prob(wide(1.0))
+    assert log_prob.item() == pytest.approx(math.log(3) + logit - 3 * numpy.logaddexp(0, logit), rel=1e-12)
+    assert dynograd.autograd.grad(log_prob, x)[0].item() == pytest.approx(1 - 3 / (1 + math.exp(-logit)), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [dynograd.float32, dynograd.float64])
+@pytest.mark.parametrize("concentration", [1e-6, 1e-3, 1e-2])
+def test_shares_of_small_concentrations_are_neither_0_nor_1(kind, concentration):
+    distribution = D.Beta(dynograd.tensor(concentration, dtype=kind), dynograd.tensor(concentration, dtype=kind))
+    shares = distribution.sample((1000,)).numpy()
+    assert 0 < shares.min() < 0.1 and 0.9 < shares.max() < 1
+    assert numpy.isfinite(distribution.log_prob(dynograd.tensor(shares)).numpy()).all()
+
+
+@pytest.mark.parametrize(("concentration", "expected"), [(0.5, math.inf), (1.0, 0.0), (2.0, -math.inf)])
+def test_gamma_log_probabilities_at_the_number_0(concentration, expected):
+    assert D.Gamma(concentration, 1.0).log_prob(0).item() == expected
+
+
+def test_expanded_subclasses_stay_subclasses():
+    for name, parameters in {
+        "Pareto": (1.0, 2.0),
+        "Weibull": (1.0, 2.0),
+        "Kumaraswamy": (1.0, 2.0),
+        "LogisticNormal": ([0.0], [1.0]),
+    }.items():
+        subclass = type("Own", (getattr(D, name),), {})
+        expanded = subclass(*[dynograd.tensor(value) for value in parameters]).expand((3,))
+        assert type(expanded) is subclass and expanded.batch_shape == (3,)
+
+
 PAIRS = [
     ("Normal", (0.3, 1.7), (1.0, 0.5)),
     ("LogNormal", (0.3, 0.7), (1.0, 0.5)),
@@ -284,6 +318,12 @@ def test_kl_divergence_is_the_mean_log_ratio(name, one, two):
     ratio = (p.log_prob(x) - q.log_prob(x)).numpy()
     assert abs(D.kl_divergence(p, q).item() - ratio.mean()) < 5 * ratio.std() / 200 + 1e-9
     assert abs(D.kl_divergence(p, p).item()) < 1e-12
+
+
+@pytest.mark.parametrize(("one", "two"), [(0.5, 0.0), (0.5, 1.0), (0.0, 1.0), (1.0, 0.0)])
+def test_kl_divergence_from_what_never_happens_is_infinite(one, two):
+    assert D.kl_divergence(D.Bernoulli(wide(one)), D.Bernoulli(wide(two))).item() == math.inf
+    assert D.kl_divergence(D.Bernoulli(wide(one)), D.Bernoulli(wide(one))).item() == 0
 
 
 def test_kl_divergence_of_vectors():

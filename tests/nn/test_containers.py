@@ -95,7 +95,9 @@ def test_lists_refuse_what_is_no_module():
             items.insert(0, 3)
     with pytest.raises(TypeError, match="key/value pairs, but got int"):
         nn.ModuleDict(3)
-    with pytest.raises(ValueError, match=r"element 1 .* \(key, value\) pair, got 3"):
+    with pytest.raises(ValueError, match=r"element 1 .* \(key, value\) pair, got \[3\]"):
+        nn.ModuleDict([("a", nn.ReLU()), [3]])
+    with pytest.raises(TypeError, match=r"element 1 should be Iterable, a \(key, value\) pair; is int"):
         nn.ModuleDict([("a", nn.ReLU()), 3])
     with pytest.raises(TypeError, match="iterable, but got Tensor"):
         nn.ParameterList(dg.ones(2))
@@ -108,6 +110,13 @@ def test_parameter_dict_is_a_dict():
     assert items.setdefault("a", dg.zeros(3)) is items["a"] and isinstance(
         items.setdefault("b", dg.zeros(3)), nn.Parameter
     )
+    other = nn.ParameterDict(OrderedDict(y=dg.ones(1), a=dg.zeros(2)))
+    both = items | other
+    assert list(both) == ["a", "z", "b", "y"] and both["a"] is other["a"] and "y" not in items
+    with pytest.raises(TypeError, match="unsupported operand"):
+        items | {"y": dg.ones(1)}
+    both |= nn.ParameterDict({"x": dg.ones(1)})
+    assert list(both)[-1] == "x"
     twin = items.copy()
     assert twin["z"] is items["z"] and list(reversed(twin)) == ["b", "z", "a"]
     assert items.popitem()[0] == "b" and "b" in twin
@@ -121,6 +130,30 @@ def test_what_is_no_tensor_is_kept_as_it_is():
     assert repr(items) == (
         "ParameterList(\n    (0): Object of type: int\n    (1): Parameter containing: [dynograd.float32 of size 2x1]\n)"
     )
+
+
+def test_sequential_times_a_number_has_its_modules_again():
+    element = nn.Linear(1, 1)
+    model = nn.Sequential(element, nn.ReLU())
+    for product in (model * 2, 2 * model):
+        assert list(product) == list(model) * 2 and len(model) == 2
+    same = model
+    model *= 3
+    assert model is same and len(model) == 6 and model[4] is element
+    for factor, error, words in (
+        (0, ValueError, "factor of 1 or more, got 0"),
+        (1.5, TypeError, "Sequential and float"),
+    ):
+        with pytest.raises(error, match=words):
+            model * factor
+        with pytest.raises(error, match=words):
+            model *= factor
+
+
+@pytest.mark.parametrize("index", [-3, 3])
+def test_sequential_inserts_within_its_length(index):
+    with pytest.raises(IndexError, match=f"Index out of range: {index}, with 2 modules"):
+        nn.Sequential(nn.ReLU(), nn.ReLU()).insert(index, nn.Tanh())
 
 
 def test_sequential_grows_in_place():

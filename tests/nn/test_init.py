@@ -165,8 +165,11 @@ def test_the_same_generator_gives_the_same_numbers():
 
 
 def test_empty_tensors_stay_empty():
-    for fill in (init.kaiming_uniform_, init.kaiming_normal_, init.orthogonal_, init.normal_):
+    for fill in (init.orthogonal_, init.normal_):
         assert fill(dg.empty(0, 3)).shape == (0, 3)
+    for fill in (init.kaiming_uniform_, init.kaiming_normal_):
+        with pytest.warns(UserWarning, match="zero-element tensors is a no-op"):
+            assert fill(dg.empty(0, 3)).shape == (0, 3)
 
 
 ERRORS = [
@@ -192,5 +195,18 @@ def test_errors(number):
         call()
 
 
-def test_old_names():
-    assert init.xavier_uniform is init.xavier_uniform_ and init.kaiming_normal is init.kaiming_normal_
+@pytest.mark.parametrize(
+    "name", "uniform normal xavier_uniform xavier_normal kaiming_uniform kaiming_normal orthogonal eye".split()
+)
+def test_old_names_say_the_new_ones(name):
+    old, new = getattr(init, name), getattr(init, f"{name}_")
+    with pytest.warns(FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`"):
+        values = old(dg.empty(3, 3), **({} if name == "eye" else {"generator": dg.Generator().manual_seed(0)}))
+    assert dg.equal(
+        values, new(dg.empty(3, 3), **({} if name == "eye" else {"generator": dg.Generator().manual_seed(0)}))
+    )
+
+
+def test_old_constant():
+    with pytest.warns(FutureWarning, match="constant_"):
+        assert init.constant(dg.empty(2), val=3).tolist() == [3, 3]

@@ -142,6 +142,12 @@ def test_materialize_keeps_identity_dtype_and_gradient():
     assert nn.parameter.UninitializedParameter is nn.UninitializedParameter
 
 
+def test_materialize_takes_the_size_of_one_dim():
+    element = nn.UninitializedParameter()
+    element.materialize(10)
+    assert element.shape == (10,)
+
+
 class Forgetful(LazyModuleMixin, nn.Module):
     def __init__(self):
         super().__init__()

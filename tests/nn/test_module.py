@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from collections import OrderedDict
 
 import pytest
@@ -419,6 +421,32 @@ def test_always_called_hooks_see_errors_too():
     with pytest.raises(ValueError, match="here"), pytest.warns(UserWarning, match="ZeroDivisionError.*silenced"):
         layer(1)
     assert seen == [None]
+
+
+def test_always_called_hooks_see_errors_of_hooks_before():
+    layer, seen = nn.Identity(), []
+    layer.register_forward_pre_hook(lambda module, args: 1 / 0)
+    layer.register_forward_hook(lambda module, args, output: seen.append((args, output)), always_call=True)
+    with pytest.raises(ZeroDivisionError):
+        layer(1)
+    assert seen == [((1,), None)]
+
+
+def test_hooks_before_loading_do_not_keep_their_module_and_are_copied_with_it():
+    seen = []
+    layer = nn.Linear(1, 1)
+    layer.register_load_state_dict_pre_hook(lambda module, *rest: seen.append(module))
+    twin, gone = copy.deepcopy(layer), weakref.ref(layer)
+    twin.load_state_dict(layer.state_dict())
+    assert seen == [twin]
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        del layer
+        assert gone() is None
+    finally:
+        if collects:
+            gc.enable()
 
 
 def test_hooks_of_all_modules():

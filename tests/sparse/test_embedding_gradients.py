@@ -56,6 +56,22 @@ def test_values(name):
     same(sparse, dense)
 
 
+@pytest.mark.parametrize("padding", [None, 2])
+def test_gradients_keep_their_rows_where_the_indices_are_overwritten(padding):
+    layer = dg.nn.Embedding(ROWS, COLUMNS, padding_idx=padding, sparse=True)
+    index = dg.tensor([3, 0, 1])
+    layer(index).sum().backward()
+    index.fill_(4)
+    assert layer.weight.grad._indices().tolist() == [[3, 0, 1]]
+
+
+@pytest.mark.parametrize("rows", [0, 4])
+def test_tables_without_columns(rows):
+    layer = dg.nn.Embedding(rows, 0, sparse=True)
+    layer(dg.arange(rows)).sum().backward()
+    assert layer.weight.grad.is_sparse and layer.weight.grad.shape == (rows, 0)
+
+
 def test_layers_and_entries():
     layer = dg.nn.Embedding(ROWS, COLUMNS, padding_idx=0, sparse=True)
     layer(dg.tensor([3, 0, 3])).sum().backward()

@@ -189,6 +189,7 @@ def test_every_tensor_is_a_variable():
         dg.nn.Parameter(dg.ones(1)), dg.autograd.Variable
     )
     assert not isinstance(3, dg.autograd.Variable)
+    assert issubclass(dg.nn.Parameter, dg.autograd.Variable) and not issubclass(int, dg.autograd.Variable)
 
 
 def test_whole_numbers_of_fractional_bounds():

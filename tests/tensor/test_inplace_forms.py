@@ -107,6 +107,23 @@ def test_operands_that_lie_partly_in_the_memory_are_refused():
     assert bits(x) == before
 
 
+@pytest.mark.parametrize("index", [0, slice(None), (slice(None), 1), (0, slice(1, 3))])
+def test_a_number_of_the_memory_is_read_before_it_is_overwritten(index):
+    x = dynograd.arange(12.0).view(3, 4)
+    expected = x.numpy().copy()
+    expected[index] = expected[0, 1].copy()
+    x[index] = x[0, 1]
+    assert x.tolist() == expected.tolist()
+    w = dynograd.ones(3, 4, requires_grad=True)
+    y = w * 2
+    y[index] = y[0, 1]
+    y.sum().backward()
+    counts = dynograd.full((3, 4), 2.0)
+    counts[index] = 0.0
+    counts[0, 1] += 2.0 * (w.numel() - (counts != 0).sum().item())
+    assert w.grad.tolist() == counts.tolist()
+
+
 def test_other_views_of_the_whole_memory_are_no_part_of_it():
     """... also where NumPy and PyTorch count the step of a dim of size 1 differently."""
     x = dynograd.ones(1, 3)

@@ -23,6 +23,16 @@ def test_shape_and_memory():
         x.size(2)
 
 
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [((0, 4, 6), (24, 6, 1)), ((4, 0, 6), (6, 6, 1)), ((4, 6, 0), (6, 1, 1)), ((3, 0), (1, 1)), ((0,), (1,))],
+)
+def test_strides_of_empty_tensors_are_those_of_full_ones(shape, strides):
+    x = dg.empty(shape)
+    for same in (x, x.clone(), x + 1, dg.zeros_like(x), x.detach()):
+        assert same.stride() == strides and same.stride(0) == strides[0] and same.is_contiguous()
+
+
 def test_kind_and_place():
     x = dg.ones(1)
     assert x.is_floating_point() and not x.is_complex() and x.is_signed() and not x.is_cuda and x.is_cpu

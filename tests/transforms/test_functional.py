@@ -71,6 +71,10 @@ def test_results_can_be_differentiated_under_create_graph():
         numpy.testing.assert_allclose(result.numpy(), 6 * X.numpy() if result[0] == 6 else 2 * X.numpy())
     with dg.no_grad():
         assert jacobian(lambda x: x * x, X).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+        recorded = jacobian(lambda x: x * x, x, create_graph=True)
+        assert recorded.requires_grad and hessian(lambda x: (x**3).sum(), x, create_graph=True).requires_grad
+        assert not jacobian(lambda x: x * x, x).requires_grad
+    assert dg.autograd.grad(recorded.sum(), x)[0].tolist() == [2.0, 2.0]
 
 
 def test_strict_and_mistakes():

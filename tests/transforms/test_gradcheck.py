@@ -118,6 +118,9 @@ def test_inputs_that_cannot_be_checked():
         gradcheck(lambda x: x, double([1.0], False))
     with pytest.raises(RuntimeError, match=r"stride 0.*contiguous"):
         gradcheck(lambda x: x, double([1.0], False).expand(3).requires_grad_())
+    sparse = double([1.0, 1.0], False).to_sparse().requires_grad_()
+    with pytest.raises(NotImplementedError, match="input 0 is sparse.*function of its values"):
+        gradcheck(lambda x: x.to_dense(), (sparse,))
     with pytest.raises(ValueError, match="check_batched_grad=True requires check_backward_ad"):
         gradcheck(lambda x: x, double([1.0]), check_batched_grad=True, check_backward_ad=False, check_forward_ad=True)
     with pytest.raises(ValueError, match="requires check_forward_ad"):

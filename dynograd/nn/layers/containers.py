@@ -36,6 +36,15 @@ def _insert(holder: Module, index: int, module: Any) -> None:
     _renumber(holder, values)
 
 
+def _check_count(count: Any) -> None:
+    if not isinstance(count, int):
+        raise TypeError(
+            f"unsupported operand type(s) for *: Sequential and {type(count).__name__}. Multiply with an int."
+        )
+    if count <= 0:
+        raise ValueError(f"Sequential: expected a factor of 1 or more, got {count}.")
+
+
 class Sequential(Module):
     """Calls its modules one after another, each with the result of the one before.
 
@@ -94,6 +103,16 @@ class Sequential(Module):
     def __iadd__(self, other: Iterable[Module]) -> Sequential:  # type: ignore[misc]
         return self.extend(other)
 
+    def __mul__(self, other: int) -> Sequential:
+        _check_count(other)
+        return Sequential(*list(self) * other)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Sequential:
+        _check_count(other)
+        return self.extend(list(self) * (other - 1))
+
     def append(self, module: Module) -> Sequential:
         """Adds a module at the end.
 
@@ -137,12 +156,15 @@ class Sequential(Module):
             this Sequential.
         Raises:
             TypeError: it is no Module.
+            IndexError: `index` is out of range.
 
         >>> layers = dynograd.nn.Sequential(dynograd.nn.ReLU())
         >>> _ = layers.insert(0, dynograd.nn.Tanh())
         >>> layers[0], layers[1]
         (Tanh(), ReLU())
         """
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Sequential.insert: Index out of range: {index}, with {len(self)} modules.")
         _insert(self, index, module)
         return self
 
@@ -427,7 +449,7 @@ class ModuleDict(_Named):
         Args:
             modules: a mapping of names to Modules, or (name, Module) pairs.
         Raises:
-            TypeError: no mapping and no iterable.
+            TypeError: no mapping and no iterable, or an element that is none.
             ValueError: an element that is no pair.
 
         >>> layers = dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()})
@@ -448,6 +470,10 @@ def _pairs(who: str, source: Any) -> Iterable[tuple[str, Any]]:
         )
     pairs = list(source)
     for place, pair in enumerate(pairs):
+        if not isinstance(pair, Iterable):
+            raise TypeError(
+                f"{who}.update: element {place} should be Iterable, a (key, value) pair; is {type(pair).__name__}."
+            )
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(f"{who}.update: element {place} should be a (key, value) pair, got {pair!r}.")
     return pairs
@@ -642,6 +668,15 @@ class ParameterDict(_Named):
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        return self.copy().__ior__(other)
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        if not isinstance(other, ParameterDict):
+            return NotImplemented
+        self.update(OrderedDict(other.items()))
+        return self
+
     def copy(self) -> ParameterDict:
         """A new dict of the same parameters.
 
@@ -660,7 +695,7 @@ class ParameterDict(_Named):
         Args:
             parameters: a mapping of names to values, or (name, value) pairs.
         Raises:
-            TypeError: no mapping and no iterable.
+            TypeError: no mapping and no iterable, or an element that is none.
             ValueError: an element that is no pair.
 
         >>> weights = dynograd.nn.ParameterDict({"a": dynograd.zeros(2)})
