@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from dynograd.base.dtypes import finfo
 from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.categorical import Categorical
@@ -19,6 +20,7 @@ from dynograd.distributions.transformed_distribution import TransformedDistribut
 from dynograd.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
 from dynograd.ops.elementwise.activations import logsigmoid
 from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.exponentials import logaddexp
 from dynograd.tensor.creation import tensor
 from dynograd.tensor.randomness import rand
 from dynograd.tensor.tensor import Tensor
@@ -304,9 +306,15 @@ class ContinuousBernoulli(_Binary, ExponentialFamily):
     def _cut(self) -> Tensor:
         return where(self._far, self.probs, self.probs.detach() * 0 + self._lims[0])
 
+    @property
+    def _cut_logits(self) -> Tensor:
+        """log(p / (1 - p)) where the closed forms hold, which is finite where p rounds to 1."""
+        least = math.log(self._lims[0] / (1 - self._lims[0]))
+        return where(self._far, self.logits, self.logits.detach() * 0 + least)
+
     def _log_norm(self) -> Tensor:
-        p = self._cut
-        exact = ((-p).log1p() - p.log()).abs().log() - (1 - 2 * p).abs().log()
+        logits = self._cut_logits
+        exact = logits.abs().log() - (logits / 2).tanh().abs().log()
         x = (self.probs - 0.5) ** 2
         return where(self._far, exact, math.log(2.0) + (4 / 3 + 104 / 45 * x) * x)
 
@@ -326,12 +334,12 @@ class ContinuousBernoulli(_Binary, ExponentialFamily):
     def mean(self) -> Tensor:
         p = self._cut
         x = self.probs - 0.5
-        return where(self._far, p / (2 * p - 1) + 1 / ((-p).log1p() - p.log()), 0.5 + (1 / 3 + 16 / 45 * x**2) * x)
+        return where(self._far, p / (2 * p - 1) - 1 / self._cut_logits, 0.5 + (1 / 3 + 16 / 45 * x**2) * x)
 
     @property
     def variance(self) -> Tensor:
         p = self._cut
-        exact = p * (p - 1) / (1 - 2 * p) ** 2 + 1 / ((-p).log1p() - p.log()) ** 2
+        exact = p * (p - 1) / (1 - 2 * p) ** 2 + 1 / self._cut_logits**2
         x = (self.probs - 0.5) ** 2
         return where(self._far, exact, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
 
@@ -351,10 +359,10 @@ class ContinuousBernoulli(_Binary, ExponentialFamily):
         return where(self._far, far, value).clamp(min=0.0, max=1.0)
 
     def icdf(self, value: Tensor) -> Tensor:
-        p = self._cut
-        far = ((-p + value * (2 * p - 1)).log1p() - (-p).log1p()) / (p.log() - (-p).log1p())
+        logits, limits = self._cut_logits, finfo(value.dtype)
+        inside = value.clamp(min=limits.tiny, max=1 - limits.eps)
+        far = logaddexp(inside.log() + logits, (-inside).log1p()) / logits
         return where(self._far, far, value + far * 0)
 
     def entropy(self) -> Tensor:
-        log_zero, log_one = (-self.probs).log1p(), self.probs.log()
-        return self.mean * (log_zero - log_one) - self._log_norm() - log_zero
+        return -self.mean * self.logits - self._log_norm() - logsigmoid(-self.logits)

@@ -141,6 +141,30 @@ def test_relaxed_densities_integrate_to_one(temperature):
     assert abs(area - 1) < 1e-3
 
 
+@pytest.mark.parametrize("logit", [100.0, -100.0, 30.0, -5.0])
+def test_continuous_bernoulli_whose_probability_rounds_to_one(logit):
+    """The density is logit / (exp(logit) - 1) * exp(logit * x), in float32 as in float64."""
+    for dtype in (dynograd.float32, dynograd.float64):
+        leaf = dynograd.tensor(logit, dtype=dtype, requires_grad=True)
+        mine = D.ContinuousBernoulli(logits=leaf)
+        x = numpy.array([0.25, 0.5, 0.99])
+        density = math.log(abs(logit)) + logit * x - (logit if logit > 0 else 0) - math.log(-math.expm1(-abs(logit)))
+        mean = (
+            1 / logit * -1 + 1 / -math.expm1(-logit) if logit > 0 else -1 / logit - math.exp(logit) / -math.expm1(logit)
+        )
+        numpy.testing.assert_allclose(mine.log_prob(dynograd.tensor(x, dtype=dtype)).tolist(), density, rtol=1e-5)
+        numpy.testing.assert_allclose(mine.mean.item(), mean, rtol=1e-4)
+        numpy.testing.assert_allclose(
+            mine.entropy().item(), -(density[0] + logit * (mean - 0.25)), rtol=1e-4, atol=1e-4
+        )
+        middle = math.log(0.5 * math.expm1(-abs(logit)) + 1) / -abs(logit)
+        numpy.testing.assert_allclose(
+            mine.icdf(dynograd.tensor(0.5, dtype=dtype)).item(), middle if logit < 0 else 1 - middle, rtol=1e-4
+        )
+        mine.log_prob(dynograd.tensor(0.5, dtype=dtype)).backward()
+        numpy.testing.assert_allclose(leaf.grad.item(), 0.5 - mean, rtol=1e-4)
+
+
 def test_continuous_bernoulli_near_one_half():
     for step in (0.0, 1e-4, 1.01e-3):  # inside the limits the Taylor series, outside the closed form
         p = 0.5 + step
