@@ -212,6 +212,7 @@ class Function:
     """
 
     setup_context: Any = None
+    _backward_cls: type[FunctionNode] = FunctionNode
     generate_vmap_rule = False
 
     jvp: Any = None
@@ -219,6 +220,7 @@ class Function:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._backward_cls = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": ()})
         if "vjp" not in vars(cls):
             return
         if "backward" in vars(cls):
@@ -311,7 +313,7 @@ class Function:
         Args:
             in_plan: a compiled step may note it.
         """
-        node = FunctionNode()
+        node = cls._backward_cls()
         node.function, node.hooks, node.attrs = cls, None, None
         node.kept, node.to_save, node.dirty, node.non_differentiable = (), (), set(), set()
         node.materialize = True

@@ -598,6 +598,11 @@ def multinomial(
 # --- filling in place ------------------------------------------------------------------------------------------------------
 
 
+def _has_tangent(self: Tensor) -> bool:
+    """Whether it is a dual tensor, whose tangent becomes 0 as its numbers are drawn anew."""
+    return type(self) is not Tensor and getattr(type(self), "has_tangent", False)
+
+
 def _few_filled(self: Tensor, name: str, generator: Generator | None, *numbers: float) -> bool:
     """Whether a small tensor without history has been filled in its own memory."""
     if guards:
@@ -607,7 +612,7 @@ def _few_filled(self: Tensor, name: str, generator: Generator | None, *numbers: 
         return False
     if not _NUMBERS.issuperset(map(type, numbers)):
         return False
-    if self.requires_grad and (MODES.grad or guards):
+    if (self.requires_grad and (MODES.grad or guards)) or _has_tangent(self):
         return False
     key = default_generator.key if generator is None else generator.key
     if not kernel("random", "fill_few", array)(name, key, array, numbers):
@@ -626,7 +631,7 @@ def _fill(self: Tensor, array: Any, who: str) -> Tensor:
         guards[0](self)
     if 0 in self.array.strides:
         refuse_repeats(who, self.array)
-    if not self.requires_grad:
+    if not self.requires_grad and not _has_tangent(self):
         arrays.write(self.array, array)
         if not is_silent(self):
             stamp(self.array)

@@ -73,6 +73,7 @@ class Dual(Tensor):
     # Without slots of its own, so that a plain tensor can turn into a Dual when one is written into it.
     __slots__ = ()
 
+    has_tangent = True
     level: Level
     primal: Tensor
     tangent: Tensor

@@ -318,3 +318,17 @@ def test_sparse_gradients_stay_sparse():
 def test_gradients_that_do_not_fit_are_refused(change, message):
     with pytest.raises((RuntimeError, TypeError), match=message):
         returning(change, dg.ones(2, requires_grad=True))
+
+
+def test_the_type_of_a_node_is_named_for_its_function():
+    class Square(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    node = Square.apply(dg.ones(1, requires_grad=True)).grad_fn
+    assert type(node).__name__ == node.name() == "SquareBackward"

@@ -459,3 +459,13 @@ def test_hooks_stay_with_what_was_before_a_write():
     y.register_hook(lambda g: seen.append(g.tolist()))
     (y * 7).sum().backward()
     assert seen == [[7.0, 7.0], [70.0, 70.0]]
+
+
+@pytest.mark.parametrize("fill", ["normal_", "uniform_", "exponential_", "random_", "bernoulli_"])
+@pytest.mark.parametrize("size", [3, 20_000])
+def test_numbers_that_are_drawn_have_no_tangent(fill, size):
+    forward = dg.autograd.forward_ad
+    with forward.dual_level():
+        x = forward.make_dual(dg.ones(size), dg.ones(size))
+        getattr(x, fill)()
+        assert not forward.unpack_dual(x).tangent.any()

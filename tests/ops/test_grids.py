@@ -167,3 +167,9 @@ def test_the_identity_grid_gives_the_image_back():
 def test_nan_places_give_zero():
     grid = dynograd.full((1, 1, 1, 2), float("nan"))
     assert F.grid_sample(dynograd.ones(1, 1, 2, 2), grid, align_corners=False).item() == 0
+
+
+@pytest.mark.parametrize(("image", "grid"), [((2, 0, 3, 3), (2, 2, 2, 2)), ((2, 0, 3, 3, 3), (2, 2, 2, 2, 3))])
+def test_images_without_channels(image, grid):
+    sampled = dynograd.nn.functional.grid_sample(dynograd.zeros(image), dynograd.zeros(grid), align_corners=False)
+    assert sampled.shape == (2, 0, *grid[1:-1])

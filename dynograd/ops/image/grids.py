@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from math import prod
 from typing import Any
 
 from dynograd.arrays import Array
@@ -130,7 +131,7 @@ def grid_sample(
     else:
         places = [_inside(place, size, padding_mode, align) for place, size in zip(places, sizes)]
         taps = [_linear_taps(place) if mode == "bilinear" else [(place.detach().round(), None)] for place in places]
-    flat, count = input.reshape(*input.shape[:2], -1), tuple(grid.shape[1:-1])
+    flat, count = input.reshape(*input.shape[:2], prod(sizes)), tuple(grid.shape[1:-1])
     total: Any = 0
     for corner in itertools.product(*taps):
         total = total + _at(flat, sizes, corner)
