@@ -74,6 +74,14 @@ def test_some_ways_that_come_by_chance_are_all_recorded() -> None:
     assert compiled.walked >= 350 and not compiled.report().pauses, str(compiled.report())
 
 
+def test_new_ways_that_keep_coming_among_known_ones_are_not_recorded_for_ever() -> None:
+    """A loop until it has converged: four of five calls go along a record, and the fifth costs as much as 50."""
+    compiled, x = Compiled(scaled, always=True), torch.randn(3, 4)
+    for n in range(800):
+        compiled(x, 1.0 if n % 5 else 2.0 + n)
+    assert compiled.report().pauses and compiled.ways <= 150, str(compiled.report())
+
+
 def test_ways_at_many_sizes_together_are_bounded() -> None:
     compiled = Compiled(scaled, always=True, dynamic=False, most_ways=4)
     for n in range(400):

@@ -12,6 +12,8 @@ __all__ = ["Pauses", "way_of"]
 
 _PATIENCE = 16  # calls that went ways of their own
 _FEW = 4  # of those, after which a way has to come twice
+_COST = 10  # calls along records that make up for one that went a way of its own
+_MOST_OWED = 40 * _COST  # a program of 32 ways has them all by then
 _MOST_SEEN = 256  # ways that came once and are remembered
 _HASHED = (int, float, bool, str, type(None))
 _LENGTH = 2047  # calls of a pause: a record takes as long as 50 of them, and what goes on costs 3 % at most
@@ -27,16 +29,17 @@ class Pauses:
     def __init__(self) -> None:
         self.left = self._length = 0
         self._missed = self._changes = 0
+        self._owed = 0  # calls that have to go along records until these have paid
         self._seen: dict[int, int] = {}  # how often ways came that are not recorded, by `way_of`
         self._comes_again = False
 
     def go_on(self) -> bool:
         """Whether pauses alternate with records: hardly a call goes along one."""
-        return self._missed > _PATIENCE
+        return self._missed > _PATIENCE or self._owed > _MOST_OWED
 
     def forget_missed(self) -> None:
         """What was missed so far says nothing of records from now on."""
-        self._missed = self._length = 0
+        self._missed = self._length = self._owed = 0
 
     def waits(self, way: int) -> bool:
         """Whether a way that is not recorded yet has to come again first."""
@@ -58,11 +61,12 @@ class Pauses:
         comes_again, self._comes_again = self._comes_again, False
         if walked or comes_again:
             self._missed, self._length = max(self._missed - 1, 0), self._length // 2
+            self._owed = max(self._owed - 1, 0)
             return
         if self._changes != families.changes <= _PATIENCE:
             self._changes = families.changes
             self.forget_missed()
-        self._missed = min(self._missed, _PATIENCE) + 1
+        self._missed, self._owed = min(self._missed, _PATIENCE) + 1, min(self._owed, _MOST_OWED) + _COST
         if self.go_on():
             self.left = self._length = min(2 * self._length + 1, _LENGTH) if is_first else _LENGTH
 
