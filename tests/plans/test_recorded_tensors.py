@@ -16,7 +16,7 @@ from tests.plans.twins import in_python_form, seen
 
 # Places in memory, memory as it comes, how Python sees the class, what is drawn by chance, and what only a GPU has.
 APART = frozenset(
-    """array node __class__ __doc__ __module__ __slots__ __init__ __new__ __hash__ __repr__ __dir__ __sizeof__ __dlpack__ __reduce__ __reduce_ex__
+    """array node __class__ __doc__ __module__ __slots__ __firstlineno__ __static_attributes__ __init__ __new__ __hash__ __repr__ __dir__ __sizeof__ __dlpack__ __reduce__ __reduce_ex__
     __getstate__ __setstate__ __delattr__ __setattr__ __getattribute__ __dict__ __weakref__ __init_subclass__ __subclasshook__ __eq__ data_ptr
     __cuda_array_interface__ bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ uniform_ storage
     untyped_storage share_memory_ is_shared __deepcopy__ new_empty new_empty_strided""".split()
