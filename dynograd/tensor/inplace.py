@@ -389,9 +389,8 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
             target = Tensor.wrap(self.array[ready])  # a view that nobody gets is no part of a compiled step
         else:
             target = self if whole else indexing.get_basic(self, ready)
-        if source.array.ndim == 0 and arrays.may_overlap(
-            target.array, source.array
-        ):  # one number, which is read before
+        is_number = source.array.ndim == 0 and type(source) in TENSORS and type(target) in TENSORS
+        if is_number and arrays.may_overlap(target.array, source.array):  # it is read before it is written over
             source = source.clone()
         _assign(target, source, "setitem")
         return
