@@ -97,7 +97,13 @@ class Node:
     """A method that drops it, for nodes that do more than that."""
 
     def edge_of_output(self, output: Node) -> Node:
-        """Where all of an output's gradient arrives: at its node, unless the outputs are computed from one another."""
+        """Where all of an output's gradient arrives: at its node, unless the outputs are computed from one another.
+
+        Args:
+            output: the node of one of this node's outputs.
+        Returns:
+            A node.
+        """
         return output
 
     def needs(self, position: int) -> bool:

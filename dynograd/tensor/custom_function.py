@@ -359,7 +359,6 @@ class InplaceFunction(Function):
     """
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
         self.inplace = inplace
 
 

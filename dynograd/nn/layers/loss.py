@@ -261,7 +261,9 @@ class CTCLoss(_Loss):
         super().__init__(reduction=reduction)
         self.blank, self.zero_infinity = blank, zero_infinity
 
-    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
+    def forward(
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Any = None, target_lengths: Any = None
+    ) -> Tensor:
         return self._of(log_probs, targets, input_lengths, target_lengths)
 
 

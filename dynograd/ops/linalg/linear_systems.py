@@ -108,7 +108,9 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> tuple[Array, Array]:
         LinAlgError: with `check_errors`, a matrix is singular.
 
     >>> dynograd.linalg.inv_ex(tensor([[2.0]]))
-    linalg_inv_ex(inverse=tensor([[0.5000]]), info=tensor(0, dtype=dynograd.int32))
+    dynograd.return_types.linalg_inv_ex(
+    inverse=tensor([[0.5000]]),
+    info=tensor(0, dtype=dynograd.int32))
     """
     check_matrices("linalg.inv", A, True)
     return inverses(A, bool(check_errors))
