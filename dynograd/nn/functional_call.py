@@ -109,7 +109,7 @@ def replaced(module: Module, state: dict[str, Any], tie_weights: bool, strict: b
     finally:
         for name, owner, key, before in reversed(replaced_before):
             value = _exchange(owner, key, before)
-            if name in state and value is not state[name]:
+            if name in state and value is not _ABSENT and value is not state[name]:
                 state[name] = value
 
 
@@ -147,7 +147,8 @@ def _exchange(owner: Module, key: str, value: Any) -> Any:
             f"functional_call: {key!r} of {type(owner).__name__} is no tensor but a {type(before).__name__}. Replace tensors only."
         )
     if value is _ABSENT:
-        delattr(owner, key)
+        if before is not _ABSENT:  # the module may have deleted it
+            delattr(owner, key)
     else:
         setattr(owner, key, value)
     return before

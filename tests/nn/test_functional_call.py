@@ -54,6 +54,14 @@ def test_unknown_names_are_attributes_for_the_call(model):
     assert functional_call(model, state, X).item() == 2 * 3 * 3 * 2
 
 
+def test_what_the_module_deletes_stays_in_the_dict():
+    module = nn.Module()
+    module.forward = lambda x: (x * module.factor, delattr(module, "factor"))[0]
+    state = {"factor": tensor(2.0)}
+    assert functional_call(module, state, X).item() == 4.0
+    assert state["factor"].item() == 2.0 and not hasattr(module, "factor")
+
+
 def test_what_the_module_assigns_is_in_the_dict(model):
     state, given = {"count": tensor([5.0])}, tensor([5.0])
     state["count"] = given
