@@ -87,7 +87,7 @@ def normalize_dim(who: str, dim: Any, ndim: int) -> int:
         raise TypeError(f"{who}: dim must be an int, got {dim!r}. Write keepdim={dim!r} if that is meant.")
     if not -limit <= number < limit:
         raise DimError(
-            f"{who}: dim is out of range (expected to be in range of [{-limit}, {limit - 1}], but got {number}). "
+            f"{who}: Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {number}). "
             f"input has {ndim} dimensions."
         )
     return number + limit if number < 0 else number

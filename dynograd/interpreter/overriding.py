@@ -8,6 +8,7 @@ Inside `__torch_function__` of Tensor, everything is computed as on plain tensor
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -168,10 +169,15 @@ def _of_foreign_types(op: Op, arguments: dict[str, Any], values: list[Any]) -> A
 
 
 def _method_of(op: Op, arguments: dict[str, Any]) -> Callable[..., Any] | None:
-    """The method of Tensor that was called, if the first operand is a tensor."""
-    name = op.method if isinstance(op.method, str) else op.name
-    first = next(iter(arguments.values()), None)
-    return vars(Tensor).get(name) if isinstance(first, Tensor) else None
+    """The method of Tensor that was called, if the first operand is a tensor and the method begins with it (that of `where` does not)."""
+    method = vars(Tensor).get(op.method if isinstance(op.method, str) else op.name)
+    name, value = next(iter(arguments.items()), (None, None))
+    return method if isinstance(value, Tensor) and callable(method) and _first_of(method) == name else None
+
+
+@functools.cache
+def _first_of(function: Callable[..., Any]) -> str | None:
+    return next(iter(inspect.signature(function).parameters), None)
 
 
 def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 __all__ = ["AttributeMethods", "Registered", "reading_through"]
@@ -64,6 +65,8 @@ class AttributeMethods:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if not cls.__module__.startswith("dynograd."):
+            _keep_functions_plain(cls)
         _withdraw(cls)
 
     def __dir__(self) -> list[str]:
@@ -107,6 +110,17 @@ def _usual(kind: Any) -> bool:
         and type(kind).__setattr__ is type.__setattr__
         and all([_usual(derived) for derived in kind.__subclasses__()])
     )
+
+
+def _keep_functions_plain(kind: type) -> None:
+    """`act = dynograd.tanh` in a class is no method: `self.act(x)` has one argument, as PyTorch's functions, which are built-in, get it."""
+    for name, value in list(vars(kind).items()):
+        if (
+            isinstance(value, FunctionType)
+            and f"{value.__module__}.".startswith("dynograd.")
+            and "." not in value.__qualname__
+        ):
+            type.__setattr__(kind, name, staticmethod(value))
 
 
 def _withdraw(kind: type) -> None:

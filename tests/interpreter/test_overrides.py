@@ -61,6 +61,7 @@ HANDLED = {
     dynograd.matmul: lambda one, two: ("matmul", type(one).__name__, type(two).__name__),
     dynograd.Tensor.add: lambda one, two: ("added", two.value),
     dynograd.cat: lambda tensors, dim=0: ("cat", len(tensors), dim),
+    dynograd.where: lambda condition, input, other: ("where", type(condition).__name__, input.value, other.value),
     F.relu: lambda input: ("relu", input.value),
 }
 RESULTS = {
@@ -174,6 +175,7 @@ def test_a_type_that_is_no_tensor():
     assert dynograd.std(x, dim=0) == ("std", 2, 0)  # the first meeting is in a function made of other ops
     assert dynograd.mean(x) == 0.4 and F.relu(x) == ("relu", 2) and t + x == t.add(x) == ("added", 2)
     assert dynograd.cat([t, x], dim=1) == ("cat", 2, 1) and dynograd.matmul(x, t) == ("matmul", "Diagonal", "Tensor")
+    assert dynograd.where(t > 0, x, x) == ("where", "Tensor", 2, 2)
     with pytest.raises(
         TypeError,
         match="'dynograd.sin'; all __torch_function__ handlers returned NotImplemented(.|\n)*type <class .*Diagonal",

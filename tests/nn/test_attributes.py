@@ -133,3 +133,29 @@ def test_a_bare_module_leaves_no_notes():
     net = nn.Module()
     net.layer = nn.Identity()
     assert net.layer is net.layer and noted(nn.Module) == []
+
+
+FUNCTIONS = {
+    "public": dynograd.conv2d,
+    "op": dynograd.relu,
+    "of nn.functional": nn.functional.gelu,
+    "creating": dynograd.ones_like,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_the_library_in_a_class_are_no_methods(name):
+    class Net(nn.Module):
+        function, of_linear = FUNCTIONS[name], nn.Linear.forward
+        weight, bias = dynograd.ones(1, 2), None
+
+        def forward(self, *args, **kwargs):
+            return self.function(*args, **kwargs)
+
+    class Derived(Net):
+        pass
+
+    image, weight = dynograd.ones(1, 1, 2, 2), {"weight": dynograd.ones(1, 1, 2, 2)} if name == "public" else {}
+    assert Derived.function is FUNCTIONS[name]
+    assert Derived()(image, **weight).tolist() == FUNCTIONS[name](image, **weight).tolist()
+    assert Derived().of_linear(image[0, 0]).tolist() == [[2.0], [2.0]]

@@ -237,7 +237,7 @@ def test_joins_at_once_are_recorded(join):
 def test_dims_of_joins_are_checked_on_every_way():
     element = dynograd.zeros(2, 3)
     for wrong in (2, -3):
-        with pytest.raises(IndexError, match="dim is out of range"):
+        with pytest.raises(IndexError, match="Dimension out of range"):
             dynograd.cat([element, element], wrong)
     with pytest.raises(TypeError, match="argument 'dim' must be an int, not NoneType"):
         dynograd.cat([element, element], None)
@@ -260,7 +260,7 @@ def test_joins_of_what_is_partly_empty(sizes):
 
 def test_nothing_behind_nothing():
     assert dynograd.cat([dynograd.zeros(0), dynograd.zeros(0)], -1).shape == (0,)
-    with pytest.raises(dynograd.errors.DimError, match=r"^cat: dim is out of range .*\[-1, 0\], but got 1"):
+    with pytest.raises(dynograd.errors.DimError, match=r"^cat: Dimension out of range .*\[-1, 0\], but got 1"):
         dynograd.cat([dynograd.zeros(0), dynograd.zeros(0)], 1)
 
 

@@ -75,7 +75,7 @@ def test_a_function_looks_the_same_before_its_code_is_written(noting):
     entry = entry_of(inspect.unwrap(FUNCTION))
     shown = inspect.signature(entry.function), entry.function.__name__, entry.function.__doc__
     assert shown == (inspect.signature(entry.plain), entry.plain.__name__, entry.function.__doc__)
-    with pytest.raises(dynograd.errors.DimError, match="glu: dim is out of range"):
+    with pytest.raises(dynograd.errors.DimError, match="glu: Dimension out of range"):
         dynograd.nn.functional.glu(dynograd.ones(2, 4), 7)
     assert noting.calls == [KEY]
 

@@ -3,6 +3,7 @@
 import math
 
 import numpy
+import pytest
 
 import dynograd
 from dynograd import tensor
@@ -46,6 +47,13 @@ def test_atan2_knows_all_four_quarters():
     numpy.testing.assert_allclose(
         dynograd.atan2(y, x).array, [math.pi / 4, 3 * math.pi / 4, -3 * math.pi / 4, -math.pi / 4], rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_atan2_of_the_axes_is_that_of_c(kind):
+    values = numpy.array([0.0, -0.0, 1.0, -1.0, 3.0, -3.0, numpy.inf, -numpy.inf], kind)
+    y, x = (grid.ravel() for grid in numpy.meshgrid(values, values))
+    assert dynograd.atan2(tensor(y), tensor(x)).tolist() == numpy.arctan2(y.astype("float64"), x).astype(kind).tolist()
 
 
 def test_sinc_is_smooth_at_zero():

@@ -82,8 +82,10 @@ def atan2(y, x):
     ratio = tl.where(large == 0, large, tl.where(small == float("inf"), 1.0, small / large))
     ratio = tl.where((x != x) | (y != y), float("nan"), ratio)
     value = _atan_of_unit(ratio)
-    value = tl.where(steep, _quarter_less(value), value)
-    return copysign(tl.where(signbit(x), _half_less(value), value), y)
+    left = signbit(x)
+    flat = tl.where(left, _half_less(value), value)
+    upright = _quarter_less(tl.where(left, -value, value))  # pi less this angle would be rounded twice
+    return copysign(tl.where(steep, upright, flat), y)
 
 
 @triton.jit

@@ -100,9 +100,10 @@ def _atan2_float32(x, y):
     ratio = _ZERO if large == _ZERO else ends
     square = ratio * ratio
     value = _atan_rest(square) * square * ratio + ratio
-    turned = _HALF_PI - (value - _HALF_PI_REST) if steep else value
     left = np.copysign(_ONE, y) < _ZERO
-    angle = _PI - (turned - _PI_REST) if left else turned
+    flat = _PI - (value - _PI_REST) if left else value
+    upright = _HALF_PI - ((-value if left else value) - _HALF_PI_REST)  # pi less this angle would be rounded twice
+    angle = upright if steep else flat
     return x + y if (x != x) | (y != y) else np.copysign(angle, x)
 
 
