@@ -104,7 +104,7 @@ with uncollected():
         dtypes,
     ):
         _public |= _public_forms.explained_of_tensors({_name: getattr(_module, _name) for _name in _module.__all__})
-_public |= _typed_storages.STORAGES
+_public |= _typed_storages.STORAGES | dtypes.WITHOUT_TENSORS
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
 _public |= {
     "Tensor": Tensor,

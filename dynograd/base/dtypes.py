@@ -139,6 +139,12 @@ class dtype:
         return self
 
 
+QUANTIZED = (
+    "quantized tensors are not supported. Store numbers as int8 with a scale of your own (x = scale * (q - zero_point)), or use "
+    "bfloat16, float16 or float8_e4m3fn."
+)
+
+
 class _Named(dtype):
     """A dtype that programs compare with, and of which there are no tensors."""
 
@@ -154,7 +160,7 @@ class _Named(dtype):
 
     @property
     def is_signed(self) -> builtins.bool:
-        return True
+        return not self.name.startswith(("bits", "uint", "quint"))
 
 
 float32 = float = dtype("float32", numpy.float32, FLOATING)
@@ -174,6 +180,21 @@ complex64 = cfloat = dtype("complex64", numpy.complex64, COMPLEX)
 complex128 = cdouble = dtype("complex128", numpy.complex128, COMPLEX)
 
 complex32 = chalf = _Named("complex32", 4, COMPLEX, "complex numbers of 16-bit parts are not supported. Use complex64.")
+_SMALL = "dtypes of fewer than 8 bits are not supported. Use int8 or uint8."
+int1, int2, int3, int4, int5, int6, int7 = [_Named(f"int{bits}", 1, INTEGER, _SMALL) for bits in range(1, 8)]
+uint1, uint2, uint3, uint4, uint5, uint6, uint7 = [_Named(f"uint{bits}", 1, INTEGER, _SMALL) for bits in range(1, 8)]
+bits8, bits16, bits1x8, bits2x4, bits4x2 = [
+    _Named(f"bits{name}", 2 if name == "16" else 1, INTEGER, _SMALL) for name in "8 16 1x8 2x4 4x2".split()
+]
+float4_e2m1fn_x2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu = [
+    _Named(f"float{name}", 1, FLOATING, "of 8 bits there are float8_e4m3fn and float8_e5m2, of fewer none.")
+    for name in "4_e2m1fn_x2 8_e4m3fnuz 8_e5m2fnuz 8_e8m0fnu".split()
+]
+qint8, quint8, qint32, quint4x2, quint2x4 = [
+    _Named(name, 4 if name == "qint32" else 1, INTEGER, QUANTIZED)
+    for name in "qint8 quint8 qint32 quint4x2 quint2x4".split()
+]
+WITHOUT_TENSORS = {kind.name: kind for kind in list(globals().values()) if isinstance(kind, _Named)}
 _FLOATS = (float32, float64, float16, bfloat16)
 _INTEGERS = (uint8, int8, int16, int32, int64, uint16, uint32, uint64)
 ALL = (*_FLOATS, *_INTEGERS, bool, complex64, complex128)
@@ -185,7 +206,7 @@ BY_NUM: dict[builtins.int, dtype] = {kind.num: kind for kind in (*ALL, *FLOAT8)}
 BY_NUM[numpy.dtype(numpy.longlong).num] = int64
 BY_NUM[numpy.dtype(numpy.ulonglong).num] = uint64
 _PYTHON_TYPES = {builtins.float: float64, builtins.int: int64, builtins.bool: bool, builtins.complex: complex128}
-_NAMES = {kind.name: kind for kind in (*ALL, *FLOAT8, complex32)}
+_NAMES = {kind.name: kind for kind in (*ALL, *FLOAT8)} | WITHOUT_TENSORS
 _FIRST_OF_OTHERS = 256  # numbers of dtypes that NumPy does not bring
 _default = [float32]
 
@@ -217,13 +238,15 @@ def refuse_float8(who: str, array: Any) -> None:
 
 def means_dtype(value: Any) -> builtins.bool:
     """Whether an argument that may be a device as well stands for a dtype: one of ours or a Python type."""
-    return type(value) is dtype or (isinstance(value, type) and value in _PYTHON_TYPES)
+    return isinstance(value, dtype) or (isinstance(value, type) and value in _PYTHON_TYPES)
 
 
 def as_dtype(value: Any) -> dtype:
     """The dtype meant by a dtype, a NumPy dtype or scalar type, a Python type or a name."""
     if type(value) is dtype:
         return value
+    if isinstance(value, dtype):
+        return BY_NUM[value.numpy.num]  # of which there are tensors; others say so
     if isinstance(value, type) and value in _PYTHON_TYPES:
         return _PYTHON_TYPES[value]
     if isinstance(value, str) and value.split(".")[-1] in _NAMES:

@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.base.dtypes import QUANTIZED
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["absence_of", "absent_module", "install_absent"]
 
-_QUANTIZED = (
-    "quantized tensors are not supported. Store numbers as int8 with a scale of your own (x = scale * (q - zero_point)), or use "
-    "bfloat16, float16 or float8_e4m3fn."
-)
 _NAMED = "named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1)."
 _MKLDNN = "there is no oneDNN layout here. Ops choose their own; use memory_format=channels_last for images."
 _COMPLEX_HALF = "complex numbers of 16-bit parts are not supported. Use complex64."
 _REMOVED = "PyTorch removed it too. Use dynograd.linalg.{}."
 _SPARSE = "the tensor is dense, and this asks for a sparse one. x.to_sparse() makes one of layout COO, x.to_sparse_csr() one of CSR."
-_SMALL = "dtypes of fewer than 8 bits are not supported. Use int8 or uint8."
 _MASKED = "masked tensors (in PyTorch a prototype) are not supported. dynograd.masked has reductions with a mask, and x.masked_fill fills."
 _ABSENT = {
-    _QUANTIZED: "qint8 quint8 qint32 quint4x2 quint2x4 quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic "
+    QUANTIZED: "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic "
     "per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric fake_quantize_per_tensor_affine qscheme "
     "fake_quantize_per_channel_affine quantized_lstm quantized_gru",
     _NAMED: "align_tensors",
-    _SMALL: "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 bits1x8 bits2x4 bits4x2 "
-    "float4_e2m1fn_x2",
     _MASKED: "masked_tensor as_masked_tensor MaskedTensor",
     _REMOVED.format("eigh"): "symeig",
     _REMOVED.format("eig"): "eig",
@@ -75,7 +69,7 @@ _MODULES = {
     "cuda.tunable": "this part of PyTorch's CUDA runtime is not here, there is nothing to set. Streams, events, graphs and memory are in dynograd.cuda.",
 }
 _METHODS = {
-    _QUANTIZED: "int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis qscheme",
+    QUANTIZED: "int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis qscheme",
     _NAMED: "refine_names align_to align_as rename rename_",
     _MKLDNN: "to_mkldnn",
     _COMPLEX_HALF: "chalf",

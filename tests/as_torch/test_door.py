@@ -75,7 +75,7 @@ def test_what_is_true():
 WRONG = {
     "torch.no_such_name": "AttributeError: torch.no_such_name: dynograd is torch here, and neither it nor PyTorch 2.13.0 has",
     "torch.rnn_tanh": "AttributeError: torch.rnn_tanh: PyTorch 2.13.0 has it; dynograd, which is torch here, has not yet.",
-    "torch.qint8": "AttributeError: torch.qint8: dynograd, which is torch here, refuses it: quantized tensors are not supported",
+    "torch.qscheme": "AttributeError: torch.qscheme: dynograd, which is torch here, refuses it: quantized tensors are not supported",
     "torch.nn.Lineal": "AttributeError: torch.nn.Lineal: dynograd is torch here",
     "from torch.nn import Lineal": "ImportError: cannot import name 'Lineal' from 'torch.nn': dynograd is torch here",
     "from torch import lineal": "ImportError: cannot import name 'lineal' from 'torch': dynograd is torch here",
@@ -95,7 +95,7 @@ def test_what_is_missing_says_why_and_is_reported():
     for expected, line in zip(WRONG.values(), lines):
         assert line.startswith(expected)
     asked = {line.split()[0]: line.split()[1] for line in lines[len(WRONG) :]}
-    names = "torch.no_such_name torch.rnn_tanh torch.qint8 torch.nn.Lineal torch.lineal torch.no_such_module torch.nn.no_such_module"
+    names = "torch.no_such_name torch.rnn_tanh torch.qscheme torch.nn.Lineal torch.lineal torch.no_such_module torch.nn.no_such_module"
     assert asked == dict.fromkeys(names.split(), "<string>:1")
 
 

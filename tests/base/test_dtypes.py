@@ -185,3 +185,35 @@ def test_limits_of_one_dtype_are_equal():
     assert dg.finfo(dg.half) == dg.finfo(dg.float16) != dg.finfo(dg.bfloat16)
     assert dg.iinfo(dg.int8) == dg.iinfo(dg.int8) != dg.iinfo(dg.int16)
     assert len({dg.finfo(dg.half), dg.finfo(dg.half), dg.iinfo(dg.int8), dg.iinfo(dg.int8)}) == 2
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("complex32", "16-bit parts are not supported. Use complex64"),
+        ("int4", "fewer than 8 bits are not supported. Use int8"),
+        ("bits1x8", "fewer than 8 bits are not supported. Use int8"),
+        ("quint8", "quantized tensors are not supported. Store numbers as int8 with a scale"),
+        ("float8_e8m0fnu", "of 8 bits there are float8_e4m3fn and float8_e5m2"),
+    ],
+)
+def test_dtypes_without_tensors(name, words):
+    kind = getattr(dg, name)
+    assert {kind: 1}[kind] == 1 and str(kind) == f"dynograd.{name}" and pickle.loads(pickle.dumps(kind)) is kind
+    for call in (
+        lambda: dg.zeros(2, dtype=kind),
+        lambda: dg.ones(2).to(kind),
+        lambda: dg.ones(2).type(kind),
+        lambda: dg.nn.Linear(1, 1).to(kind),
+        lambda: dg.zeros(2, dtype=name),
+    ):
+        with pytest.raises(DtypeError, match=f"there are no tensors of dtype {name}: .*{words}"):
+            call()
+
+
+def test_dtypes_without_tensors_are_pytorchs():
+    kinds = dtypes.WITHOUT_TENSORS
+    assert len(kinds) == 29 and {kind.itemsize for kind in kinds.values()} == {1, 2, 4}
+    assert [name for name, kind in kinds.items() if not kind.is_signed] == [
+        name for name in kinds if name.startswith(("uint", "quint", "bits"))
+    ]

@@ -742,6 +742,14 @@ def test_attributes_are_pytorchs():
     loader.timeout = 5
 
 
+def test_public_attributes_are_arguments_of_another_loader():
+    loader = DataLoader(range(4), batch_sampler=BatchSampler(range(4), 3, False), collate_fn=tuple)
+    arguments = {name: value for name, value in vars(loader).items() if not name.startswith("_")}
+    for name in ("batch_size", "sampler", "drop_last"):  # what goes without a batch_sampler only
+        del arguments[name]
+    assert list(DataLoader(**arguments)) == [(0, 1, 2), (3,)]
+
+
 def test_subclasses():
     class Mine(DataLoader):
         def __init__(self, dataset, **options):

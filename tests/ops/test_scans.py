@@ -313,3 +313,12 @@ def test_logcumsumexp_of_complex_numbers(size):
         assert dynograd.autograd.gradcheck(
             lambda one: dynograd.logcumsumexp(one, 0), dynograd.tensor(x, requires_grad=True)
         )
+
+
+@pytest.mark.parametrize("size", [30, 1000, 20_000])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp"])
+def test_errors_of_float32_do_not_add_up(name, size):
+    x = 1 - numpy.linspace(1e-4, 2e-2, size, dtype="float32") / max(size // 1000, 1)
+    accumulate = {"cumsum": numpy.add, "cumprod": numpy.multiply, "logcumsumexp": numpy.logaddexp}[name].accumulate
+    expected = accumulate(x.astype("float64"))
+    assert numpy.abs(getattr(dynograd.tensor(x), name)(0).numpy() / expected - 1).max() < 6e-8

@@ -343,3 +343,16 @@ def test_tensors_on_files_that_are_too_short_or_elsewhere(tmp_path):
     assert dg.from_file(path).shape == (0,)
     with pytest.raises(DeviceError, match="from_file: expected the CPU, got device cuda"):
         dg.from_file(path, size=1, device="cuda")
+
+
+@pytest.mark.parametrize(
+    "start, end, steps", [(1e-4, 0.02, 1000), (-3.3, 7.7, 101), (5, -1, 7), (2.5, 2.5, 4), (0.1, 0.7, 1), (0, 1, 0)]
+)
+def test_linspace_counts_from_the_nearer_end_in_float32(start, end, steps):
+    begin, close = numpy.float32(start), numpy.float32(end)
+    step = float((close - begin) / numpy.float32(steps - 1)) if steps > 1 else 0.0
+    places = range(steps)
+    expected = [float(begin) + step * k if k < steps // 2 else float(close) - step * (steps - 1 - k) for k in places]
+    if steps == 1:
+        expected = [float(begin)]
+    assert dg.linspace(start, end, steps).tolist() == numpy.array(expected, "float32").tolist()

@@ -27,6 +27,8 @@ def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
         return numpy.where(places < steps // 2, start + step * places, end - step * places[::-1]).astype(dtype)
     if dtype.kind == "c":
         return numpy.linspace(start, end, steps, dtype=numpy.complex128).astype(dtype)
+    if dtype.char == "f" and steps > 1:
+        return _linspace_in_float32(start, end, steps)
     numbers = numpy.arange(steps, dtype=numpy.float64)  # as `numpy.linspace` does it, without its questions
     if steps > 1:
         step = (end - start) / (steps - 1)
@@ -40,6 +42,20 @@ def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
     else:
         numbers += start
     return numbers.astype(dtype)
+
+
+def _linspace_in_float32(start: Any, end: Any, steps: int) -> Any:
+    """PyTorch's numbers: the step is rounded, and counted from the nearer end."""
+    start, end = numpy.float32(start), numpy.float32(end)
+    step = numpy.float64((end - start) / numpy.float32(steps - 1))
+    numbers = numpy.arange(steps, dtype=numpy.float64)
+    before = steps // 2
+    numbers[:before] *= step
+    numbers[:before] += start
+    numbers[before:] -= steps - 1
+    numbers[before:] *= step
+    numbers[before:] += end
+    return numbers.astype(numpy.float32)
 
 
 def eye(rows: int, columns: int, dtype: Any) -> Any:

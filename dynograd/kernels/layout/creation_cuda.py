@@ -51,9 +51,15 @@ def linspace(start: Any, end: Any, steps: int, dtype: Any, device: Any = None) -
     if dtype.kind in "cb" or steps < 2:
         return cuda_arrays.from_numpy(creation_cpu.linspace(start, end, steps, dtype), index_of(device))
     numbers = cuda_arrays.empty((steps,), dtype, index_of(device))
-    step = Double((float(end) - float(start)) / (steps - 1))
+    if dtype.char == "f":
+        start, end = numpy.float32(start), numpy.float32(end)
+        step = Double(float((end - start) / numpy.float32(steps - 1)))
+    else:
+        step = Double((float(end) - float(start)) / (steps - 1))
     grid = (-(-steps // _BLOCK),)
-    kernels.count_up_in_float64(grid, numbers, Double(start), step, Double(end), steps, ENDS=True, BLOCK=_BLOCK)
+    kernels.count_up_in_float64(
+        grid, numbers, Double(float(start)), step, Double(float(end)), steps, ENDS=True, BLOCK=_BLOCK
+    )
     return numbers
 
 

@@ -38,11 +38,11 @@ def count_up(out, start, step, total, BLOCK: tl.constexpr):
     exact=True,
 )
 def count_up_in_float64(out, start, step, end, total, ENDS: tl.constexpr, BLOCK: tl.constexpr):
-    """start, start + step, ...; ENDS: the last one is `end`."""
+    """start, start + step, ...; ENDS: from the middle on counted down from `end`, the last one."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     value = e.to(tl.float64) * step + start
     if ENDS:
-        value = tl.where(e == total - 1, end, value)
+        value = tl.where(e < total // 2, value, end - (total - 1 - e).to(tl.float64) * step)
     if out.dtype.element_ty == tl.bfloat16 or out.dtype.element_ty == tl.float16:
         value = value.to(tl.float32)
     tl.store(out + e, value.to(out.dtype.element_ty), mask=e < total)

@@ -49,12 +49,16 @@ def cumsum(input: Any, dim: int, reverse: bool = False) -> Any:
         result = few_cpu.cumsum(input, dim)
         if result is not None:
             return result
-    wide = widened(input)
-    if wide.size < COMPILED_PASS and wide.dtype.char == "f":
-        wide = wide.astype(numpy.float64)  # as the compiled sums
+    wide = _wide_enough(input)
     if _compiles(wide):
         return _running("sum", contiguous(wide), dim, reverse).astype(input.dtype, copy=False)
     return _accumulate(numpy.add, wide, dim, reverse).astype(input.dtype, copy=False)
+
+
+def _wide_enough(input: Any) -> Any:
+    """What is accumulated without a compiled pass: as that, in float64."""
+    wide = widened(input)
+    return wide.astype(numpy.float64) if wide.size < COMPILED_PASS and wide.dtype.char == "f" else wide
 
 
 def _compiles(wide: Any) -> bool:
@@ -93,7 +97,7 @@ def _running(join: str, x: Any, dim: int, reverse: bool) -> Any:
 
 
 def cumprod_forward(input: Any, dim: int) -> Any:
-    wide = widened(input)
+    wide = _wide_enough(input)
     if _compiles(wide):
         return _running("prod", contiguous(wide), dim, False).astype(input.dtype, copy=False)
     return _accumulate(numpy.multiply, wide, dim).astype(input.dtype, copy=False)
@@ -198,4 +202,4 @@ def logcumsumexp_forward(input: Any, dim: int) -> Any:
         result = buffers.empty(x.shape, x.dtype)
         logcumsumexp(x.reshape(-1), n, inner, result.reshape(-1), count=outer * inner, work=32 * x.size)
         return result.astype(input.dtype, copy=False)
-    return _accumulate(numpy.logaddexp, widened(input), dim).astype(input.dtype, copy=False)
+    return _accumulate(numpy.logaddexp, _wide_enough(input), dim).astype(input.dtype, copy=False)

@@ -10,7 +10,6 @@ from functools import cache
 import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked, compile_source
-from dynograd.kernels.formula.math_numba import exp
 from dynograd.kernels.tiles.lines_numba import LINE, sum_line
 
 _JOIN = {"sum": "+", "prod": "*"}
@@ -162,16 +161,16 @@ def logcumsumexp(x, n, inner, out, start, stop):
         at = item // inner * n * inner + item % inner
         top, total = -np.inf, 0.0
         for _ in range(n):
-            value = x[np.uint64(at)]
+            value = np.float64(x[np.uint64(at)])
             if value == -np.inf:
                 pass
             elif value == top:
                 total += 1.0
             elif value < top:
-                total += exp(x.dtype.type(value - top))
+                total += math.exp(value - top)
             elif value > top:
-                total = total * exp(x.dtype.type(top - value)) + 1.0
-                top = np.float64(value)
+                total = total * math.exp(top - value) + 1.0  # in float64: each such error stays in the sum
+                top = value
             else:
                 total = np.nan
             out[np.uint64(at)] = top + math.log(total) if total != 0 else -np.inf
