@@ -239,6 +239,11 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 def bincount(input: Tensor, weights: Any = None, minlength: builtins.int = 0) -> Tensor:
     'How often each of 0, 1, 2, ... occurs in a vector, or the sum of its `weights` (through which gradients flow).'
 from dynograd.distributions.draws import binomial as binomial
+bits16: _dtypes.dtype
+bits1x8: _dtypes.dtype
+bits2x4: _dtypes.dtype
+bits4x2: _dtypes.dtype
+bits8: _dtypes.dtype
 def bitwise_and(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     'The bits set in both.'
 def bitwise_left_shift(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -530,9 +535,13 @@ def flipud(input: Tensor) -> Tensor:
 float: _dtypes.dtype
 float16: _dtypes.dtype
 float32: _dtypes.dtype
+float4_e2m1fn_x2: _dtypes.dtype
 float64: _dtypes.dtype
 float8_e4m3fn: _dtypes.dtype
+float8_e4m3fnuz: _dtypes.dtype
 float8_e5m2: _dtypes.dtype
+float8_e5m2fnuz: _dtypes.dtype
+float8_e8m0fnu: _dtypes.dtype
 def float_power(input: Tensor, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     '`input ** exponent`, computed in float64 or complex128.'
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -677,9 +686,16 @@ def inner(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) 
 def instance_norm(input: Tensor, weight: Tensor, bias: Any, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: builtins.bool, momentum: builtins.float, eps: builtins.float, cudnn_enabled: builtins.bool = True) -> Tensor:
     '`nn.functional.instance_norm` with the weights first.'
 int: _dtypes.dtype
+int1: _dtypes.dtype
 int16: _dtypes.dtype
+int2: _dtypes.dtype
+int3: _dtypes.dtype
 int32: _dtypes.dtype
+int4: _dtypes.dtype
+int5: _dtypes.dtype
+int6: _dtypes.dtype
 int64: _dtypes.dtype
+int7: _dtypes.dtype
 int8: _dtypes.dtype
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'Another name of `linalg.inv`.'
@@ -1037,11 +1053,16 @@ from dynograd import profiler as profiler
 from dynograd.base.dtypes import promote_types as promote_types
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
     'A copy of `input` with the elements of `source` written (or added) at the flat positions `index`.'
+qint32: _dtypes.dtype
+qint8: _dtypes.dtype
 def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> _return_types.qr:
     '(Q, R): the older form of `linalg.qr`; complete unless `some`.'
 def quantile(input: Tensor, q: builtins.float | Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: builtins.str = 'linear', out: Tensor | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
     'The `q`-quantiles along `dim`, or of all elements; NaN where there is one.'
 from dynograd.compat import quasirandom as quasirandom
+quint2x4: _dtypes.dtype
+quint4x2: _dtypes.dtype
+quint8: _dtypes.dtype
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'Radians as degrees.'
 def rad2deg_(input: Tensor) -> Tensor:
@@ -1347,9 +1368,16 @@ def trunc_(input: Tensor) -> Tensor:
 def typename(obj: Any) -> builtins.str:
     "The name of a tensor's old type, or of an object's class with its module."
 from dynograd.compat import types as types
+uint1: _dtypes.dtype
 uint16: _dtypes.dtype
+uint2: _dtypes.dtype
+uint3: _dtypes.dtype
 uint32: _dtypes.dtype
+uint4: _dtypes.dtype
+uint5: _dtypes.dtype
+uint6: _dtypes.dtype
 uint64: _dtypes.dtype
+uint7: _dtypes.dtype
 uint8: _dtypes.dtype
 def unbind(input: Tensor, dim: builtins.int = 0, *, axis: _Ints | None = None) -> tuple[Tensor, ...]:
     'The slices along `dim`, as a tuple of views with that dim removed.'
