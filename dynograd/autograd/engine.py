@@ -12,7 +12,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, recording
-from dynograd.autograd.nodes import FREED, Node, asked, traces
+from dynograd.autograd.nodes import FREED, Hooks, Node, asked, traces
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.base import dtypes
 from dynograd.errors import GradientError, InplaceError
@@ -185,7 +185,7 @@ def _visit(
         hooks = node.hooks
         if hooks is not None:
             MODES.task.settle()
-            g = _through([*hooks.before.values(), *hooks.last.values()], g, create_graph)
+            g = through_hooks_of_tensor(hooks, g, create_graph)
             if g is None:  # a hook took it away
                 continue
         if needed is not None:
@@ -243,6 +243,15 @@ def _visit(
                 node.attrs = FREED
             elif node.release is not None:
                 node.release()
+
+
+def through_hooks_of_tensor(hooks: Hooks, g: Any, create_graph: bool) -> object:
+    """What a tensor's hooks make of its gradient: all get the same object, with what one has put on it, until one returns another."""
+    is_tensor = hasattr(g, "requires_grad")
+    g = _through(list(hooks.before.values()), g, create_graph)
+    if not is_tensor and hasattr(g, "requires_grad"):
+        g = g.array
+    return g if g is None else _through(list(hooks.last.values()), g, create_graph)
 
 
 def _through(hooks: list[Any], g: Any, create_graph: bool) -> object:

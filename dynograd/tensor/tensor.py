@@ -19,7 +19,7 @@ import numpy
 
 from dynograd import arrays, interpreter
 from dynograd.arrays import dlpack, ndarray, storages
-from dynograd.autograd.engine import is_private, run_backward
+from dynograd.autograd.engine import is_private, run_backward, through_hooks_of_tensor
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
 from dynograd.autograd.replacements import check_replacement
@@ -620,16 +620,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             raise GradientError("retain_grad: can't retain_grad on Tensor that has requires_grad=False.")
         if self.node is None or self.retains_grad:
             return
-        me = weakref.ref(self)
-
-        def keep(g: Any, create_graph: bool) -> Any:
-            tensor = me()
-            if tensor is not None:
-                operands = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
-                tensor._grad = operands if tensor._grad is None else tensor._grad + operands
-            return g
-
-        self.meta().retained = RemovableHandle(node_hooks(self.node).last, keep)
+        self.meta().retained = RemovableHandle(node_hooks(self.node).last, keeping_hook(self))
 
     @property
     def retains_grad(self) -> bool:
@@ -658,8 +649,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             meta = self.meta()
             if meta.hooks is None:
                 meta.hooks = Hooks()
-            return RemovableHandle(meta.hooks.before, _tensor_hook(hook))
-        return RemovableHandle(node_hooks(self.node).before, _tensor_hook(hook))
+            return RemovableHandle(meta.hooks.before, tensor_hook(hook))
+        return RemovableHandle(node_hooks(self.node).before, tensor_hook(hook))
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(tensor)` each time backward has added to this leaf's `.grad`.
@@ -1051,8 +1042,8 @@ def _dim(who: str, dim: int, tensor: Tensor) -> int:
     return normalize_dim(who, dim, tensor.array.ndim)
 
 
-def _tensor_hook(hook: Any) -> Callable[..., Any]:
-    """A user's hook on tensors as a hook on what the engine carries."""
+def tensor_hook(hook: Any) -> Callable[..., Any]:
+    """A user's hook on tensors as a hook on what the engine carries; it passes on a tensor, for the hooks behind it."""
 
     def run(g: Any, create_graph: bool) -> Any:
         if isinstance(g, Partial):
@@ -1060,11 +1051,25 @@ def _tensor_hook(hook: Any) -> Callable[..., Any]:
         tensor = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
         new = hook(tensor)
         if new is None:
-            return g
+            return tensor
         check_replacement("hook", hook, tensor, new)
-        return new if isinstance(g, Tensor) else new.array
+        return new
 
     return run
+
+
+def keeping_hook(tensor: Tensor) -> Callable[..., Any]:
+    """The hook of `retain_grad`: it adds what comes to the tensor's `.grad`."""
+    reference = weakref.ref(tensor)
+
+    def keep(g: Any, create_graph: bool) -> Any:
+        tensor = reference()
+        if tensor is not None:
+            part = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
+            tensor._grad = part if tensor._grad is None else tensor._grad + part
+        return g
+
+    return keep
 
 
 # --- what the engine asks of a tensor as the end of a graph: not in the class statement, whose names editors list -----------
@@ -1080,8 +1085,7 @@ def run_hooks(self: Tensor, g: Any) -> Any:
     if type(meta) is Meta and meta.hooks is not None:
         if MODES.task is not None:
             MODES.task.settle()
-        for hook in list(meta.hooks.before.values()):
-            g = hook(g, isinstance(g, Tensor))
+        g = through_hooks_of_tensor(meta.hooks, g, isinstance(g, Tensor))
     return g
 
 

@@ -290,3 +290,20 @@ def test_callbacks_run_when_all_leaves_have_their_gradients():
     assert seen == [3.0]
     with pytest.raises(RuntimeError, match="only be installed during backward"):
         engine.queue_callback(print)
+
+
+@pytest.mark.parametrize("leaf", [True, False])
+def test_hooks_of_one_tensor_get_one_object_until_one_returns_another(leaf):
+    x = dg.ones(2, requires_grad=True)
+    y = x if leaf else x * 1
+    seen = []
+
+    def mark(grad):
+        grad.mark = "here"
+        seen.append(grad)
+
+    for hook in (seen.append, mark, lambda grad: grad * 5 if grad.mark else None, seen.append):
+        y.register_hook(hook)
+    (y * 3).sum().backward()
+    assert [hasattr(grad, "mark") for grad in seen] == [True, True, False] and seen[0] is seen[1]
+    assert [grad.tolist() for grad in seen] == [[3, 3], [3, 3], [15, 15]] and x.grad.tolist() == [15, 15]

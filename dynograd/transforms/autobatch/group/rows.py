@@ -12,6 +12,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import buffers
+from dynograd.autograd.engine import through_hooks_of_tensor
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, Partial, next_seq
 from dynograd.base import dtypes
@@ -147,9 +148,8 @@ def run_hooks(total: Any, row_hooks: dict[Any, Hooks]) -> Any:
     """Puts rows of a gradient through their hooks: in place for an array, and gives the new one for a tensor."""
     graph = isinstance(total, Tensor)
     for row, hooks in row_hooks.items():
-        result = _row(total, row) if graph else arrays.copy(_row(total, row))
-        for hook in [*hooks.before.values(), *hooks.last.values()]:
-            result = hook(result)
+        row_of_total = _row(total, row)
+        result: Any = through_hooks_of_tensor(hooks, row_of_total if graph else arrays.copy(row_of_total), graph)
         index = row if type(row) is int else slice(*row[:2])
         if graph:
             total = registry["basic_put"].function(total, result.reshape(tuple(total[index].shape)), (index,))

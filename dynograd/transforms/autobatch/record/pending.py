@@ -13,14 +13,13 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.replacements import check_replacement
 from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.tensor_parts import Meta, RemovableHandle
 from dynograd.interpreter.view_history import follow_base
 from dynograd.tensor.inplace import write_result
-from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, keeping_hook, tensor_hook
 from dynograd.transforms.autobatch.group.rows import RowNode
 from dynograd.transforms.autobatch.record.interned import Interned
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
@@ -73,16 +72,7 @@ class Row(Tensor):
         if type(node) is not RowNode:
             return Tensor.register_hook(self, hook)
         slab, row = node.edges[0], node.attrs
-
-        def told(g: Any) -> Any:
-            tensor = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
-            new = hook(tensor)
-            if new is None:
-                return g
-            check_replacement("hook", hook, tensor, new)
-            return new if isinstance(g, Tensor) else new.array
-
-        return RemovableHandle(slab.hooks_of(row).before, told)
+        return RemovableHandle(slab.hooks_of(row).before, tensor_hook(hook))
 
     def retain_grad(self) -> None:
         follow_base(self)
@@ -91,16 +81,7 @@ class Row(Tensor):
             return Tensor.retain_grad(self)
         if self.retains_grad:
             return None
-        me = weakref.ref(self)
-
-        def keep(g: Any) -> Any:
-            tensor = me()
-            if tensor is not None:
-                operands = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
-                tensor._grad = operands if tensor._grad is None else tensor._grad + operands
-            return g
-
-        self.meta().retained = RemovableHandle(node.edges[0].hooks_of(node.attrs).last, keep)
+        self.meta().retained = RemovableHandle(node.edges[0].hooks_of(node.attrs).last, keeping_hook(self))
         return None
 
 
