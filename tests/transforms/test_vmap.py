@@ -82,6 +82,9 @@ def test_results_that_are_the_same_for_all():
     close(vmap(lambda a: dynograd.ones(2, dtype=dtypes.float64))(x), dynograd.ones(3, 2, dtype=dtypes.float64))
     result = vmap(lambda a: (a, dynograd.ones(2)), out_dims=(0, None))(x)
     assert tuple(result[1].shape) == (2,)
+    result = vmap(lambda a: {"value": a, "name": "x"}, out_dims={"value": 0, "name": None}, chunk_size=2)(x)
+    assert result["name"] == "x" and result["value"].tolist() == x.tolist()
+    assert vmap(lambda a: 1.5, out_dims=None)(x) == 1.5
 
 
 def test_nesting():
@@ -101,6 +104,39 @@ def test_chunks_give_the_same():
     for size in (1, 2, 3, 7, 100):
         close(vmap(lambda a: a.softmax(0), chunk_size=size)(x), x.softmax(1))
         close(vmap(lambda a: a.softmax(0), out_dims=1, chunk_size=size)(x), x.softmax(1).t())
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_chunks_draw_the_same_for_all(depth):
+    x = double(5, 5, 2)
+
+    def noisy(**chunks):
+        function = lambda a: a + dynograd.rand_like(a)  # noqa: E731
+        for _ in range(depth):
+            function = vmap(function, randomness="same", **chunks)
+        dynograd.manual_seed(3)
+        return function(x)
+
+    for size in (1, 2, 4, 7):
+        close(noisy(chunk_size=size), noisy())
+
+
+def test_empty_tensors_of_one_dim_join_any():
+    x, empty = double(3, 2, 5).requires_grad_(), double(3, 0)
+    joined = vmap(lambda a, b: dynograd.cat([b, a, dynograd.zeros(0), a], 1))(x, empty)
+    close(joined, dynograd.cat([x, x], 2))
+    joined.sum().backward()
+    assert x.grad.unique().tolist() == [2.0]
+    assert vmap(lambda a: dynograd.cat([a, dynograd.zeros(0)]))(dynograd.ones(3, 2).long()).dtype is dtypes.float32
+    assert vmap(lambda a: dynograd.cat([a, a]))(empty).shape == (3, 0)
+
+
+def test_bernoulli_writes_with_a_probability_for_each_example():
+    x = double(4, 3)
+    result = vmap(lambda a, p: a.bernoulli_(p), randomness="different")(x, dynograd.tensor([0.0, 1.0, 0.0, 1.0]))
+    assert result.tolist() == x.tolist() == [[0.0] * 3, [1.0] * 3, [0.0] * 3, [1.0] * 3]
+    with pytest.raises(RuntimeError, match="bernoulli_ with numbers that differ from example to example"):
+        vmap(lambda a, p: a.bernoulli_(p), randomness="same")(x, dynograd.ones(4))
 
 
 def test_what_an_example_looks_like():
