@@ -139,6 +139,64 @@ def test_bernoulli_writes_with_a_probability_for_each_example():
         vmap(lambda a, p: a.bernoulli_(p), randomness="same")(x, dynograd.ones(4))
 
 
+def _filled(x):
+    result = dynograd.zeros_like(x)
+    for place in range(3):
+        result[place] = x[place] * x[place - 1]
+    return result
+
+
+def _in_place(x):
+    square = (x * x).unsqueeze_(0)
+    return square.t_().squeeze_(1).unsqueeze_(-1).transpose_(0, 1).squeeze_()
+
+
+@pytest.mark.parametrize("function", [_filled, _in_place])
+def test_memory_made_inside_and_views_in_place(function):
+    x = double(2, 4, 3)
+    expected = dynograd.stack([dynograd.stack([function(row) for row in part]) for part in x])
+    close(vmap(vmap(function))(x), expected)
+    close(vmap(vmap(function, 1, 1), 2, 2)(x.mT.permute(1, 2, 0)), expected.mT.permute(1, 2, 0))
+    row = x[0, 0]
+    jacobian = dynograd.stack([jvp(function, (row,), (unit,))[1] for unit in dynograd.eye(3, dtype=row.dtype)], 1)
+    for derivative in (jacfwd, jacrev):
+        close(derivative(function)(row), jacobian)
+        close(vmap(derivative(function))(x[0])[0], jacobian)
+    assert dynograd.autograd.gradcheck(lambda x: vmap(function)(x), (x[0].clone().requires_grad_(),))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.new_zeros(2),
+        lambda x: x.new_ones((2,)) - 1,
+        lambda x: x.new_full((2,), 0),
+        lambda x: x.new_empty(size=(2,)).zero_(),
+        lambda x: x.new_empty_strided((2,), (1,)).zero_(),
+        lambda x: dynograd.full_like(x[:2], 0.0),
+        lambda x: dynograd.ones_like(x[:2]).sub_(1),
+        lambda x: dynograd.empty_like(x[:2]).zero_(),
+    ],
+)
+def test_what_is_made_like_an_example_can_be_written_by_examples(make):
+    x = double(4, 3)
+    close(vmap(lambda a: make(a).add_(a[:2]))(x), x[:, :2])
+    close(vmap(lambda a: make(a), 1)(x), dynograd.zeros(3, 2, dtype=x.dtype))
+
+
+def test_jacobians_of_complex_functions_are_refused():
+    x = dynograd.tensor([1 + 2j])
+    for derivative in (jacrev, jacfwd):
+        with pytest.raises(
+            RuntimeError, match=f"{derivative.__name__}: Expected all inputs to be real.*idx: 0.*complex64"
+        ):
+            derivative(dynograd.conj)(x)
+        with pytest.raises(RuntimeError, match=f"{derivative.__name__}: Expected all outputs to be real"):
+            derivative(lambda x: x * 0.5j)(x.real)
+    with pytest.raises(RuntimeError, match="grad: can be implicitly created only for real.*complex64"):
+        grad(lambda x: (x * 1j).sum())(x.real)
+
+
 def test_what_an_example_looks_like():
     def look(a):
         assert tuple(a.shape) == (3, 4) and a.ndim == 2 and a.size(0) == 3 and len(a) == 3 and a.numel() == 12
