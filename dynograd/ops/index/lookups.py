@@ -257,7 +257,13 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     return tuple([(indices // step) % size for step, size in zip(steps, sizes, strict=True)])
 
 
-@op(name="unique", outputs="list", out=None, at_once="the shape of its result depends on values")
+@op(
+    name="unique",
+    outputs="list",
+    differentiable="refused",
+    out=None,
+    at_once="the shape of its result depends on values",
+)
 def distinct(
     input: Array, dim: int | None, consecutive: bool, wants_inverse: bool = True, wants_counts: bool = True
 ) -> tuple[Array, ...]:
