@@ -282,7 +282,7 @@ def distinct_backward(g: Any, saved: Any, dim: Any, consecutive: bool, *wants: b
 
 
 def _quick_unique(compute: Any, input: Any, return_inverse: Any, return_counts: Any, dim: Any) -> object:
-    if return_inverse is False and return_counts is False and dim is None and input.dtype.kind in "biu":
+    if return_inverse is False and return_counts is False and dim is None:
         return compute(input)
     return None
 
