@@ -40,7 +40,7 @@ def cholesky(A: Tensor, *, upper: builtins.bool = False, out: Tensor | None = No
 def cholesky_ex(A: Tensor, *, upper: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> _return_types.linalg_cholesky_ex:
     '(L, info): `cholesky` that does not raise; info is the order of the first minor that is not positive definite, or 0.'
 def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
-    'The condition number of each matrix, `norm(A, p) * norm(inv(A), p)`; inf for singular ones.'
+    'The condition number of each matrix, `norm(A, p) * norm(inv(A), p)`; inf for singular ones, 0 for matrices without elements.'
 def cross(input: Tensor, other: Tensor | _Number, *, dim: builtins.int = -1, out: Tensor | None = None, axis: _Ints | None = None) -> Tensor:
     'The cross product of vectors of size 3 along `dim`.'
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -29,6 +29,7 @@ def test_what_a_line_says():
         (made(fast_backward_rule=len, decomposition=len), "rule", "yes", "parts"),
         (made(decomposition=len), "parts", "yes", "parts"),
         (made(differentiable=False), "none", "none", "none"),
+        (made(backward_rule=len, differentiable="refused"), "none", "none", "none"),
         (made("elementwise", derivative=("g",)), "derivative", "yes", "derivative"),
         (made("composed"), "parts", "parts", "parts"),
     ]

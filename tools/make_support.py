@@ -105,7 +105,7 @@ def _row(name: str) -> str:
 def gradient(entry: Op) -> str:
     if entry.kind == "composed":
         return "parts"
-    if not entry.differentiable:
+    if entry.differentiable in (False, "refused"):
         return "none"
     if entry.kind == "elementwise":
         return "derivative"
@@ -115,7 +115,7 @@ def gradient(entry: Op) -> str:
 def second(entry: Op) -> str:
     if entry.kind == "composed":
         return "parts"
-    if not entry.differentiable:
+    if entry.differentiable in (False, "refused"):
         return "none"
     return "yes" if entry.derivative or entry.backward_rule or entry.decomposition else "no"
 
@@ -123,7 +123,7 @@ def second(entry: Op) -> str:
 def forward_mode(entry: Op) -> str:
     if entry.kind == "composed":
         return "parts"
-    if not entry.differentiable:
+    if entry.differentiable in (False, "refused"):
         return "none"
     if entry.jvp_rule:
         return "rule"

@@ -146,26 +146,34 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        state["found_inf_per_device"] = self._unscale(optimizer)
+        assert self._scale is not None
+        inv_scale = wrap(arrays.cast(1.0 / arrays.cast(self._scale.array, dtypes.float64), dtypes.float32))
+        found_inf = wrap(arrays.zeros((), dtypes.float32, self._scale.device))
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inv_scale, found_inf, False)
         state["stage"] = OptState.UNSCALED
 
-    def _unscale(self, optimizer: Any) -> dict[Any, Tensor]:
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[Any, Tensor]:
+        """Multiplies the gradients by `inv_scale`; a copy of `found_inf` for each device says whether one is not finite.
+
+        Scalers of other programs replace it.
+        """
         groups: dict[Any, list[Any]] = {}
         for group in optimizer.param_groups:
             for p in group["params"]:
                 if p._grad is None:
                     continue
-                if p._grad.dtype is dtypes.float16:
+                if p._grad.dtype is dtypes.float16 and not allow_fp16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 entries = p._grad._values() if p._grad.is_sparse else p._grad
                 groups.setdefault(p._grad.device, []).append(entries.array)
         found_infs = {}
         for device, gradients in groups.items():
-            bad = wrap(arrays.zeros((), dtypes.float32, device))
-            inverse = arrays.cast(1.0 / arrays.cast(self._on(device).array, dtypes.float64), dtypes.float32)
-            arrays.quietly(kernel("tables", "unscale", gradients[0]), gradients, inverse, bad.array)
+            found_infs[device] = found_inf.detach().to(device, copy=True)
+            inverse = inv_scale.to(device).array
+            arrays.quietly(kernel("tables", "unscale", gradients[0]), gradients, inverse, found_infs[device].array)
             stamp_all(gradients)
-            found_infs[device] = bad
         return found_infs
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

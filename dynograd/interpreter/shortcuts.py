@@ -81,7 +81,7 @@ def _piece(cut: Shortcut, taken: Any, give_up: str) -> tuple[list[str], list[str
     ]
     if op is None and not cut.raw:
         of_cpu.append(f"not (({' or '.join([wants_text(tensor) for tensor in tensors])}) and MODES.grad)")
-    followed = op is not None and op.differentiable
+    followed = op is not None and bool(op.differentiable)
     head = [
         *[f"    {taken_name} = {other}" for taken_name, other in renamed.items()],
         *(_at_once_lines(cut, listed) if cut.at_once and listed else []),

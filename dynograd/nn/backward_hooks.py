@@ -6,10 +6,12 @@ once for a call, also when some inputs or outputs got no gradient, and in-place 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.autograd.replacements import check_replacement
+from dynograd.errors import user_level
 from dynograd.ragged import is_ragged
 from dynograd.tensor.custom_function import Function
 from dynograd.tensor.tensor import Tensor
@@ -47,6 +49,11 @@ class BackwardWatch:
 
     def leave(self, output: Any) -> Any:
         many = isinstance(output, (tuple, list))
+        if not many and not isinstance(output, Tensor):
+            warnings.warn(
+                f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(output)}.",
+                stacklevel=user_level(),
+            )
         values = list(output) if many else [output]
         self.outputs, passed = _through(self._at_outputs, values)
         self.width = len(values)

@@ -90,7 +90,7 @@ class Op:
     )  # the method of the other operand that Python asks where it is no tensor: of `mul`, `__rmul__`
     view: bool | str
     linear: bool
-    differentiable: bool
+    differentiable: bool | str  # "refused": its backward says that it has no derivative
     signature: (
         inspect.Signature
     )  # what forward, rules and readers see; this and the next are read when they are asked for
@@ -197,7 +197,7 @@ def op(
     saves: str = "",
     outputs: str | None = None,
     extras: str = "",
-    differentiable: bool = True,
+    differentiable: bool | str = True,
     linear: bool = False,
     view: bool | str = False,
     few: str | None = None,

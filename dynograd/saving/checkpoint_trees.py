@@ -313,7 +313,8 @@ class Reader:
         name = tree["name"]
         if name in PLAIN_CONSTANTS:
             return PLAIN_CONSTANTS[name]
-        return self._trusted(name)
+        function = objects.own_function(name)
+        return self._trusted(name) if function is None else function
 
     def _trusted(self, name: str) -> Any:
         layer = objects.own_layer(name)

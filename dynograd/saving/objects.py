@@ -1,7 +1,8 @@
 """Objects in checkpoints: written as the name of their class and their parts, and made again only of classes that the program trusts.
 
-A file names classes, it has no code. `load` looks a name up among those that `add_safe_globals` was given (and a few of Python's own, such as
-`datetime.date`, whose arguments it checks), and nowhere else: no file can import anything, or call what its reader has not named.
+A file names classes, it has no code. `load` looks a name up among those that `add_safe_globals` was given, dynograd's own layers and ops, and
+a few of Python's (such as `datetime.date`, whose arguments it checks), and nowhere else: no file can import anything, or call what its reader
+has not named.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Iterable, Mapping
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
-__all__ = ["Parts", "global_name", "new", "own_layer", "parts_of", "set_state", "trusted_names"]
+from dynograd.tensor.methods import public_functions
+
+__all__ = ["Parts", "global_name", "new", "own_function", "own_layer", "parts_of", "set_state", "trusted_names"]
 
 
 class Parts(NamedTuple):
@@ -81,6 +84,15 @@ def own_layer(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     layer = getattr(sys.modules.get(module), attribute, None) if module.startswith("dynograd.nn") else None
     return layer if isinstance(layer, type) and layer.__module__.startswith("dynograd.nn") else None
+
+
+def own_function(name: str) -> Any:
+    """The function of that name among dynograd's ops and those of `dynograd.nn.functional` (`activation` of a layer), or None."""
+    functional, attribute = sys.modules.get("dynograd.nn.functional"), name.rpartition(".")[2]
+    for function in (getattr(functional, attribute, None), public_functions().get(attribute)):
+        if callable(function) and global_name(function) == name:
+            return function
+    return None
 
 
 def trusted_names(trusted: Iterable[Any]) -> dict[str, Any]:

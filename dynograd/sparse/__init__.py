@@ -13,6 +13,7 @@ tensor([[ 0., 10.],
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from typing import Any
 
 from dynograd.base import dtypes
@@ -27,8 +28,8 @@ __all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softm
 __dir__ = lists(__name__, (*__all__, "sparse_coo_tensor"))
 
 
-class check_sparse_tensor_invariants:
-    """Accepted for PyTorch's sake: dynograd checks the places of sparse tensors always."""
+class check_sparse_tensor_invariants(ContextDecorator):
+    """Accepted for PyTorch's sake, also as a decorator: dynograd checks the places of sparse tensors always."""
 
     def __init__(self, enable: bool = True) -> None:
         self.enabled = enable

@@ -670,6 +670,12 @@ def _like(input: Tensor, dtype: Any) -> dtypes.dtype:
     return input.dtype if dtype is None else dtypes.as_dtype(dtype)
 
 
+def _alike(input: Tensor, result: Tensor) -> Tensor:
+    """`result`, made from a size and the dtype of `input`; a tensor of another type may make one of its own type of it."""
+    follow = getattr(type(input), "__dynograd_alike__", None)
+    return result if follow is None else follow(input, result)
+
+
 def _beside(input: Tensor, device: Any) -> devices.device:
     """The device asked for, or else the one that `input` is on."""
     return arrays.check_device("device", input.device if device is None else device)
@@ -720,7 +726,7 @@ def zeros_like(
             return result
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(result, requires_grad)
+    return _alike(input, _finish(result, requires_grad))
 
 
 def ones_like(
@@ -753,7 +759,7 @@ def ones_like(
             return result
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(result, requires_grad)
+    return _alike(input, _finish(result, requires_grad))
 
 
 def empty_like(
@@ -786,7 +792,7 @@ def empty_like(
             return result
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: _uninitialized(sizes, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(result, requires_grad)
+    return _alike(input, _finish(result, requires_grad))
 
 
 def full_like(
@@ -825,7 +831,7 @@ def full_like(
     result = _in_order(
         lambda sizes: arrays.full(sizes, value, kind, place), input.array.shape, input.array, memory_format
     )
-    return _finish(result, requires_grad)
+    return _alike(input, _finish(result, requires_grad))
 
 
 def arange(
@@ -1053,7 +1059,7 @@ def _new(maker: Any) -> Callable[..., Any]:
         if size is not None:
             sizes = sizes_by_name(name, sizes, size)
         dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
-        return maker(*sizes, dtype=dtype, device=device, requires_grad=requires_grad)
+        return _alike(self, maker(*sizes, dtype=dtype, device=device, requires_grad=requires_grad))
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"""`dynograd.{maker.__name__}` in this tensor's dtype and on its device.
@@ -1099,7 +1105,7 @@ def _new_full(
     tensor([3., 3.])
     """
     dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
-    return full(size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _alike(self, full(size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad))
 
 
 def _new_tensor(
@@ -1171,7 +1177,7 @@ def _new_empty_strided(
     (1, 2)
     """
     dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
-    return empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _alike(self, empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad))
 
 
 def install_creation_methods() -> None:

@@ -278,6 +278,9 @@ def reshaping_form(function: Any, who: str) -> Callable[..., Any]:
         plain = getattr(type(self), "__dynograd_plain__", None)
         if plain is not None:
             self = plain(self)
+        become = getattr(type(self), "__dynograd_become__", None)
+        if become is not None:
+            return become(self, function(self, *args, **kwargs))
         if not MODES.grad and self.requires_grad and self.node is None:
             self.array = function(self.detach(), *args, **kwargs).array
             return self

@@ -118,6 +118,10 @@ def grad_and_value(
                 f"grad: expected func to return a scalar tensor, got a tensor with {loss.array.ndim} dims (shape {tuple(loss.shape)}). "
                 f"Reduce it, e.g. with .sum(), or use jacrev."
             )
+        if loss.is_complex():
+            raise RuntimeError(
+                f"grad: can be implicitly created only for real scalar outputs, but func returned {loss.dtype}. Take .real or .abs() of it."
+            )
         parts = rebuild(record.chosen, record.pull([_one_like(loss)], False, None))
         slopes = parts[0] if isinstance(argnums, int) else parts
         value = record.result()
@@ -156,6 +160,8 @@ def jacrev(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         record = _Recorded("jacrev", func, args, _places("jacrev", argnums, args), kwargs, has_aux)
         outputs = flatten(record.output)
+        _check_real("jacrev", "inputs", record.inner)
+        _check_real("jacrev", "outputs", outputs)
         results = []
         for number, output in enumerate(outputs):
             parts = _by_units(
@@ -208,6 +214,7 @@ def jacfwd(
             return func(*full, **kwargs)
 
         leaves = flatten(chosen)
+        _check_real("jacfwd", "inputs", leaves)
         shapes: list[Any] = []
         seen: list[Any] = []
 
@@ -225,6 +232,7 @@ def jacfwd(
         ]
         if output is None:
             output, aux = seen if seen else (of_chosen(*chosen) if has_aux else (of_chosen(*chosen), None))
+        _check_real("jacfwd", "outputs", flatten(output))
         results = []
         for number, output_leaf in enumerate(flatten(output)):
             parts = [
@@ -255,6 +263,15 @@ def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Cal
             [ 0., 12.]])
     """
     return jacfwd(jacrev(func, argnums), argnums)
+
+
+def _check_real(who: str, what: str, tensors: Any) -> None:
+    for place, tensor in enumerate(tensors):
+        if isinstance(tensor, Tensor) and tensor.is_complex():
+            raise RuntimeError(
+                f"{who}: Expected all {what} to be real but received complex tensor at flattened input idx: {place} ({tensor.dtype}). "
+                f"Use view_as_real and view_as_complex, or autograd.functional.jacobian."
+            )
 
 
 def _by_units(

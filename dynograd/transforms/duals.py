@@ -111,6 +111,17 @@ class Dual(Tensor):
         raise RuntimeError("pickle: a tensor inside jvp cannot be pickled. Return it from the function first.")
 
     @staticmethod
+    def __dynograd_alike__(like: Dual, result: Tensor) -> Tensor:
+        """What is made like the primal: a number has no tangent."""
+        follow = getattr(type(like.primal), "__dynograd_alike__", None)
+        return result if follow is None else follow(like.primal, result)
+
+    def __dynograd_become__(self, view: Dual) -> Dual:
+        """Has the shape of a view of it from now on."""
+        self.primal, self.tangent = view.primal, view.tangent
+        return self
+
+    @staticmethod
     def __dynograd_op__(op: Op, arguments: dict[str, Any]) -> Any:
         return _run_op(op, arguments)
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.base.random_streams import default_generator
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.batching.batched import Batched, Level, lowered, make_batched, run
@@ -29,7 +30,7 @@ def vmap(
         in_dims: along which dim of each argument the examples lie: an int for all, None where all examples share the argument, or a
             tuple with an entry per argument, itself nested like the argument where that is a tuple, list or dict.
         out_dims: where the examples lie in the results: an int, or a tuple or nesting of them like the result's; None for a result
-            that is the same for all examples.
+            that is the same for all examples, which need not be a tensor.
         randomness: what random functions do inside: "error"; "different", one draw per example; "same", one for all.
         chunk_size: run at most so many examples at a time, which takes less memory; None: all.
     Returns:
@@ -70,7 +71,10 @@ def map_examples(
     if chunk_size is None or chunk_size >= size:
         return _run(func, out_dims, randomness, args, kwargs, leaves, dims, size)
     pieces = []
+    state = default_generator.state()
     for start in range(0, size, chunk_size):
+        if randomness == "same":
+            default_generator.set_plain_state(state)
         count = min(chunk_size, size - start)
         part = [
             leaf if dim is None else run("basic_index", leaf, (*(slice(None),) * dim, slice(start, start + count)))
@@ -107,12 +111,6 @@ def _run(
         batched_kwargs = rebuild(kwargs, inside[len(flatten(args)) :]) if kwargs else {}
         result = func(*found_args, **batched_kwargs)
         outputs = flatten(result)
-        for output in outputs:
-            if not isinstance(output, Tensor):
-                raise ValueError(
-                    f"vmap({_name(func)}): `{_name(func)}` must only return Tensors, got type {type(output).__name__}. Return other "
-                    f"results some other way, or as tensors."
-                )
         places = _out_places(out_dims, result, func)
         results = []
         for output, dim in zip(outputs, places, strict=True):
@@ -124,6 +122,11 @@ def _run(
                     )
                 results.append(output)
                 continue
+            if not isinstance(output, Tensor):
+                raise ValueError(
+                    f"vmap({_name(func)}): `{_name(func)}` must only return Tensors, got type {type(output).__name__}. Give it None in "
+                    f"out_dims, or return it as a tensor."
+                )
             rank = output.ndim + 1
             if not -rank <= dim < rank:
                 raise IndexError(

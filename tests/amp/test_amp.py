@@ -462,3 +462,19 @@ def test_optimizers_of_users_may_say_that_they_look_at_infinite_gradients():
     scaler.scale(w * float("inf")).sum().backward()
     scaler.step(optimizer)
     assert optimizer.seen == [1.0]
+
+
+def test_a_scaler_of_a_program_may_replace_how_gradients_are_unscaled():
+    class Halving(dynograd.amp.GradScaler):
+        def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+            return super()._unscale_grads_(optimizer, inv_scale / 2, found_inf, True)
+
+    w = dynograd.tensor([2.0, 1.0], requires_grad=True)
+    half = dynograd.tensor([2.0], dtype=dynograd.float16, requires_grad=True)
+    scaler, optimizer = Halving("cpu"), dynograd.optim.SGD([w, half], lr=1.0)
+    (scaler.scale((w * w).sum())).backward()
+    half.grad = dynograd.full((1,), 1024.0, dtype=dynograd.float16)
+    scaler.unscale_(optimizer)
+    assert w.grad.tolist() == [2.0, 1.0]
+    assert half.grad.tolist() == [1024.0 / scaler.get_scale() / 2]
+    assert scaler.step(optimizer) is None and w.tolist() == [0.0, 0.0]

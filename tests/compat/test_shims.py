@@ -277,6 +277,18 @@ def test_backends():
     torch.backends.cuda.enable_flash_sdp(False)
     assert not torch.backends.cuda.flash_sdp_enabled()
     torch.backends.cuda.enable_flash_sdp(enabled=True)
+    assert (
+        torch.backends.cuda.preferred_linalg_library("magma")
+        == torch.backends.cuda.preferred_linalg_library()
+        == "magma"
+    )
+    assert (
+        torch.backends.cuda.preferred_linalg_library("default")
+        == torch.backends.cuda.preferred_blas_library()
+        == "default"
+    )
+    with pytest.raises(RuntimeError, match="preferred_linalg_library: expected 'default', 'cusolver', .*'eigen'"):
+        torch.backends.cuda.preferred_linalg_library("eigen")
     with torch.backends.mkldnn.flags(enabled=False):
         assert not torch.backends.mkldnn.enabled
     assert torch.backends.mkldnn.enabled and not torch.backends.mkldnn.is_available()

@@ -122,6 +122,9 @@ def test_parameter_dict_is_a_dict():
     assert items.popitem()[0] == "b" and "b" in twin
     items.clear()
     assert len(items) == 0 and list(items.parameters()) == []
+    again = items.fromkeys(["c", "d"], dg.ones(1))
+    assert len(items) == 0 and isinstance(again, nn.ParameterDict) and list(again) == ["c", "d"]
+    assert isinstance(again["d"], nn.Parameter) and items.fromkeys("e")["e"] is None
 
 
 def test_what_is_no_tensor_is_kept_as_it_is():

@@ -335,6 +335,19 @@ def test_full_backward_hooks_get_both_sides_and_may_replace():
     assert x.grad.tolist() == [0.0]
 
 
+def test_backward_hooks_want_tensors():
+    class Named(nn.Linear):
+        def forward(self, x):
+            return {"output": super().forward(x)}
+
+    layer, seen = Named(2, 1), []
+    layer.register_full_backward_hook(lambda module, gi, go: seen.append(go))
+    with pytest.warns(UserWarning, match="output should be a Tensor or a tuple of Tensors but received <class 'dict'>"):
+        result = layer(dg.ones(1, 2))
+    result["output"].sum().backward()
+    assert seen == []
+
+
 def test_backward_hooks_survive_in_place_ops_inside():
     class InPlace(nn.Module):
         def forward(self, x):

@@ -173,3 +173,15 @@ def test_nan_places_give_zero():
 def test_images_without_channels(image, grid):
     sampled = dynograd.nn.functional.grid_sample(dynograd.zeros(image), dynograd.zeros(grid), align_corners=False)
     assert sampled.shape == (2, 0, *grid[1:-1])
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize(("batch", "channels", "places"), [(0, 1, 2), (2, 0, 2), (2, 1, 0), (2, 3, 4)])
+def test_gradients_of_image_and_grid_without_elements_and_of_the_nearest(mode, batch, channels, places):
+    image = dynograd.ones(batch, channels, 2, 2, requires_grad=True)
+    grid = dynograd.zeros(batch, places, places, 2, requires_grad=True)
+    result = F.grid_sample(image, grid, mode=mode, padding_mode="border", align_corners=False)
+    result.sum().backward()
+    assert result.shape == (batch, channels, places, places)
+    assert image.grad.sum().item() == pytest.approx(result.numel())
+    assert grid.grad.shape == grid.shape and (mode != "nearest" or not grid.grad.any())

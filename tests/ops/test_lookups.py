@@ -121,6 +121,22 @@ ROWS = [
         id="rows",
         errors=[
             error(lambda op: op(zeros(2), dim=1), IndexError, "unique", "1"),
+            error(
+                lambda op: op(zeros(2, requires_grad=True)).sum().backward(),
+                NotImplementedError,
+                "unique: the derivative",
+                "detach",
+            ),
+            error(
+                lambda op: op(zeros(2, 1, requires_grad=True), dim=0).sum().backward(),
+                NotImplementedError,
+                "unique: the derivative",
+            ),
+            error(
+                lambda op: dynograd.unique_consecutive(zeros(2, requires_grad=True)).sum().backward(),
+                NotImplementedError,
+                "unique_consecutive: the derivative",
+            ),
             error(lambda op: op(zeros(2, 0), dim=0), RuntimeError, "There are 0 sized dimensions", "(2, 0)"),
         ],
     ),

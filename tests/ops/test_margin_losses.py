@@ -175,6 +175,13 @@ def test_single_scores_and_other_targets():
     assert F.hinge_embedding_loss(dynograd.tensor([0.25]), dynograd.tensor([0.0])).item() == 1.0
 
 
+def test_the_loss_of_one_row_has_the_shape_of_its_target():
+    scores = dynograd.tensor([0.5, 0.0])
+    for target, loss in (([1], [0.75]), (1, 0.75)):
+        result = F.multi_margin_loss(scores, dynograd.tensor(target), reduction="none")
+        assert result.tolist() == loss
+
+
 def test_targets_of_another_shape_are_those_of_the_loss():
     with pytest.raises(
         dynograd.errors.ShapeError, match=r"^hinge_embedding_loss: shapes \(3,\) and \(2,\) do not broadcast"

@@ -72,6 +72,12 @@ def test_condition_of_singular_matrices():
     assert result.tolist() == [2.5, inf]
 
 
+@pytest.mark.parametrize("p", [None, *ORDERS])
+def test_condition_of_matrices_without_elements_is_zero(p):
+    assert linalg.cond(zeros(2, 0, 0), p).tolist() == [0.0, 0.0]
+    assert linalg.cond(zeros(0, 2, 2), p).shape == (0,)
+
+
 def test_dtype_converts_first():
     x = tensor([[3, 4]])
     assert linalg.norm(x, dtype=dynograd.float64).dtype is dynograd.float64

@@ -81,7 +81,22 @@ ROWS = [
         added(numpy.outer),
         shapes=[(2, 2), (2,), (2,)],
         id="errors",
-        errors=[error(lambda op: op(*zeros((2, 2), (2, 2), (2,))), RuntimeError, "addr", "1-D", "(2, 2)")],
+        errors=[
+            error(lambda op: op(*zeros((2, 2), (2, 2), (2,))), RuntimeError, "addr", "1-D", "(2, 2)"),
+            error(
+                lambda op: op(*zeros((2, 2), (2,), (2,)), beta=True),
+                RuntimeError,
+                "Boolean beta only supported",
+                "float32",
+            ),
+            error(
+                lambda op: op(*[x.long() for x in zeros((2, 2), (2,), (2,))], alpha=1.5),
+                RuntimeError,
+                "argument alpha must not",
+                "1.5",
+                "int64",
+            ),
+        ],
     ),
     Row(
         "addbmm",

@@ -21,6 +21,7 @@ import pytest
 import dynograd as dg
 from dynograd import nn
 from dynograd.errors import CheckpointError
+from dynograd.saving.objects import own_function
 
 
 def same(one, two):
@@ -384,3 +385,29 @@ def test_a_newer_format_is_told(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match=r"format 3.*reads format 2.*Update dynograd"):
         dg.load(tmp_path / "x")
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", dg.nn.functional.silu, dg.tanh, dg.relu])
+def test_layers_that_hold_functions_are_loaded_whole(tmp_path, activation):
+    layer = dg.nn.TransformerEncoderLayer(4, 2, 8, activation=activation).eval()
+    dg.save(layer, tmp_path / "layer")
+    again = dg.load(tmp_path / "layer", weights_only=False)
+    x = dg.ones(3, 2, 4)
+    assert again.activation is layer.activation and again(x).tolist() == layer(x).tolist()
+
+
+def _doubled(x):
+    return 2 * x
+
+
+def test_functions_of_programs_are_not_loaded(tmp_path):
+    dg.save({"function": _doubled}, tmp_path / "file")
+    with pytest.raises(CheckpointError, match="_doubled.*has not said that it trusts"):
+        dg.load(tmp_path / "file")
+    for name in (
+        "dynograd.load",
+        "dynograd.hub.load",
+        "dynograd.nn.functional.Any",
+        "dynograd.nn.init.kaiming_normal_",
+    ):
+        assert own_function(name) is None

@@ -328,3 +328,12 @@ def test_a_product_looks_at_the_places_once(monkeypatch):
     same(x @ dense, DENSE @ WIDE)
     monkeypatch.undo()
     same(x.mul_(2) @ dense, 2 * DENSE @ WIDE)
+
+
+def test_checks_of_places_are_switched_in_blocks_and_functions():
+    @sparse.check_sparse_tensor_invariants(enable=False)
+    def values():
+        with sparse.check_sparse_tensor_invariants():
+            return dynograd.sparse_coo_tensor([[0, 1]], [2.0, 3.0], (2,)).to_dense().tolist()
+
+    assert values() == [2.0, 3.0] == values()

@@ -82,6 +82,9 @@ def test_results_that_are_the_same_for_all():
     close(vmap(lambda a: dynograd.ones(2, dtype=dtypes.float64))(x), dynograd.ones(3, 2, dtype=dtypes.float64))
     result = vmap(lambda a: (a, dynograd.ones(2)), out_dims=(0, None))(x)
     assert tuple(result[1].shape) == (2,)
+    result = vmap(lambda a: {"value": a, "name": "x"}, out_dims={"value": 0, "name": None}, chunk_size=2)(x)
+    assert result["name"] == "x" and result["value"].tolist() == x.tolist()
+    assert vmap(lambda a: 1.5, out_dims=None)(x) == 1.5
 
 
 def test_nesting():
@@ -101,6 +104,97 @@ def test_chunks_give_the_same():
     for size in (1, 2, 3, 7, 100):
         close(vmap(lambda a: a.softmax(0), chunk_size=size)(x), x.softmax(1))
         close(vmap(lambda a: a.softmax(0), out_dims=1, chunk_size=size)(x), x.softmax(1).t())
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_chunks_draw_the_same_for_all(depth):
+    x = double(5, 5, 2)
+
+    def noisy(**chunks):
+        function = lambda a: a + dynograd.rand_like(a)  # noqa: E731
+        for _ in range(depth):
+            function = vmap(function, randomness="same", **chunks)
+        dynograd.manual_seed(3)
+        return function(x)
+
+    for size in (1, 2, 4, 7):
+        close(noisy(chunk_size=size), noisy())
+
+
+def test_empty_tensors_of_one_dim_join_any():
+    x, empty = double(3, 2, 5).requires_grad_(), double(3, 0)
+    joined = vmap(lambda a, b: dynograd.cat([b, a, dynograd.zeros(0), a], 1))(x, empty)
+    close(joined, dynograd.cat([x, x], 2))
+    joined.sum().backward()
+    assert x.grad.unique().tolist() == [2.0]
+    assert vmap(lambda a: dynograd.cat([a, dynograd.zeros(0)]))(dynograd.ones(3, 2).long()).dtype is dtypes.float32
+    assert vmap(lambda a: dynograd.cat([a, a]))(empty).shape == (3, 0)
+
+
+def test_bernoulli_writes_with_a_probability_for_each_example():
+    x = double(4, 3)
+    result = vmap(lambda a, p: a.bernoulli_(p), randomness="different")(x, dynograd.tensor([0.0, 1.0, 0.0, 1.0]))
+    assert result.tolist() == x.tolist() == [[0.0] * 3, [1.0] * 3, [0.0] * 3, [1.0] * 3]
+    with pytest.raises(RuntimeError, match="bernoulli_ with numbers that differ from example to example"):
+        vmap(lambda a, p: a.bernoulli_(p), randomness="same")(x, dynograd.ones(4))
+
+
+def _filled(x):
+    result = dynograd.zeros_like(x)
+    for place in range(3):
+        result[place] = x[place] * x[place - 1]
+    return result
+
+
+def _in_place(x):
+    square = (x * x).unsqueeze_(0)
+    return square.t_().squeeze_(1).unsqueeze_(-1).transpose_(0, 1).squeeze_()
+
+
+@pytest.mark.parametrize("function", [_filled, _in_place])
+def test_memory_made_inside_and_views_in_place(function):
+    x = double(2, 4, 3)
+    expected = dynograd.stack([dynograd.stack([function(row) for row in part]) for part in x])
+    close(vmap(vmap(function))(x), expected)
+    close(vmap(vmap(function, 1, 1), 2, 2)(x.mT.permute(1, 2, 0)), expected.mT.permute(1, 2, 0))
+    row = x[0, 0]
+    jacobian = dynograd.stack([jvp(function, (row,), (unit,))[1] for unit in dynograd.eye(3, dtype=row.dtype)], 1)
+    for derivative in (jacfwd, jacrev):
+        close(derivative(function)(row), jacobian)
+        close(vmap(derivative(function))(x[0])[0], jacobian)
+    assert dynograd.autograd.gradcheck(lambda x: vmap(function)(x), (x[0].clone().requires_grad_(),))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.new_zeros(2),
+        lambda x: x.new_ones((2,)) - 1,
+        lambda x: x.new_full((2,), 0),
+        lambda x: x.new_empty(size=(2,)).zero_(),
+        lambda x: x.new_empty_strided((2,), (1,)).zero_(),
+        lambda x: dynograd.full_like(x[:2], 0.0),
+        lambda x: dynograd.ones_like(x[:2]).sub_(1),
+        lambda x: dynograd.empty_like(x[:2]).zero_(),
+    ],
+)
+def test_what_is_made_like_an_example_can_be_written_by_examples(make):
+    x = double(4, 3)
+    close(vmap(lambda a: make(a).add_(a[:2]))(x), x[:, :2])
+    close(vmap(lambda a: make(a), 1)(x), dynograd.zeros(3, 2, dtype=x.dtype))
+
+
+def test_jacobians_of_complex_functions_are_refused():
+    x = dynograd.tensor([1 + 2j])
+    for derivative in (jacrev, jacfwd):
+        with pytest.raises(
+            RuntimeError, match=f"{derivative.__name__}: Expected all inputs to be real.*idx: 0.*complex64"
+        ):
+            derivative(dynograd.conj)(x)
+        with pytest.raises(RuntimeError, match=f"{derivative.__name__}: Expected all outputs to be real"):
+            derivative(lambda x: x * 0.5j)(x.real)
+    with pytest.raises(RuntimeError, match="grad: can be implicitly created only for real.*complex64"):
+        grad(lambda x: (x * 1j).sum())(x.real)
 
 
 def test_what_an_example_looks_like():

@@ -95,11 +95,39 @@ def _switch(what: str) -> dict[str, Callable]:
     return {is_enabled.__name__: is_enabled, enable.__name__: enable}
 
 
+def _preference(what: str, names: tuple[str, ...]) -> Callable:
+    """`preferred_<what>_library(backend)`."""
+    state = [names[0]]
+
+    def preferred(backend: str | None = None) -> str:
+        if backend is not None:
+            if backend not in names:
+                raise RuntimeError(
+                    f"{preferred.__name__}: expected {', '.join(map(repr, names))} or None, but got {backend!r}."
+                )
+            state[0] = backend
+        return state[0]
+
+    preferred.__name__ = f"preferred_{what}_library"
+    preferred.__doc__ = (
+        f"The name that was given last; it changes nothing: there is one implementation.\n\nArgs:\n    backend: one of {', '.join(map(repr, names))}; "
+        f"None leaves it.\nReturns:\n    The name.\n\n>>> dynograd.backends.cuda.{preferred.__name__}()\n{names[0]!r}"
+    )
+    return preferred
+
+
+_LIBRARIES = {
+    "linalg": ("default", "cusolver", "magma"),
+    "blas": ("default", "cublas", "cublaslt", "hipblaslt", "ck"),
+    "rocm_fa": ("default", "aotriton", "ck"),
+}
 _ATTENTIONS = ("flash", "math", "mem_efficient", "cudnn")
 stubs.settings("backends.cuda.matmul", _WithTF32)
 cudnn, cuda = stubs.settings("backends.cudnn", _WithTF32), stubs.settings("backends.cuda", _Cuda)
 for _what in _ATTENTIONS:
     cuda.__dict__.update(_switch(_what))
+for _what, _names in _LIBRARIES.items():
+    cuda.__dict__[f"preferred_{_what}_library"] = _preference(_what, _names)
 mkl, mkldnn, mps, openmp, opt_einsum, quantized = (
     stubs.settings(f"backends.{_name}", _Backend) for _name in "mkl mkldnn mps openmp opt_einsum quantized".split()
 )

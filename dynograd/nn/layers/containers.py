@@ -668,6 +668,21 @@ class ParameterDict(_Named):
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
+        """A new dict that has one value under all names.
+
+        Args:
+            keys: names.
+            default: a tensor, which becomes a parameter, or another value.
+        Returns:
+            the new ParameterDict.
+
+        >>> weights = dynograd.nn.ParameterDict().fromkeys(["a", "b"], dynograd.zeros(2))
+        >>> weights["b"].shape
+        dynograd.Size([2])
+        """
+        return ParameterDict([(key, default) for key in keys])
+
     def __or__(self, other: ParameterDict) -> ParameterDict:
         return self.copy().__ior__(other)
 

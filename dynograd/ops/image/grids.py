@@ -130,7 +130,7 @@ def grid_sample(
         ]
     else:
         places = [_inside(place, size, padding_mode, align) for place, size in zip(places, sizes)]
-        taps = [_linear_taps(place) if mode == "bilinear" else [(place.detach().round(), None)] for place in places]
+        taps = [_linear_taps(place) if mode == "bilinear" else _nearest_tap(place) for place in places]
     flat, count = input.reshape(*input.shape[:2], prod(sizes)), tuple(grid.shape[1:-1])
     total: Any = 0
     for corner in itertools.product(*taps):
@@ -150,11 +150,18 @@ def _at(flat: Any, sizes: tuple[int, ...], corner: Any) -> Array:
         if share is not None:
             weight = share if weight is None else weight * share
     batch, channels = flat.shape[:2]
-    result = flat.gather(2, index.reshape(batch, 1, -1).expand(batch, channels, -1))
-    keep = inside.reshape(batch, 1, -1)
+    count = prod(index.shape[1:])
+    result = flat.gather(2, index.reshape(batch, 1, count).expand(batch, channels, count))
+    keep = inside.reshape(batch, 1, count)
     if weight is not None:
-        result = result * where(keep, weight.reshape(batch, 1, -1).to(result.dtype), 0.0)
+        result = result * where(keep, weight.reshape(batch, 1, count).to(result.dtype), 0.0)
     return where(keep, result, 0.0)
+
+
+def _nearest_tap(place: Any) -> list[Any]:
+    """The weight is 1, whose gradient is 0, where the grid is to have one."""
+    share = where(place == place, 1.0, place) if place.requires_grad else None
+    return [(place.detach().round(), share)]
 
 
 def _linear_taps(place: Any) -> list[Any]:

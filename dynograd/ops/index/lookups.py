@@ -257,7 +257,13 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     return tuple([(indices // step) % size for step, size in zip(steps, sizes, strict=True)])
 
 
-@op(name="unique", outputs="list", differentiable=False, out=None, at_once="the shape of its result depends on values")
+@op(
+    name="unique",
+    outputs="list",
+    differentiable="refused",
+    out=None,
+    at_once="the shape of its result depends on values",
+)
 def distinct(
     input: Array, dim: int | None, consecutive: bool, wants_inverse: bool = True, wants_counts: bool = True
 ) -> tuple[Array, ...]:
@@ -265,6 +271,14 @@ def distinct(
     if consecutive:
         return kernel("lookups", "unique_consecutive", input)(input, dim, wants_inverse, wants_counts)
     return kernel("lookups", "unique", input)(input, dim, wants_inverse)
+
+
+@distinct.backward
+def distinct_backward(g: Any, saved: Any, dim: Any, consecutive: bool, *wants: bool) -> Gradients:
+    who = "unique_consecutive" if consecutive else "unique"
+    raise NotImplementedError(
+        f"{who}: the derivative is not implemented. Use x.detach().{who}() where no gradient is wanted."
+    )
 
 
 def _quick_unique(compute: Any, input: Any, return_inverse: Any, return_counts: Any, dim: Any) -> object:

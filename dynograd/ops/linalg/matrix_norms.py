@@ -146,7 +146,7 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
 
 @composed()
 def linalg_cond(A: Any, p: Any = None) -> Array:
-    """The condition number of each matrix, `norm(A, p) * norm(inv(A), p)`; inf for singular ones.
+    """The condition number of each matrix, `norm(A, p) * norm(inv(A), p)`; inf for singular ones, 0 for matrices without elements.
 
     Args:
         A (*, N, N): matrices.
@@ -159,6 +159,8 @@ def linalg_cond(A: Any, p: Any = None) -> Array:
     """
     who = "linalg.cond"
     check_matrices(who, A, p is not None and not _is(p, 2, -2))
+    if 0 in tuple(A.shape):
+        return linalg_matrix_norm(A, "fro")
     if p is None or _is(p, 2, -2):
         values = linalg_svdvals(A)
         largest, smallest = amax(values, -1), amin(values, -1)

@@ -254,7 +254,7 @@ def multi_margin_loss(
     loss = sum_dims(short, (1,), False) / classes
     if weight is not None:
         loss = loss * get_advanced(weight, [labels], (0,))
-    return reduced(loss if len(input.shape) == 2 else reshaped(loss, ()), reduction)
+    return reduced(loss if len(input.shape) == 2 else reshaped(loss, tuple(target.shape)), reduction)
 
 
 @composed(cast="wide", ragged="tokens")

@@ -38,6 +38,20 @@ def _check_dtypes(who: str, **arrays: Any) -> None:
         )
 
 
+def _check_factors(who: str, kind: Any, **factors: Any) -> None:
+    """Raises for a fraction where the result is of integers, and for a bool where it is not of bools."""
+    for name, factor in factors.items():
+        if type(factor) is bool and kind != dtypes.bool:
+            raise RuntimeError(
+                f"{who}: Boolean {name} only supported for Boolean results, but the result is {kind}. Use {name}={factor:d}."
+            )
+        if type(factor) in (float, complex) and not (kind.is_floating_point or kind.is_complex):
+            raise RuntimeError(
+                f"{who}: For integral input tensors, argument {name} must not be a floating point number, but it is {factor} and the result "
+                f"{kind}. Convert the tensors to a floating dtype."
+            )
+
+
 def _added(who: str, input: Any, product: Any, beta: float, alpha: float) -> Array:
     shape = tuple(product.shape)
     own = tuple(input.shape)
@@ -131,7 +145,15 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
         raise ShapeError(
             f"addr: expected 1-D argument vec1 and vec2, got shapes {tuple(vec1.shape)} and {tuple(vec2.shape)}. Use ravel()."
         )
-    return _added("addr", input, mul(reshaped(vec1, (vec1.shape[0], 1)), vec2), beta, alpha)
+    product = mul(reshaped(vec1, (vec1.shape[0], 1)), vec2)
+    if not type(beta) is type(alpha) is int:
+        _check_factors(
+            "addr",
+            dtypes.result_dtype(getattr(input, "array", input), getattr(product, "array", product)),
+            beta=beta,
+            alpha=alpha,
+        )
+    return _added("addr", input, product, beta, alpha)
 
 
 @composed(method=True, inplace=True, out="exact", cast="lower", work="product")

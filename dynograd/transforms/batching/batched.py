@@ -244,6 +244,24 @@ class Batched(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise BatchError("pickle: a tensor inside vmap cannot be pickled. Return it from the function first.")
 
+    @staticmethod
+    def __dynograd_alike__(like: Batched, result: Tensor) -> Tensor:
+        """`result` for each example, so that examples can be written into it."""
+        inner = like.inner
+        if hasattr(type(inner), "__dynograd_rows__"):
+            return result
+        every = stretched(result.detach(), like.level.size).clone()
+        follow = getattr(type(inner), "__dynograd_alike__", None)
+        batched = make_batched(like.level, every if follow is None else follow(inner, every))
+        if result.requires_grad:
+            batched.requires_grad = True
+        return batched
+
+    def __dynograd_become__(self, view: Batched) -> Batched:
+        """Has the shape of a view of it from now on."""
+        self.inner = view.inner
+        return self
+
     # `calls.py` and `functions.py` put their functions here
     __dynograd_op__: Any = None
     __dynograd_in_turn__: Any

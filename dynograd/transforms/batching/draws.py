@@ -88,10 +88,16 @@ def _fill(level: Any, function: Any, name: str, target: Any, args: tuple, kwargs
             )
         _called(function, args, kwargs)
         return target
-    if any(type(argument) is Batched for argument in args[1:]):
-        raise BatchError(
-            f"vmap: {name} takes numbers inside vmap, not one value per example. Use bernoulli(p) or normal(mean, std)."
-        )
+    if any(type(argument) is Batched and argument.level is level for argument in (*args[1:], *kwargs.values())):
+        if level.randomness == "same":
+            raise BatchError(
+                f"vmap: {name} with numbers that differ from example to example cannot draw the same for all. Pass "
+                f"randomness='different' to vmap."
+            )
+        copy = make_batched(level, run("clone", target.inner.detach()))
+        rows = [_of_example(level, function, (copy, *args[1:]), kwargs, number) for number in range(level.size)]
+        target.copy_(make_batched(level, run("stack", rows, 0)))
+        return target
     if level.randomness == "same":
         drawn = run("clone", example(target.inner.detach(), 0))
         _called(function, (drawn, *args[1:]), kwargs)

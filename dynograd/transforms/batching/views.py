@@ -63,10 +63,18 @@ def _behind_all(index: tuple) -> tuple:
 @rule("cat", "stack")
 def join(call: Call) -> Any:
     tensors = call.fronts("tensors")
-    rank = tensors[0].ndim - 1 + (call.op.name == "stack")
+    stacks = call.op.name == "stack"
+    full = [tensor for tensor in tensors if stacks or tuple(tensor.shape[1:]) != (0,)] or tensors
+    rank = full[0].ndim - 1 + stacks
     dim = call["dim"]
     if not isinstance(dim, int) or not -rank <= dim < rank:
         return NotImplemented  # one example says what is wrong
+    if len(full) < len(tensors):  # those of one dim without elements join tensors of any shape
+        shape = [*full[0].shape]
+        shape[dim % rank + 1] = 0
+        tensors = [
+            tensor if tuple(tensor.shape[1:]) != (0,) else run("view", tensor, tuple(shape)) for tensor in tensors
+        ]
     return call.with_(tensors=tensors, dim=dim % rank + 1)
 
 
