@@ -108,6 +108,7 @@ class Path:
         self.made_leaves: list[int] = []  # values that are leaves with a gradient
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
+        self.histories: dict[Any, Any] = {}  # of results that were kept: see `plan_nodes`
         self.keyed: list[Step] = []  # those that draw random numbers
         self.read: Any = None  # the bounds of the memory from outside that calls read where it is: see `waiting`
         self.used = recording.consumed()

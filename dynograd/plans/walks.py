@@ -817,11 +817,13 @@ class Walk(
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""
         handed, counts, others = self.handed, self.counts, self.held_by_contexts()
-        numbers = [
-            number
-            for number in self.path.open
-            if getrefcount(handed[number]) != counts[number] + others[id(handed[number])]
-        ]
+        numbers = [number for number in self.path.open if getrefcount(handed[number]) != counts[number]]
+        if others:
+            numbers = [
+                number
+                for number in numbers
+                if getrefcount(handed[number]) != counts[number] + others[id(handed[number])]
+            ]
         if numbers:
             records = self.records_of(numbers)
             records = {number: record for number, record in records.items() if number in self.path.open}
