@@ -130,6 +130,8 @@ class Path:
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
         self.not_replayed = ""  # why there are none
+        self.differentiates = recording.differentiates()
+        self.gain: float | None = None  # see `walking.gains`
 
     def _watch_of(self, toggled: set[int]) -> Watch:
         """That tensors from outside are as they were, but for the flags of some."""
@@ -169,7 +171,7 @@ class Path:
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""
-        self.program = program
+        self.program, self.gain = program, None
         self.arrays = self.arrays_of(program.arrays)
         calls = len(program.calls)
         # Values whose memory is used again: (after so many calls, number), in the order of time.

@@ -7,9 +7,10 @@ into, or where somebody keeps what it gives.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-__all__ = ["gain", "gain_without_gradients"]
+__all__ = ["Balance", "gain", "gain_of_a_walk", "gain_without_gradients"]
 
 _SAVED, _LOST = 6.0, 10.0  # of a call's Python
 _WALKED = 8.0  # of a walk, whatever it has
@@ -25,6 +26,16 @@ _CHECKED = 4.0  # of one whose indices are looked at
 _FRESH, _KEPT = 1.0, 3.0  # a tensor that is another one in each step; one that the program has in the end
 _RESIZED = 0.2  # a call that is computed at another size than before
 _UNWRITTEN = 1.6e4  # bytes a microsecond of what a loop of several calls does not write
+
+# Of a call along its record that has gradients:
+_BEGUN = 12.0
+_OPENED, _OPEN = 7.0, 3.0  # where something is kept that has a history, and each of these
+_PASSED, _SAVED_OUTSIDE = 37.0, 9.0  # its backward pass from outside, and what that saves for each rule
+_STEPPED = 30.0  # what the step of an optimizer saves
+_CUT, _READ, _WRITTEN = 25.0, 4.0, 18.0  # a piece more; a value that was read; a write into what comes from outside
+_LARGE = 1 << 18  # bytes of values
+_UNCERTAIN = 10.0  # as much may be wrong with these numbers
+_MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
 
 
 def gain(program: Any) -> float:
@@ -65,3 +76,42 @@ def gain_without_gradients(program: Any, sizes_change: bool) -> float:
             gained -= _LISTED * bool(getattr(call.op, "list_name", None))
             gained -= _CHECKED * (getattr(form, "check", None) is not None)
     return gained
+
+
+def gain_of_a_walk(path: Any) -> float:
+    """Of a call along a path, but for what the program reads and writes in it: without end where kernels take so long that it does not matter.
+
+    What somebody keeps with a gradient to come gets a history, and a backward pass from outside goes into the plan and out of it.
+    """
+    program = path.program
+    if sum([array.nbytes for array in program.arrays]) > _LARGE:
+        return math.inf
+    kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
+    gained = -_BEGUN - _OPENED * bool(kept) - _OPEN * kept - _PASSED * (path.parts is not None)
+    gained += _STEPPED * sum([event.kind == "step" for event in path.events])
+    rule = _SAVED if path.parts is None else _SAVED_OUTSIDE
+    for call, form in zip(program.calls, program.forms):
+        if form is None:
+            gained -= _LOST
+        elif any([output is not None for output in call.outputs]):
+            gained += _SAVED_ALONE if call.kind == "op" else rule
+    return gained
+
+
+class Balance:
+    """What walks of one function have gained, counted from what they did: by the grad modes in which they went."""
+
+    def __init__(self) -> None:
+        self._gained: dict[int, float] = {}
+
+    def lost(self, walk: Any, grad: int) -> float:
+        """What a call loses, once walks in this grad mode have lost so much that it is known; else 0."""
+        path = walk.path
+        if path.gain is None:
+            path.gain = gain_of_a_walk(path)
+        pieces = len(path.program.pieces) - 1
+        gained = path.gain - _CUT * pieces - _READ * len(walk.read_numbers) - _WRITTEN * len(walk.written)
+        if gained < 0:
+            gained = min(gained + _UNCERTAIN, 0.0)
+        total = self._gained[grad] = min(self._gained.get(grad, 0.0) + gained, _MOST)
+        return -gained if gained < 0 and total < -_MOST else 0.0
