@@ -459,7 +459,7 @@ class Compiled:
     def _look_at_balance(self, walk: Walk) -> None:
         """Where walks in this grad mode have lost more than they gained, calls in it are left as they are written."""
         path, grad = walk.path, MODES.grad
-        if walk.family is not None or path.program.on_gpu or (grad and not path.differentiates):
+        if walk.family is not None or path.program.on_gpu:
             return
         lost = self.balance.lost(walk, grad)
         if not lost:

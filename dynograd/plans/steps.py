@@ -130,7 +130,6 @@ class Path:
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
         self.not_replayed = ""  # why there are none
-        self.differentiates = recording.differentiates()
         self.gain: float | None = None  # see `walking.gains`
 
     def _watch_of(self, toggled: set[int]) -> Watch:

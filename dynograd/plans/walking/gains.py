@@ -79,12 +79,19 @@ def gain_without_gradients(program: Any, sizes_change: bool) -> float:
 
 
 def gain_of_a_walk(path: Any) -> float:
-    """Of a call along a path, but for what the program reads and writes in it: without end where kernels take so long that it does not matter.
+    """Of a call along a path, but for what the program reads and writes in it.
 
+    It is without end where kernels take so long that it does not matter, and where nothing is differentiated though that could be: see above.
     What somebody keeps with a gradient to come gets a history, and a backward pass from outside goes into the plan and out of it.
     """
     program = path.program
     if sum([array.nbytes for array in program.arrays]) > _LARGE:
+        return math.inf
+    if (
+        not path.open
+        and any([event.grad for event in path.events])
+        and not any([call.kind == "rule" for call in program.calls])
+    ):
         return math.inf
     kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
     gained = -_BEGUN - _OPENED * bool(kept) - _OPEN * kept - _PASSED * (path.parts is not None)
