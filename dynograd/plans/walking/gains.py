@@ -27,12 +27,21 @@ _FRESH, _KEPT = 1.0, 3.0  # a tensor that is another one in each step; one that 
 _RESIZED = 0.2  # a call that is computed at another size than before
 _UNWRITTEN = 1.6e4  # bytes a microsecond of what a loop of several calls does not write
 
-# Of a call along its record that has gradients:
-_BEGUN = 12.0
-_OPENED, _OPEN = 7.0, 3.0  # where something is kept that has a history, and each of these
-_PASSED, _SAVED_OUTSIDE = 37.0, 9.0  # its backward pass from outside, and what that saves for each rule
-_STEPPED = 30.0  # what the step of an optimizer saves
-_CUT, _READ, _WRITTEN = 25.0, 4.0, 18.0  # a piece more; a value that was read; a write into what comes from outside
+# Of a call along its record that has been gone through:
+_BEGUN = 6.0
+_OPENED, _OPEN, _PASSED = (
+    13.0,
+    3.5,
+    20.0,
+)  # where something is kept that has a history, each of these, and their backward pass from outside
+_FORWARD, _BACKWARD = (1.0, 3.0), (1.5, 12.0)  # saved by an elementwise op, and by another one
+_STEPPED = 15.0  # saved by the step of an optimizer
+_NUMBER = 1.0  # a number or tensor that is another one in each call
+_CUT, _READ, _WRITTEN = (
+    1.0,
+    10.0,
+    10.0,
+)  # a piece more; a value that was copied out; a write into what comes from outside
 _LARGE = 1 << 18  # bytes of values
 _UNCERTAIN = 10.0  # as much may be wrong with these numbers
 _MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
@@ -87,21 +96,17 @@ def gain_of_a_walk(path: Any) -> float:
     program = path.program
     if sum([array.nbytes for array in program.arrays]) > _LARGE:
         return math.inf
-    if (
-        not path.open
-        and any([event.grad for event in path.events])
-        and not any([call.kind == "rule" for call in program.calls])
-    ):
+    if any([event.grad for event in path.events]) and not any([path.tree.values[n].grad for n in path.numbers]):
         return math.inf
     kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
-    gained = -_BEGUN - _OPENED * bool(kept) - _OPEN * kept - _PASSED * (path.parts is not None)
-    gained += _STEPPED * sum([event.kind == "step" for event in path.events])
-    rule = _SAVED if path.parts is None else _SAVED_OUTSIDE
+    gained = _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN - _NUMBER * program.fresh
+    gained -= _OPENED * bool(kept) + _OPEN * kept + _PASSED * (path.parts is not None)
     for call, form in zip(program.calls, program.forms):
         if form is None:
             gained -= _LOST
         elif any([output is not None for output in call.outputs]):
-            gained += _SAVED_ALONE if call.kind == "op" else rule
+            saved = _FORWARD if call.kind == "op" else _BACKWARD
+            gained += saved[getattr(call.op, "kind", "elementwise") != "elementwise"]
     return gained
 
 
@@ -117,7 +122,8 @@ class Balance:
         if path.gain is None:
             path.gain = gain_of_a_walk(path)
         pieces = len(path.program.pieces) - 1
-        gained = path.gain - _CUT * pieces - _READ * len(walk.read_numbers) - _WRITTEN * len(walk.written)
+        copies = len([copied for copied in walk.read_numbers.values() if copied is not None])
+        gained = path.gain - _CUT * pieces - _READ * copies - _WRITTEN * len(walk.written)
         if gained < 0:
             gained = min(gained + _UNCERTAIN, 0.0)
         total = self._gained[grad] = min(self._gained.get(grad, 0.0) + gained, _MOST)
