@@ -219,10 +219,10 @@ def test_losses_are_counted_by_grad_mode(monkeypatch):
             x.sum().backward()
         return x.detach()
 
-    for _ in range(60):
+    for _ in range(120):
         with torch.no_grad():
             step(torch.ones(2, 4))
     lost = step.walked
     for _ in range(60):
         step(torch.ones(2, 4))
-    assert lost < 50 and step.walked - lost > 50, str(step.report())
+    assert lost < 100 and step.walked - lost > 50, str(step.report())
