@@ -206,7 +206,7 @@ def test_what_walks_have_gained_is_counted(program, rows, gains_something, monke
 def test_losses_are_counted_by_grad_mode(monkeypatch):
     """A function that loses where it is read without gradients goes on along its record where it learns."""
     monkeypatch.setattr(gains.Balance, "lost", _lost)
-    model = _linear(3)
+    model = _linear(1)
 
     @torch.compile
     def step(x):
