@@ -266,3 +266,11 @@ def test_index_add_of_integers_takes_the_whole_part_of_alpha():
     x = zeros(3, dtype=dynograd.uint8)
     result = x.index_add(0, tensor([0, 2, 0]), tensor([1, 2, 3], dtype=dynograd.uint8), alpha=2.5)
     assert result.dtype is dynograd.uint8 and result.tolist() == [8, 0, 4]
+
+
+@pytest.mark.parametrize(
+    "alpha, expected", [(True, [True, False, True]), (2, [True, False, True]), (False, [False] * 3)]
+)
+def test_index_add_of_bools_takes_alpha_as_a_bool(alpha, expected):
+    result = zeros(3, dtype=dynograd.bool).index_add(0, tensor([0, 2]), tensor([True, True]), alpha=alpha)
+    assert result.dtype is dynograd.bool and result.tolist() == expected

@@ -142,7 +142,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
         dim: which dim; negative counts from the end.
         index (N,): integers from 0.
         source: `input`'s shape, with N in `dim`.
-        alpha: number that `source` is multiplied by; of integers its whole part.
+        alpha: number that `source` is multiplied by; of integers its whole part, of bools whether it is not 0.
     Returns:
         A tensor of the shape and dtype of `input`.
     Raises:
@@ -152,7 +152,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     tensor([4., 0., 2.])
     """
     if alpha != 1:
-        source = source * (int(alpha) if is_whole(source) else alpha)
+        source = source * (bool(alpha) if source.dtype == dtypes.bool else int(alpha) if is_whole(source) else alpha)
     return _put("index_add", input, dim, index, source, True)
 
 
