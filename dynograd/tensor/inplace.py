@@ -62,10 +62,12 @@ def renews(target: Tensor, operands: Any) -> bool:
 def has_no_history(*values: Any) -> bool:
     """Whether all tensors among the values are plain ones, and a write of them gives nobody a history."""
     grad = MODES.grad
-    for value in values:
-        if isinstance(value, Tensor) and (type(value) not in TENSORS or (grad and value._requires_grad)):
-            return False
-    return True
+    return not any(
+        [
+            isinstance(value, Tensor) and (type(value) not in TENSORS or (grad and value._requires_grad))
+            for value in values
+        ]
+    )
 
 
 class beside_plans:
