@@ -72,6 +72,10 @@ def write_elementwise_into(general: Callable[..., Any], op: Op, target: str = ""
     taken = inspect.signature(general).parameters
     extras = [name for name in taken if name not in (tensor, *others, *numbers)]
     names |= {f"default_{name}": taken[name].default for name in extras}
+    scaled = others[-1] if native and "alpha" in extras else ""
+    if scaled:
+        extras.remove("alpha")
+        names["multiply"] = numpy.multiply
     whole = " or kind is I64" if op.name in _WHOLE else ""
     lines = [
         f"def {general.__name__}({parameters}):",
@@ -112,6 +116,8 @@ def write_elementwise_into(general: Callable[..., Any], op: Op, target: str = ""
                 *_deeper(give_up),
             ]
         lines += ["    else:", *give_up]
+    if scaled:
+        lines += _scaled_lines(scaled, give_up)
     if native:
         lines += ["    try:", *_deeper(_run_lines(f"fast({operands}, out=array)")), f"    except {_NOT_WRITTEN}:"]
         lines += ["        pass", "    else:"]
@@ -126,6 +132,20 @@ def write_elementwise_into(general: Callable[..., Any], op: Op, target: str = ""
     ]
     text = "\n".join(lines) + "\n"
     return {"function": lambda: text}, names | _names() | dict(general=general)
+
+
+def _scaled_lines(name: str, give_up: list[str]) -> list[str]:
+    """Multiplies a tensor operand of floats by `alpha`, if that is a number."""
+    return [
+        "    if alpha is not default_alpha:",
+        f"        if kind is I64 or not {_is_plain(name)} or (type(alpha) is not float and type(alpha) is not int):",
+        *_deeper(give_up),
+        "        try:",
+        *_scalar_lines("number", "alpha", "            "),
+        f"            {name}_array = multiply({name}_array, number)",
+        "        except (OverflowError, *FLOATING_WARNINGS):",
+        *_deeper(give_up),
+    ]
 
 
 def _formula_lines(

@@ -36,7 +36,7 @@ from dynograd.plans.sized.held import HeldSizes
 from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
-from dynograd.plans.walking.gains import gain_without_gradients
+from dynograd.plans.walking.gains import Balance, gain_without_gradients
 from dynograd.plans.walking.pauses import Pauses, way_of
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import Watch, can_watch
@@ -144,6 +144,7 @@ class Compiled:
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.pauses = Pauses()
+        self.balance = Balance()
         self.stopped = self.learns_as_written = self.on_gpu = False
         # By the grad modes in which calls that differentiate nothing run as they are written: that parameters stay frozen.
         self.left_alone: dict[int, Watch] = {}
@@ -455,6 +456,21 @@ class Compiled:
                     watch.field(outside.tensor, "_requires_grad", outside.grad)
             watch.close()
 
+    def _look_at_balance(self, walk: Walk) -> None:
+        """Where walks in this grad mode have lost more than they gained, calls in it are left as they are written."""
+        path, grad = walk.path, MODES.grad
+        if walk.family is not None or path.program.on_gpu:
+            return
+        lost = self.balance.lost(walk, grad)
+        if not lost:
+            return
+        reason = f"along its record it is slower by some {lost:.0f} us a call"
+        if grad:
+            self.stop_learning(reason)
+        else:
+            self.note_left(reason)
+            self.left_alone[grad] = Watch().close()
+
     def _differentiates_nothing(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether nothing among the arguments and parameters asks for gradients, in a grad mode whose calls are left as they are written."""
         if not self.left_alone[MODES.grad].holds():
@@ -517,6 +533,8 @@ class Compiled:
                     if trace is None:  # else it took longer
                         path.walked += 1
                         path.seconds += perf_counter() - start
+                    if not self.always and not self.replay:
+                        self._look_at_balance(walk)
                     if self.replays is not None:
                         self.replays.walked(walk, self.sizes, trace, args, kwargs, box)
                     return box[0]

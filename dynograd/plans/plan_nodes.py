@@ -12,7 +12,7 @@ from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
 from dynograd.interpreter.history import AliasBackward
-from dynograd.plans.functions.contexts import Contexts
+from dynograd.plans.functions.contexts import Contexts, has_contexts
 from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
@@ -58,9 +58,11 @@ class PlanNode(Node):
     def __init__(self, walk: Any, numbers: list[int], whole: bool) -> None:
         self.walk, self.path, self.bound, self.whole = walk, walk.path, dict(walk.bound), whole
         self.seq, self.hooks, self.attrs = next_seq(), None, ()
-        self.steps, places = needed_for(walk.path, numbers, walk.at.number)
-        self.contexts = Contexts(walk, self.steps)
-        self.keys = {step.number: step.key for step in self.path.steps if step.key is not None}
+        self.steps, places, with_contexts = _history_of(walk, numbers)
+        self.contexts = Contexts(walk, with_contexts)
+        self.keys = {}
+        if self.path.keyed:
+            self.keys = {step.number: step.key for step in self.path.steps if step.key is not None}
         tensors = [walk._outside_now(self.path, place) for place in places]
         self.edges = self.leaves = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
@@ -322,6 +324,22 @@ def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], lis
             needed.update(values)
             places.update(outside)
     return steps[::-1], sorted(places)
+
+
+_MOST_HISTORIES = 64  # of a path: which results somebody has may be others in each call
+
+
+def _history_of(walk: Any, numbers: list[int]) -> tuple[list[Any], list[int], list[Any]]:
+    """`needed_for` the place where the walk is, and those of these steps that `Contexts` looks at; it is found once for the same results."""
+    known, stop = walk.path.histories, walk.at.number
+    key = stop, *numbers
+    history = known.get(key)
+    if history is None:
+        if len(known) == _MOST_HISTORIES:
+            known.clear()
+        steps, places = needed_for(walk.path, numbers, stop)
+        history = known[key] = steps, places, [step for step in steps if has_contexts(walk, step)]
+    return history
 
 
 def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> dict[int, str]:

@@ -108,6 +108,7 @@ class Path:
         self.made_leaves: list[int] = []  # values that are leaves with a gradient
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
+        self.histories: dict[Any, Any] = {}  # of results that were kept: see `plan_nodes`
         self.keyed: list[Step] = []  # those that draw random numbers
         self.read: Any = None  # the bounds of the memory from outside that calls read where it is: see `waiting`
         self.used = recording.consumed()
@@ -129,6 +130,7 @@ class Path:
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
         self.not_replayed = ""  # why there are none
+        self.gain: float | None = None  # see `walking.gains`
 
     def _watch_of(self, toggled: set[int]) -> Watch:
         """That tensors from outside are as they were, but for the flags of some."""
@@ -168,7 +170,7 @@ class Path:
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""
-        self.program = program
+        self.program, self.gain = program, None
         self.arrays = self.arrays_of(program.arrays)
         calls = len(program.calls)
         # Values whose memory is used again: (after so many calls, number), in the order of time.

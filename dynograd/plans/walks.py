@@ -566,14 +566,16 @@ class Walk(
 
         They have the plan's own memory if the write only reads it, at once.
         """
-        tensors = [value for value in (target, *args) if isinstance(value, Tensor)]
-        at_once = not self.path.program.on_gpu and not any(
-            [
-                (MODES.grad and value._requires_grad) or not (type(value) in TENSORS or isinstance(value, Handed))
-                for value in tensors
-            ]
-        )
-        return tuple([self._settled(value, at_once) if isinstance(value, Handed) else value for value in args])
+        recorded = [isinstance(value, Handed) for value in args]
+        if True not in recorded:
+            return args
+        at_once, grad = not self.path.program.on_gpu, MODES.grad
+        for value in (target, *args):
+            if isinstance(value, Tensor) and (
+                (grad and value._requires_grad) or not (type(value) in TENSORS or isinstance(value, Handed))
+            ):
+                at_once = False
+        return tuple([self._settled(value, at_once) if known else value for value, known in zip(args, recorded)])
 
     def _settled(self, tensor: Any, at_once: bool) -> Tensor:
         if MODES.grad and tensor._requires_grad:
@@ -817,11 +819,13 @@ class Walk(
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""
         handed, counts, others = self.handed, self.counts, self.held_by_contexts()
-        numbers = [
-            number
-            for number in self.path.open
-            if getrefcount(handed[number]) != counts[number] + others[id(handed[number])]
-        ]
+        numbers = [number for number in self.path.open if getrefcount(handed[number]) != counts[number]]
+        if others:
+            numbers = [
+                number
+                for number in numbers
+                if getrefcount(handed[number]) != counts[number] + others[id(handed[number])]
+            ]
         if numbers:
             records = self.records_of(numbers)
             records = {number: record for number, record in records.items() if number in self.path.open}

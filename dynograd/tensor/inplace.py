@@ -7,9 +7,7 @@ comes from the new value; every view of the base makes its own anew from that wh
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -63,23 +61,25 @@ def renews(target: Tensor, operands: Any) -> bool:
 
 def has_no_history(*values: Any) -> bool:
     """Whether all tensors among the values are plain ones, and a write of them gives nobody a history."""
-    return all(
+    grad = MODES.grad
+    return not any(
         [
-            type(value) in TENSORS and not (MODES.grad and value._requires_grad)
+            isinstance(value, Tensor) and (type(value) not in TENSORS or (grad and value._requires_grad))
             for value in values
-            if isinstance(value, Tensor)
         ]
     )
 
 
-@contextlib.contextmanager
-def beside_plans() -> Iterator[None]:
+class beside_plans:
     """Inside, no compiled step records or compares ops: a write into a tensor from outside is computed where it stands."""
-    plan, MODES.plan = MODES.plan, None
-    try:
-        yield
-    finally:
-        MODES.plan = plan
+
+    __slots__ = ("held",)
+
+    def __enter__(self) -> None:
+        self.held, MODES.plan = MODES.plan, None
+
+    def __exit__(self, *error: object) -> None:
+        MODES.plan = self.held
 
 
 def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:

@@ -325,3 +325,35 @@ def test_what_is_no_operand_is_not_equal_and_refused_else(other):
     for name in ("add", "mul", "truediv", "pow", "lt"):
         with pytest.raises(TypeError, match=f"must be Tensor, not {type(other).__name__}"):
             getattr(operator, name)(x, other)
+
+
+@pytest.mark.parametrize("name", ["add", "sub"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+@pytest.mark.parametrize("alpha", [2, -0.01, 0.1, 1e300, float("inf")])
+def test_alpha_in_place_gives_the_bits_of_the_sum(name, dtype, alpha):
+    """Whichever way it is written: into the tensor, into its own rows, into `out=`."""
+    x = dynograd.linspace(-3, 3, 12).reshape(3, 4).to(getattr(dynograd, dtype))
+    y = x.flip(0) + 1
+    if dtype == "int64" and isinstance(alpha, float):
+        with pytest.raises(RuntimeError, match="alpha"):
+            x.clone().add_(y, alpha=alpha)
+        return
+    with numpy.errstate(all="ignore"):
+        expected = getattr(dynograd, name)(x, y, alpha=alpha).numpy().tobytes()
+        written = getattr(x.clone(), name + "_")
+        assert written(y, alpha=alpha).numpy().tobytes() == expected
+        out = dynograd.empty_like(x)
+        assert getattr(dynograd, name)(x, y, alpha=alpha, out=out).numpy().tobytes() == expected
+        itself = x.clone()
+        getattr(itself, name + "_")(itself, alpha=alpha)
+        assert itself.numpy().tobytes() == getattr(dynograd, name)(x, x, alpha=alpha).numpy().tobytes()
+
+
+def test_alpha_in_place_keeps_the_history():
+    x, y = dynograd.ones(3), dynograd.ones(3, requires_grad=True)
+    x.add_(y, alpha=3)
+    x.sum().backward()
+    assert y.grad.tolist() == [3, 3, 3]
+    with pytest.raises(RuntimeError, match="leaf"):
+        y.add_(dynograd.ones(3), alpha=2)
+    assert dynograd.ones(3).add_(2, alpha=0.5).tolist() == [2, 2, 2]

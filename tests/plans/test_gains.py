@@ -10,6 +10,8 @@ import dynograd as torch
 from dynograd.plans import compiling
 from dynograd.plans.walking import gains
 
+_lost = gains.Balance.lost  # before tests are to go along their records whatever that costs
+
 
 def test_what_differentiates_nothing_is_left_where_a_walk_costs_more(monkeypatch):
     """In this grad mode alone: the same function learns along its record."""
@@ -92,3 +94,135 @@ def test_what_is_gained_by_not_writing_counts(monkeypatch):
             compiled(torch.ones(4, count))
         walked.append(compiled.walked)
     assert walked[0] == 0 and walked[1] > 0
+
+
+def _linear(count):
+    return torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(count)])
+
+
+def kept_without_a_backward(compile, rows):
+    weight = torch.linspace(-1, 1, 4).requires_grad_()
+    step = compile(lambda x: x * weight + 1)
+    return step, lambda x: step(x).detach()
+
+
+def differentiated_outside(compile, rows):
+    model = _linear(10)
+    step = compile(lambda x: model(x))
+
+    def call(x):
+        model.zero_grad()
+        loss = step(x).square().sum()
+        loss.backward()
+        return loss.detach()
+
+    return step, call
+
+
+def read_inside(compile, rows):
+    weight = torch.linspace(-1, 1, 4).requires_grad_()
+
+    def function(x):
+        h = x * weight
+        rows = [h.tolist()]
+        for _ in range(3):
+            h = h * 2 - 1
+            rows.append(h.tolist())
+        return h + rows[0][0][0] + rows[-1][0][0]
+
+    step = compile(function)
+    return step, lambda x: step(x).detach()
+
+
+def averaged_inside(compile, rows):
+    weight = torch.linspace(-1, 1, 4).requires_grad_()
+    means = [torch.zeros(4) for _ in range(6)]
+
+    def function(x):
+        loss = (x * weight).square().sum()
+        weight.grad = None
+        loss.backward()
+        with torch.no_grad():
+            for mean in means:
+                mean.mul_(0.9)
+        return loss.detach()
+
+    step = compile(function)
+    return step, step
+
+
+def learned_inside(compile, rows):
+    model = _linear(2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def function(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = compile(function)
+    return step, step
+
+
+def read_without_gradients(compile, rows):
+    def function(x):
+        for _ in range(6):
+            x = (x * 0.5).sin()
+            x = x + x.tolist()[0][0]
+        return x
+
+    step = compile(function)
+    return step, torch.no_grad()(step)
+
+
+@pytest.mark.parametrize(
+    "program, rows, gains_something",
+    [
+        (kept_without_a_backward, 3, False),
+        (differentiated_outside, 3, True),
+        (read_inside, 3, False),
+        (read_inside, 1 << 14, True),  # kernels take so long that it does not matter
+        (averaged_inside, 3, False),
+        (learned_inside, 3, True),
+        (read_without_gradients, 3, False),
+    ],
+)
+def test_what_walks_have_gained_is_counted(program, rows, gains_something, monkeypatch):
+    """Calls that lose along their records are left as they are written after some, with the same results; others go on along them."""
+    monkeypatch.setattr(gains.Balance, "lost", _lost)
+    outcomes = []
+    for compile in (lambda function: function, torch.compile):
+        torch.manual_seed(0)
+        step, call = program(compile, rows)
+        outcomes.append([call(torch.full((rows, 4), 0.1 * (n % 7))) for n in range(100)])
+    for expected, result in zip(*outcomes):
+        assert torch.allclose(result, expected, rtol=1e-4)
+    assert (step.walked > 90) is gains_something, str(step.report())
+    assert ("along its record it is slower by some" in str(step.report())) is not gains_something
+
+
+def test_losses_are_counted_by_grad_mode(monkeypatch):
+    """A function that loses where it is read without gradients goes on along its record where it learns."""
+    monkeypatch.setattr(gains.Balance, "lost", _lost)
+    model = _linear(1)
+
+    @torch.compile
+    def step(x):
+        model.zero_grad()
+        for _ in range(5):
+            x = model(x).sin()
+            if not torch.is_grad_enabled():
+                x = x + x.tolist()[0][0]
+        if torch.is_grad_enabled():
+            x.sum().backward()
+        return x.detach()
+
+    for _ in range(120):
+        with torch.no_grad():
+            step(torch.ones(2, 4))
+    lost = step.walked
+    for _ in range(60):
+        step(torch.ones(2, 4))
+    assert lost < 100 and step.walked - lost > 50, str(step.report())

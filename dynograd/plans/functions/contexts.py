@@ -10,7 +10,7 @@ from dynograd.plans.handed import Handed
 from dynograd.tensor.custom_function import FunctionNode, join
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Contexts"]
+__all__ = ["Contexts", "has_contexts"]
 
 
 class Contexts:
@@ -18,7 +18,7 @@ class Contexts:
 
     Args:
         walk: at the place where tensors are given.
-        steps: the steps that compute these.
+        steps: those that compute these and have some (`has_contexts`).
     """
 
     def __init__(self, walk: Any = None, steps: Any = ()) -> None:
@@ -36,7 +36,7 @@ class Contexts:
                 )
                 self.nodes[step.number] = own, tuple(numbers)
             for number in values_in(step.args):
-                if walk.makers[number][0].event.kind in ("enter", "backward"):
+                if _is_of_backward(walk, number):
                     self.values[number] = Tensor.wrap(walk.own(number))
 
     def saved(self, step: Any) -> list[Any]:
@@ -67,6 +67,15 @@ class Contexts:
         attached = join(node, args, outputs) if plan is None else plan.join_function(node, args, outputs)
         node.output_shapes = context.output_shapes
         return [output for output, kind in zip(attached, kinds) if kind is not None]
+
+
+def has_contexts(walk: Any, step: Any) -> bool:
+    """Whether a step calls a Function, or takes what only a backward pass has made."""
+    return step.event.kind == "function" or any([_is_of_backward(walk, number) for number in values_in(step.args)])
+
+
+def _is_of_backward(walk: Any, number: int) -> bool:
+    return walk.makers[number][0].event.kind in ("enter", "backward")
 
 
 def values_in(args: Any) -> list[int]:

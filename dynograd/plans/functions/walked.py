@@ -20,6 +20,7 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["WalkedFunctions"]
 
+_NONE: Counter[int] = Counter()
 _SOMEWHERE = Node()  # where gradients of a context of a walk go to
 _SOMEWHERE.edges, _SOMEWHERE.seq, _SOMEWHERE.hooks, _SOMEWHERE.attrs = (), 1, None, None
 
@@ -45,6 +46,8 @@ class WalkedFunctions:
 
     def held_by_contexts(self) -> Counter[int]:
         """How often contexts of this call have tensors, by their ids."""
+        if not self.contexts:
+            return _NONE
         nodes = self.contexts.values()
         return Counter([id(tensor) for node in nodes for tensor in flat([*node.to_save, *vars(node).values()])])
 

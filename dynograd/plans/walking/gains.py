@@ -7,9 +7,10 @@ into, or where somebody keeps what it gives.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-__all__ = ["gain", "gain_without_gradients"]
+__all__ = ["Balance", "gain", "gain_of_a_walk", "gain_without_gradients"]
 
 _SAVED, _LOST = 6.0, 10.0  # of a call's Python
 _WALKED = 8.0  # of a walk, whatever it has
@@ -25,6 +26,25 @@ _CHECKED = 4.0  # of one whose indices are looked at
 _FRESH, _KEPT = 1.0, 3.0  # a tensor that is another one in each step; one that the program has in the end
 _RESIZED = 0.2  # a call that is computed at another size than before
 _UNWRITTEN = 1.6e4  # bytes a microsecond of what a loop of several calls does not write
+
+# Of a call along its record that has been gone through:
+_BEGUN = 6.0
+_OPENED, _OPEN, _PASSED = (
+    13.0,
+    3.5,
+    20.0,
+)  # where something is kept that has a history, each of these, and their backward pass from outside
+_FORWARD, _BACKWARD = (1.0, 3.0), (1.5, 12.0)  # saved by an elementwise op, and by another one
+_STEPPED = 15.0  # saved by the step of an optimizer
+_NUMBER = 1.0  # a number or tensor that is another one in each call
+_CUT, _READ, _WRITTEN = (
+    1.0,
+    10.0,
+    10.0,
+)  # a piece more; a value that was copied out; a write into what comes from outside
+_LARGE = 1 << 18  # bytes of values
+_UNCERTAIN = 10.0  # as much may be wrong with these numbers
+_MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
 
 
 def gain(program: Any) -> float:
@@ -65,3 +85,46 @@ def gain_without_gradients(program: Any, sizes_change: bool) -> float:
             gained -= _LISTED * bool(getattr(call.op, "list_name", None))
             gained -= _CHECKED * (getattr(form, "check", None) is not None)
     return gained
+
+
+def gain_of_a_walk(path: Any) -> float:
+    """Of a call along a path, but for what the program reads and writes in it.
+
+    It is without end where kernels take so long that it does not matter, and where nothing is differentiated though that could be: see above.
+    What somebody keeps with a gradient to come gets a history, and a backward pass from outside goes into the plan and out of it.
+    """
+    program = path.program
+    if sum([array.nbytes for array in program.arrays]) > _LARGE:
+        return math.inf
+    if any([event.grad for event in path.events]) and not any([path.tree.values[n].grad for n in path.numbers]):
+        return math.inf
+    kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
+    gained = _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN - _NUMBER * program.fresh
+    gained -= _OPENED * bool(kept) + _OPEN * kept + _PASSED * (path.parts is not None)
+    for call, form in zip(program.calls, program.forms):
+        if form is None:
+            gained -= _LOST
+        elif any([output is not None for output in call.outputs]):
+            saved = _FORWARD if call.kind == "op" else _BACKWARD
+            gained += saved[getattr(call.op, "kind", "elementwise") != "elementwise"]
+    return gained
+
+
+class Balance:
+    """What walks of one function have gained, counted from what they did: by the grad modes in which they went."""
+
+    def __init__(self) -> None:
+        self._gained: dict[int, float] = {}
+
+    def lost(self, walk: Any, grad: int) -> float:
+        """What a call loses, once walks in this grad mode have lost so much that it is known; else 0."""
+        path = walk.path
+        if path.gain is None:
+            path.gain = gain_of_a_walk(path)
+        pieces = len(path.program.pieces) - 1
+        copies = len([copied for copied in walk.read_numbers.values() if copied is not None])
+        gained = path.gain - _CUT * pieces - _READ * copies - _WRITTEN * len(walk.written)
+        if gained < 0:
+            gained = min(gained + _UNCERTAIN, 0.0)
+        total = self._gained[grad] = min(self._gained.get(grad, 0.0) + gained, _MOST)
+        return -gained if gained < 0 and total < -_MOST else 0.0
