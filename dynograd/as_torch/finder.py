@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from dynograd.as_torch import touched
+from dynograd.base.listing import of_pytorch
 from dynograd.base.shown_names import shown_as
 from dynograd.tensor.tensor import Tensor
 
@@ -169,6 +170,11 @@ class _SecondName(importlib.abc.Loader):
         for below, value in list(vars(module).items()):
             if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{below}":
                 touched.watch(value, f"{name}.{below}")
+        for (
+            place
+        ) in of_pytorch():  # `import torch` of PyTorch imports these, and programs look for them in `sys.modules`
+            if f"torch.{place}".rpartition(".")[0] == name:
+                importlib.import_module(f"torch.{place}")
 
 
 def _real(path: str, fullname: str) -> ModuleType:

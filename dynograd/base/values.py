@@ -16,7 +16,7 @@ __all__ = [
     "has_fixed_number",
     "has_own_values",
     "has_values",
-    "makers",
+    "noters",
     "read_values",
 ]
 
@@ -29,13 +29,13 @@ def has_values(tensor: Any) -> bool:
     return not hasattr(type(tensor), "__dynograd_op__")
 
 
-makers: list[Callable[[Any], bool]] = []
-"""Say of a tensor whether a step that is being noted has made it."""
+noters: list[Callable[[Any], bool]] = []
+"""Say of a tensor whether it is met by a step that is being noted."""
 
 
 def has_own_values(tensor: Any) -> bool:
-    """`has_values`, and no step that `compile` notes has made it: what is computed of such an array beside ops would be no part of the record."""
-    return has_values(tensor) and not any([has_made(tensor) for has_made in makers])
+    """`has_values`, and it is not met by a step that `compile` notes: what is computed of its array beside ops would be no part of the record."""
+    return has_values(tensor) and not any([is_noted(tensor) for is_noted in noters])
 
 
 exporters: list[Callable[[Any], bool]] = []

@@ -41,6 +41,7 @@ from dynograd.plans.walking.pauses import Pauses, way_of
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import Watch, can_watch
 from dynograd.tensor import inplace
+from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.duals import awaits_nodes
 
 __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
@@ -57,12 +58,12 @@ STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 _stance = ["default"]
 
 
-def _has_made(tensor: Any) -> bool:
-    """Whether the step that this thread notes has made a tensor."""
-    return MODES.plan is not None and bool(MODES.plan.has_made(tensor))
+def _is_noted(tensor: Any) -> bool:
+    """Whether this thread notes a step: what it computes of a tensor's numbers beside ops would be those of this call in all others."""
+    return MODES.plan is not None and isinstance(tensor, Tensor)
 
 
-values.makers.append(_has_made)
+values.noters.append(_is_noted)
 
 
 def all_compiled() -> list[Compiled]:

@@ -396,7 +396,7 @@ class InstalledMethods:
         'The hyperbolic cosine.'
     def cosh_(self) -> Tensor:
         'In-place form of `cosh`: the result is written into the tensor, which is returned.'
-    def count_nonzero(self, dim: _Ints | None = None, *, axis: _Ints | None = None) -> Tensor:
+    def count_nonzero(self, dim: _Ints | None = None, *dims: _Ints, axis: _Ints | None = None) -> Tensor:
         'How many elements are not zero, over `dim` or altogether (int64).'
     def cov(self, *, correction: builtins.int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
         'The covariance matrix of variables (rows) over observations (columns); of one variable its variance.'
@@ -1121,7 +1121,7 @@ class InstalledMethods:
         '`input * input`.'
     def square_(self) -> Tensor:
         'In-place form of `square`: the result is written into the tensor, which is returned.'
-    def squeeze(self, dim: _Ints | None = None, *, axis: _Ints | None = None) -> Tensor:
+    def squeeze(self, dim: _Ints | None = None, *dims: _Ints, axis: _Ints | None = None) -> Tensor:
         'A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).'
     def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
         'In-place form of `squeeze`: the tensor itself changes its shape, and is returned.'

@@ -384,7 +384,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     '`nn.functional.cosine_embedding_loss`.'
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08, *, axis: _Ints | None = None) -> Tensor:
     'The cosine of the angle between vectors along `dim`: x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)).'
-def count_nonzero(input: Tensor, dim: _Ints | None = None, *, axis: _Ints | None = None) -> Tensor:
+def count_nonzero(input: Tensor, dim: _Ints | None = None, *dims: _Ints, axis: _Ints | None = None) -> Tensor:
     'How many elements are not zero, over `dim` or altogether (int64).'
 def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
     'The covariance matrix of variables (rows) over observations (columns); of one variable its variance.'
@@ -1257,9 +1257,9 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     '`input * input`.'
 def square_(input: Tensor) -> Tensor:
     'In-place form of `square`: the result is written into the tensor, which is returned.'
-def squeeze(input: Tensor, dim: _Ints | None = None, *, axis: _Ints | None = None) -> Tensor:
+def squeeze(input: Tensor, dim: _Ints | None = None, *dims: _Ints, axis: _Ints | None = None) -> Tensor:
     'A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).'
-def squeeze_copy(input: Tensor, dim: _Ints | None = None, *, axis: _Ints | None = None, out: Tensor | None = None) -> Tensor:
+def squeeze_copy(input: Tensor, dim: _Ints | None = None, *dims: _Ints, axis: _Ints | None = None, out: Tensor | None = None) -> Tensor:
     'What `squeeze` shows, in memory of its own.'
 def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None, axis: _Ints | None = None) -> Tensor:
     'Tensors of one shape beside each other along a new dim.'

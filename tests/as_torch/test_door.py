@@ -49,6 +49,7 @@ TRUE = {
     "reload forgets what was set": "setattr(torch, 'mine', 1) or not hasattr(importlib.reload(torch), 'mine')",
     "what is set stays on torch": "setattr(torch, 'mine', 1) or (torch.mine == 1 and not hasattr(dynograd, 'mine'))",
     "what is replaced below is replaced": "setattr(torch.nn.init, 'ones_', 1) or dynograd.nn.init.ones_ == 1",
+    "what lies below is in sys.modules": "torch.nn and sys.modules['torch.nn.init'] is dynograd.nn.init and 'torch.nn.functional' in sys.modules",
     "dir": "{'nn', 'relu', 'Tensor', 'save'} <= set(dir(torch))",
     "import *": "exec('from torch import *', space := {}) or space['relu'] is dynograd.relu",
     "functorch": "importlib.import_module('functorch').vmap is dynograd.vmap",

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy
 import pytest
 
+import dynograd
 from dynograd.cuda import driver
 from dynograd.errors import IndexRangeError
 from dynograd.kernels.build import determinism, faults_cuda
@@ -66,6 +67,14 @@ def test_along_a_dim(shape, dim, picked, kind, deterministic):
     for reduce in ("prod", "amax", "amin"):
         for include in (True, False):
             compared("scatters", "scatter_reduce", x, dim, index, src, reduce, include)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((1 << 40, 3, 6), 2), ((1 << 40, 6, 3), 1)])
+def test_gather_copies_no_expanded_line(shape, dim):
+    line, index = some((6,), "float32"), places((2, 3, 2), 6)
+    x = dynograd.tensor(line, device="cuda")
+    expanded = (x[:, None] if dim == 1 else x).expand(shape)
+    assert expanded.gather(dim, dynograd.tensor(index, device="cuda")).tolist() == line[index].tolist()
 
 
 @pytest.mark.parametrize("kind", ["float32", "complex64", "complex128", "uint8"])

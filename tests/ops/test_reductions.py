@@ -190,6 +190,13 @@ ROWS = [
         result="int64",
         id="dim",
     ),
+    Row(
+        "count_nonzero",
+        lambda x, *dims: numpy.count_nonzero(x, dims),
+        args=lambda rng: [rng.integers(0, 2, (3, 4, 2)), 2, 0],
+        result="int64",
+        id="dims one by one",
+    ),
     *rows_over_dims(
         "prod",
         np_prod,

@@ -285,6 +285,39 @@ def test_gather_from_a_transposed_tensor():
     assert x.gather(1, dynograd.tensor([[2], [0], [1], [2]])).tolist() == [[8], [1], [6], [11]]
 
 
+FAR = 1 << 40  # a copy of so many elements fits in no memory
+EXPANDED = {
+    "one line": (lambda x: x.expand(FAR, 4, 3), lambda x, *at: x[at[2]]),
+    "of lines": (lambda x: x[:, None, None].expand(3, FAR, 3), lambda x, *at: x[at[0]]),
+    "cut": (lambda x: x.expand(FAR, 3)[:, 1:, None].expand(FAR, 2, 3), lambda x, *at: x[1:][at[1]]),
+}
+
+
+@pytest.mark.parametrize("case", EXPANDED)
+@pytest.mark.parametrize("count", [1, 5000])
+def test_gather_copies_no_expanded_tensor(case, count):
+    expand, value = EXPANDED[case]
+    x, index = dynograd.tensor([5, 3, 8]), numpy.arange(2 * count).reshape(2, 1, count) % 3
+    expected = value(x.numpy(), numpy.arange(2)[:, None, None], numpy.zeros((1, 1, 1), int), index)
+    assert (expand(x).gather(2, tensor(index)).numpy() == expected).all()
+    with pytest.raises(IndexError, match="gather.*7 is out of bounds for dimension 2 with size 3"):
+        expand(x).gather(2, tensor(index + 7))
+
+
+def test_picking_slices_copies_no_expanded_tensor():
+    assert dynograd.tensor(4).expand(FAR).index_select(0, dynograd.tensor([FAR - 1, 0])).tolist() == [4, 4]
+    x = dynograd.tensor([5, 3]).expand(FAR, 2)
+    assert x.index_select(0, dynograd.tensor([FAR - 1, 0])).tolist() == [[5, 3], [5, 3]]
+    with pytest.raises(IndexError, match="index_select.*-1 is out of bounds"):
+        x.index_select(0, dynograd.tensor([-1]))
+
+
+def test_take_along_dim_of_one_row_for_all():
+    index = numpy.random.default_rng(0).integers(0, 7, (400, 300, 2))
+    row = dynograd.arange(7) * 3
+    assert (dynograd.take_along_dim(row[None, None], tensor(index), 2).numpy() == index * 3).all()
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.float64, dynograd.int64])
 def test_compiled_kernels_for_large_indices_agree(dim, dtype):

@@ -105,6 +105,13 @@ ROWS = [
     moved("squeeze", lambda x, dim: x, args=lambda rng: [rng.normal(size=(3, 1)), 0], id="kept"),
     moved("squeeze", lambda x, dim: x[0, :, 0], args=lambda rng: [rng.normal(size=(1, 3, 1)), (0, 1, -1)], id="dims"),
     moved(
+        "squeeze",
+        lambda x, *dims: x[0, :, :, 0],
+        args=lambda rng: [rng.normal(size=(1, 1, 3, 1)), 0, -1],
+        id="dims one by one",
+        errors=[error(lambda op: op(zeros(1, 1), 0, "a"), TypeError, "squeeze", "dim must be an int", "'a'")],
+    ),
+    moved(
         "unsqueeze",
         lambda x, dim: numpy.expand_dims(x, dim),
         shapes=[(3, 2)],

@@ -137,6 +137,32 @@ def test_fullgraph_names_the_line():
         f(torch.ones(2))
 
 
+LOOKED_AT = {  # arguments that these functions look at, here others in each call
+    "mask": (lambda x, mask: nn.functional.scaled_dot_product_attention(x, x, x, mask), lambda k: torch.arange(4) <= k),
+    "scores of a mask": (
+        lambda x, mask: nn.functional.scaled_dot_product_attention(x, x, x, mask),
+        lambda k: torch.where(torch.arange(4) <= k, 0.5 * k, -torch.inf),
+    ),
+    "places": (lambda x, places: torch.take_along_dim(x[None], places, 2), lambda k: torch.tensor([[[k, -k]] * 4])),
+    "classes": (nn.functional.multi_margin_loss, lambda k: torch.arange(4) * k % 3),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_arguments_whose_values_are_looked_at_may_be_others_behind_a_write(name):
+    function, argument = LOOKED_AT[name]
+
+    def step(x, other):
+        x.add_(1)
+        return function(x, other)
+
+    compiled = torch.compile(step, fullgraph=True)
+    cache, own = [torch.arange(16.0).view(4, 4).sin() for _ in range(2)]
+    for k in (1, 2, 3, 1, 2):
+        torch.testing.assert_close(compiled(cache, argument(k)), step(own, argument(k)))
+    assert compiled.walked
+
+
 def test_stances():
     compiled = torch.compile(double)
     for _ in range(4):

@@ -41,6 +41,7 @@ __all__ = [
 
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _NEAR = 1 << 20  # bytes that stay in the second-level cache
+_SPARSELY = 8  # of a view with so many times more elements than are picked no row-major copy is made
 _PICKED = frozenset("fdlq")
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
@@ -64,6 +65,10 @@ def take(x, index, dim, negative=True):
     inner = prod(x.shape[dim + 1 :])
     outer = prod(x.shape[:dim])
     elements = outer * inner * index.size
+    if x.size > _SPARSELY * elements and not x.flags.c_contiguous:
+        if not negative:
+            _check(index, 0, size)
+        return contiguous(x[(*(slice(None),) * dim, index)])
     if elements < (COMPILED_PASS if inner == 1 else ROW_COPIES) or not size or x.itemsize > 8:
         if not negative and index.size and int(_min(index, None)) < 0:
             raise IndexError("an index is negative")
@@ -178,7 +183,13 @@ def gather(x, dim, index):
 
     Raises IndexError for an index outside `dim`.
     """
-    if index.size >= COMPILED_PASS and _suits_numba(x, dim, index) and x.itemsize <= 8:
+    sparsely = False
+    if not x.flags.c_contiguous and x.size:
+        line = _one_for_all(x, dim)
+        if line is not None:
+            return take(line, index, 0, False)
+        sparsely = x.size > _SPARSELY * index.size
+    if index.size >= COMPILED_PASS and not sparsely and _suits_numba(x, dim, index) and x.itemsize <= 8:
         line_of_index = _one_for_all(index, dim)
         if line_of_index is not None:
             return take(x, line_of_index, dim, False)
@@ -327,12 +338,12 @@ def add_along(result, dim, index, src):
     _check_none(outside)
 
 
-def _one_for_all(index, dim):
-    """The vector that an index along `dim` repeats in all other dims, as one that was expanded does; else None."""
-    for place, (size, step) in enumerate(zip(index.shape, index.strides, strict=True)):
+def _one_for_all(array, dim):
+    """The vector along `dim` that an array repeats in all other dims, as one that was expanded does; else None."""
+    for place, (size, step) in enumerate(zip(array.shape, array.strides, strict=True)):
         if step and size > 1 and place != dim:
             return None
-    return index[tuple([slice(None) if place == dim else 0 for place in range(index.ndim)])]
+    return array[tuple([slice(None) if place == dim else 0 for place in range(array.ndim)])]
 
 
 def _suits_numba(x, dim, index):

@@ -255,15 +255,18 @@ def gather(x: CudaArray, dim: int, index: CudaArray) -> CudaArray:
     line_of_index = _one_for_all(index, dim)
     if line_of_index is not None and _agree(x, dim, index):
         return take(x, line_of_index, dim, "gather", False)
+    line = _one_for_all(x, dim)
+    if line is not None:
+        return take(line, index, 0, "gather", False)
     return along(contiguous(_cropped(x, dim, index)), dim, contiguous(index), "gather")
 
 
-def _one_for_all(index: CudaArray, dim: int) -> CudaArray | None:
-    """The vector that an index along `dim` repeats in all other dims, as one that was expanded does; else None."""
-    for place, (size, step) in enumerate(zip(index.shape, index.strides, strict=True)):
+def _one_for_all(array: CudaArray, dim: int) -> CudaArray | None:
+    """The vector along `dim` that an array repeats in all other dims, as one that was expanded does; else None."""
+    for place, (size, step) in enumerate(zip(array.shape, array.strides, strict=True)):
         if step and size > 1 and place != dim:
             return None
-    return index[tuple([slice(None) if place == dim else 0 for place in range(index.ndim)])] if index.size else None
+    return array[tuple([slice(None) if place == dim else 0 for place in range(array.ndim)])] if array.size else None
 
 
 def _agree(x: CudaArray, dim: int, index: CudaArray) -> bool:

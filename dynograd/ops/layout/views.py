@@ -364,8 +364,8 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Array:
     return reshaped(input, result)
 
 
-def _quick_squeeze(input: Any, dim: Any, axis: Any) -> tuple | None:
-    if axis is None and (dim is None or type(dim) is int or (type(dim) is tuple and dim)):
+def _quick_squeeze(input: Any, dim: Any, dims: Any, axis: Any) -> tuple | None:
+    if axis is None and not dims and (dim is None or type(dim) is int or (type(dim) is tuple and dim)):
         if dim is None:
             out = input.squeeze()
         elif type(dim) is tuple:
@@ -380,12 +380,13 @@ def _quick_squeeze(input: Any, dim: Any, axis: Any) -> tuple | None:
 
 @composed(method=True, inplace_view=True)
 @shortcut(reshaped, _quick_squeeze, misses=(IndexError, TypeError, ValueError))
-def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Array:
+def squeeze(input: Any, dim: Any = None, *dims: Any, axis: Any = None) -> Array:
     """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
 
     Args:
         input: tensor of any shape.
         dim: an int or several; None: all.
+        dims: further ones, as numbers: `x.squeeze(0, 1)` is `x.squeeze((0, 1))`.
     Returns:
         A view of `input`.
 
@@ -393,6 +394,8 @@ def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Array:
     dynograd.Size([3])
     """
     shape = getattr(input, "array", input).shape
+    if dims:
+        dim = (dim, *dims)
     if dim is None:
         if axis is not None:
             return squeeze(input, axis)

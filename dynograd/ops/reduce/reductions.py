@@ -234,21 +234,28 @@ def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Array:
     return sum_to(convert(input, dtypes.int64) if getattr(input, "array", input).dtype.kind in "biu" else input, target)
 
 
-@op(differentiable=False, method=True, out=None, aliases={"dim": "axis"})
-def count_nonzero(input: Array, dim: Any = None) -> Array:
+@op(name="count_nonzero", differentiable=False)
+def nonzeros(input: Array, dim: Any = None) -> Array:
+    """How many elements are not zero, over `dim` (an int or several), or altogether (int64)."""
+    dims = None if dim is None else reduced_dims("count_nonzero", dim, input.ndim)
+    return kernel("reductions", "count_nonzero", input)(input, dims)
+
+
+@composed(covers="count_nonzero", method=True, out=None, aliases={"dim": "axis"})
+def count_nonzero(input: Any, dim: Any = None, *dims: Any) -> Array:
     """How many elements are not zero, over `dim` or altogether (int64).
 
     Args:
         input: tensor of any shape.
         dim: an int or several; None for all.
+        dims: further ones, as numbers: `x.count_nonzero(0, 1)` is `x.count_nonzero((0, 1))`.
     Returns:
         `input`'s shape without `dim`, int64.
 
     >>> dynograd.count_nonzero(tensor([[0, 1], [2, 3]]), dim=0)
     tensor([1, 2])
     """
-    dims = None if dim is None else reduced_dims("count_nonzero", dim, input.ndim)
-    return kernel("reductions", "count_nonzero", input)(input, dims)
+    return nonzeros(input, (dim, *dims) if dims else dim)
 
 
 # --- products ------------------------------------------------------------------------------------------------------------

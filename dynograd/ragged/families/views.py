@@ -266,7 +266,7 @@ def unsqueeze(call: Call) -> Any:
 @ragged_rule("squeeze", kind="rows")
 def squeeze(call: Call) -> Any:
     """Dims of size 1 beside the ragged one go; the rows and the ragged dim stay."""
-    x, asked = call["input"], call["dim"]
+    x, asked = call["input"], (call["dim"], *call["dims"]) if call["dims"] else call["dim"]
     rank, shape = x.ndim, tuple(x.shape)
     dims = range(rank) if asked is None else asked if isinstance(asked, (tuple, list)) else (asked,)
     dims = sorted({normalize_dim("squeeze", dim, rank) for dim in dims})
