@@ -16,8 +16,8 @@ __all__ = [
     "has_fixed_number",
     "has_own_values",
     "has_values",
-    "makers",
     "read_values",
+    "recorders",
 ]
 
 TENSORS: set[type] = set()
@@ -29,13 +29,13 @@ def has_values(tensor: Any) -> bool:
     return not hasattr(type(tensor), "__dynograd_op__")
 
 
-makers: list[Callable[[Any], bool]] = []
-"""Say of a tensor whether a step that is being noted has made it."""
+recorders: list[Callable[[Any], bool]] = []
+"""Say of a value whether it is a tensor, which may have other values when the step that is being noted comes again."""
 
 
 def has_own_values(tensor: Any) -> bool:
-    """`has_values`, and no step that `compile` notes has made it: what is computed of such an array beside ops would be no part of the record."""
-    return has_values(tensor) and not any([has_made(tensor) for has_made in makers])
+    """`has_values`, and `compile` notes no step: what is computed of the array of a tensor beside ops would be no part of the record."""
+    return has_values(tensor) and not any([may_change(tensor) for may_change in recorders])
 
 
 exporters: list[Callable[[Any], bool]] = []

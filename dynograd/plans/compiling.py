@@ -57,12 +57,12 @@ STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 _stance = ["default"]
 
 
-def _has_made(tensor: Any) -> bool:
-    """Whether the step that this thread notes has made a tensor."""
-    return MODES.plan is not None and bool(MODES.plan.has_made(tensor))
+def _may_change(value: Any) -> bool:
+    """Whether it is a tensor, and this thread notes a step: another call may bring other values, also in a tensor from outside."""
+    return MODES.plan is not None and type(value) in values.TENSORS
 
 
-values.makers.append(_has_made)
+values.recorders.append(_may_change)
 
 
 def all_compiled() -> list[Compiled]:

@@ -481,10 +481,6 @@ class Recording(
         """NumPy gets a tensor's memory: what it writes there is found when the plan is compared with the step."""
         self.lent.append(tensor.array)
 
-    def has_made(self, tensor: Any) -> bool:
-        """Whether the step has made it."""
-        return id(tensor) in self.numbers
-
     def before_own_kernel(self, tensor: Any) -> None:
         """A kernel that is no op's gets a tensor: what it reads and writes there is not seen."""
         self.refuse("a kernel of the program's own")
@@ -498,7 +494,9 @@ class Recording(
         self.before_write_in_part(tensor)
         if self.inside or self.reason:
             return
-        if id(tensor) in self.numbers or any([may_share(value.array, tensor.array) for value in self.values]):
+        # Views of a tensor from outside that nobody has any more are no matter: what was computed of them is computed before the write.
+        mates = [place for place, value in enumerate(self.values) if may_share(value.array, tensor.array)]
+        if id(tensor) in self.numbers or (mates and (self.held(mates) or self.is_saved(tensor.array, None))):
             self.refuse("a write in place into a tensor that the step has made")
             return
         self.writes.append((len(self.calls), tensor.array))
