@@ -368,7 +368,7 @@ def test_structures_as_text():
     for tree, text in (
         ({"a": [1]}, f'"builtins.dict", "context": "[\\"a\\"]", "children_spec": [{{"type": "builtins.list", "context": "null", '
          f'"children_spec": [{leaf}]}}]'),
-        (collections.deque([], 3), '"collections.deque", "context": "3", "children_spec": []'),
+        (collections.deque(maxlen=3), '"collections.deque", "context": "3", "children_spec": []'),
         (collections.OrderedDict(), '"collections.OrderedDict", "context": "[]", "children_spec": []'),
         (collections.defaultdict(list), '"collections.defaultdict", "context": {"default_factory_module": "builtins", '
          '"default_factory_name": "list", "dict_context": []}, "children_spec": []'),
