@@ -264,6 +264,7 @@ def _namedtuple_flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any
     return [(GetAttrKey(name), value) for name, value in zip(tree._fields, tree)], type(tree)
 
 
+_NAMED_TUPLE: Any = namedtuple  # the function stands for all their classes, as in PyTorch
 SUPPORTED_NODES: dict[type, NodeDef] = {}
 for _node in (
     NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
@@ -283,7 +284,7 @@ for _node in (
         _deque_flatten_with_keys,
     ),
     NodeDef(
-        namedtuple,  # type: ignore[arg-type]  # stands for all of them, as in PyTorch
+        _NAMED_TUPLE,
         lambda tree: (list(tree), type(tree)),
         lambda values, kind: kind(*values),
         _namedtuple_flatten_with_keys,
@@ -870,7 +871,7 @@ def _spec_of(form: dict[str, Any]) -> TreeSpec:
     if name == "collections.namedtuple":
         for kind, its_name in _NAMED_TUPLES.items():
             if its_name == context:
-                return TreeSpec(namedtuple, kind, children)  # type: ignore[arg-type]
+                return TreeSpec(_NAMED_TUPLE, kind, children)
     for kind, known in _FORMS.items():
         if known.name == name:
             return TreeSpec(kind, known.to_context(context), children)

@@ -129,4 +129,6 @@ mkl, mkldnn, mps, openmp, opt_einsum, quantized = (
 mps.__dict__["is_macos_or_newer"] = lambda major, minor: False
 
 __getattr__ = below("backends")
-sys.modules[__name__].__class__ = _Backends
+_this = _Backends(__name__)
+_this.__dict__.update(globals())
+sys.modules[__name__] = _this
