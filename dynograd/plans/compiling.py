@@ -20,6 +20,7 @@ from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
 from dynograd.ops import readers
 from dynograd.plans.changing import Changing
+from dynograd.plans.gpu.array_kinds import is_on_cpu
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
 from dynograd.plans.optimizers.closures import Closures
@@ -58,8 +59,10 @@ _stance = ["default"]
 
 
 def _may_change(value: Any) -> bool:
-    """Whether it is a tensor, and this thread notes a step: another call may bring other values, also in a tensor from outside."""
-    return MODES.plan is not None and type(value) in values.TENSORS
+    """Whether it is a tensor that the step which this thread notes has made, or one of the CPU: another call may bring other values."""
+    if MODES.plan is None or type(value) not in values.TENSORS:
+        return False
+    return is_on_cpu(value) or bool(MODES.plan.has_made(value))
 
 
 values.recorders.append(_may_change)

@@ -481,6 +481,10 @@ class Recording(
         """NumPy gets a tensor's memory: what it writes there is found when the plan is compared with the step."""
         self.lent.append(tensor.array)
 
+    def has_made(self, tensor: Any) -> bool:
+        """Whether the step has made it."""
+        return id(tensor) in self.numbers
+
     def before_own_kernel(self, tensor: Any) -> None:
         """A kernel that is no op's gets a tensor: what it reads and writes there is not seen."""
         self.refuse("a kernel of the program's own")

@@ -529,6 +529,10 @@ class Walk(
             self.written.append((self.at.number, tensor, own_copy(tensor.array)))
             self.stale.update(stale)
 
+    def has_made(self, tensor: Any) -> bool:
+        """Whether a tensor that is plain now is one of the record that was read in this step."""
+        return self.running and any([self.handed[number] is tensor for number in self.read_numbers])
+
     def takes_parts(self) -> bool:
         """Whether a checkpointed part can begin."""
         return self.running
