@@ -17,6 +17,7 @@ from dynograd.amp.autocasting import (
     set_autocast_enabled,
     set_autocast_gpu_dtype,
 )
+from dynograd.amp.functions import _cast as _cast
 from dynograd.amp.functions import custom_bwd, custom_fwd
 from dynograd.amp.grad_scaler import GradScaler
 from dynograd.base.listing import lists

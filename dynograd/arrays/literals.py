@@ -152,8 +152,12 @@ def _whole_numbers(data: Any, array: Any, dtype: dtypes.dtype) -> Any:
     return array.astype(dtype.numpy) if array.dtype != dtype.numpy else array
 
 
-def fitting(value: Any, dtype: dtypes.dtype) -> Any:
+def fitting(value: Any, dtype: dtypes.dtype, size: int = 0) -> Any:
     """A number that fills a tensor of `dtype`, as one that it holds; infinities fit into all that have them.
+
+    Args:
+        size: of the tensor, where one element holds what many do not: as in PyTorch, a number that is too large for one of a float narrower
+            than float32 is rounded as a conversion does it.
 
     Raises:
         NumberRangeError: it holds no such number.
@@ -164,7 +168,9 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
         return _whole_numbers(value, numpy.array(value), dtype).item()
     limits = dtypes.finfo(dtype)
     if not limits.min <= value <= limits.max and value not in (math.inf, -math.inf) and value == value:
-        raise _overflow(value, dtype, limits, "gives infinity")
+        if size != 1 or dtype.itemsize >= 4:
+            raise _overflow(value, dtype, limits, "gives infinity")
+        return float(value) if dtype in dtypes.FLOAT8 else math.copysign(math.inf, value)
     return float(value)
 
 

@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any
 
 from dynograd.as_torch import touched
-from dynograd.base.listing import of_pytorch
 from dynograd.base.shown_names import shown_as
 from dynograd.tensor.tensor import Tensor
 
@@ -97,6 +96,11 @@ def _is_own(loaded: ModuleType) -> bool:
     return loaded.__name__.partition(".")[0] == "dynograd" or "__dynograd__" in loaded.__dict__
 
 
+# PyTorch has imported these with their package, and programs look for them in `sys.modules`: transformers puts its own functions into
+# `torch.nn.init` there while it loads weights, so that layers which are set back leave those that are loaded.
+_LOOKED_FOR = {"torch.nn": ("functional", "init", "parameter")}
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules `torch`, `torch.*` and `functorch`; the distribution `torch` is found in `SITE`."""
 
@@ -166,15 +170,18 @@ class _SecondName(importlib.abc.Loader):
         name = module.__spec__.name
         module.__spec__ = self.own  # the import has put its own there
         touched.used(name)
-        touched.watch(module, name)
-        for below, value in list(vars(module).items()):
-            if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{below}":
-                touched.watch(value, f"{name}.{below}")
-        for (
-            place
-        ) in of_pytorch():  # `import torch` of PyTorch imports these, and programs look for them in `sys.modules`
-            if f"torch.{place}".rpartition(".")[0] == name:
-                importlib.import_module(f"torch.{place}")
+        for below in _LOOKED_FOR.get(name, ()):
+            importlib.import_module(f"{module.__name__}.{below}")
+        _name_all(module, name)
+
+
+def _name_all(module: ModuleType, name: str) -> None:
+    """Names of torch's for a module and for what it has imported below it, where programs that look into `sys.modules` expect them."""
+    touched.watch(module, name)
+    for below, value in list(vars(module).items()):
+        if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{below}":
+            sys.modules.setdefault(f"{name}.{below}", value)
+            _name_all(value, f"{name}.{below}")
 
 
 def _real(path: str, fullname: str) -> ModuleType:

@@ -21,7 +21,7 @@ _higher_order_ops.cond            compat.inner.higher_order cond
 _higher_order_ops.map             compat.inner.higher_order map
 _higher_order_ops.scan            compat.inner.higher_order scan
 _higher_order_ops.while_loop      compat.inner.higher_order while_loop
-amp.autocast_mode                 amp                autocast custom_fwd custom_bwd is_autocast_available
+amp.autocast_mode                 amp                autocast custom_fwd custom_bwd is_autocast_available _cast
 cpu.amp.autocast_mode             cpu.amp            autocast
 cuda.amp.autocast_mode            cuda.amp           autocast custom_fwd custom_bwd
 cuda.amp.grad_scaler              amp.grad_scaler    GradScaler OptState
@@ -94,6 +94,13 @@ utils.flop_counter                profiler.flop_counter FlopCounterMode flop_reg
 utils.collect_env                 tools.information  get_pretty_env_info main
 utils.model_zoo                   compat.hub         load_url tqdm
 optim._adafactor                  optim.adafactor    Adafactor adafactor
+utils.data.datapipes              data.datapipes     IterDataPipe MapDataPipe
+utils.data.datapipes._decorator   data.datapipes     argument_validation functional_datapipe guaranteed_datapipes_determinism
+utils.data.datapipes._decorator   data.datapipes     non_deterministic runtime_validation runtime_validation_disabled
+utils.data.datapipes.datapipe     data.datapipes     DFIterDataPipe DataChunk IterDataPipe MapDataPipe
+utils.data.datapipes.iter         data.datapipes     IterDataPipe
+utils.data.datapipes.iter.combinatorics data.datapipes ShufflerIterDataPipe
+utils.data.datapipes.map          data.datapipes     MapDataPipe
 utils._foreach_utils              optim.helpers _group_tensors_by_device_and_dtype _get_foreach_kernels_supported_devices _get_fused_kernels_supported_devices
 storage                           compat.inner.rebuilding TypedStorage UntypedStorage _load_from_bytes
 torch_version                     version            TorchVersion

@@ -1,22 +1,26 @@
 """The base classes of PyTorch's data pipes, for programs that subclass them: data sets to which functions can be registered as methods.
 
-None of PyTorch's own pipes (map, filter, batch, shuffle, ...) is here: PyTorch has given them up; a generator function does the same.
+Of PyTorch's own pipes only `shuffle` is here, which other libraries ask for: PyTorch has given them up; a generator function does the same.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from dynograd.base.dtypes import int64
 from dynograd.data.dataset import Dataset, IterableDataset
+from dynograd.tensor.creation import empty
 
 __all__ = [
     "DFIterDataPipe",
     "DataChunk",
     "IterDataPipe",
     "MapDataPipe",
+    "ShufflerIterDataPipe",
     "argument_validation",
     "functional_datapipe",
     "guaranteed_datapipes_determinism",
@@ -36,7 +40,7 @@ class _Functions:
             return functools.partial(type(self).functions[name], self)
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}. Registered functions: {sorted(type(self).functions)}; PyTorch's "
-            f"own pipes are not here: write a generator function, or register yours by @functional_datapipe({name!r})."
+            f"other pipes are not here: write a generator function, or register yours by @functional_datapipe({name!r})."
         )
 
     @classmethod
@@ -191,6 +195,94 @@ class functional_datapipe:
         base = IterDataPipe if issubclass(cls, IterDataPipe) else MapDataPipe
         base.register_datapipe_as_function(self.name, cls)
         return cls
+
+
+@functional_datapipe("shuffle")
+class ShufflerIterDataPipe(IterDataPipe):
+    """The samples of a stream in another order: each is drawn from the next `buffer_size` ones.
+
+    Args:
+        datapipe: the stream.
+        buffer_size: how many samples wait to be drawn.
+        unbatch_level: as many levels of lists are taken apart first, by a registered function `unbatch`; 0: none.
+    Raises:
+        ValueError: `buffer_size` is not positive.
+        TypeError: its length is asked for, and the stream has none.
+
+    >>> from dynograd.data.datapipes import ShufflerIterDataPipe
+    >>> list(ShufflerIterDataPipe(range(5), buffer_size=3).set_seed(1))
+    [0, 1, 2, 4, 3]
+    """
+
+    def __init__(self, datapipe: Any, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
+        super().__init__()
+        if buffer_size <= 0:
+            raise ValueError(f"shuffle: buffer_size must be larger than 0, got {buffer_size}.")
+        self.datapipe = datapipe.unbatch(unbatch_level=unbatch_level) if unbatch_level else datapipe
+        self.buffer_size = buffer_size
+        self._random, self._enabled = random.Random(), True
+        self._seed: int | None = None
+
+    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
+        """Whether the order changes.
+
+        Args:
+            shuffle: True or False.
+        Returns:
+            the pipe itself.
+
+        >>> from dynograd.data.datapipes import ShufflerIterDataPipe
+        >>> list(ShufflerIterDataPipe(range(3)).set_shuffle(False))
+        [0, 1, 2]
+        """
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
+        """Seeds the next pass alone; others draw their seeds from the default generator.
+
+        Args:
+            seed: an integer.
+        Returns:
+            the pipe itself.
+
+        >>> from dynograd.data.datapipes import ShufflerIterDataPipe
+        >>> pipe = ShufflerIterDataPipe(range(9))
+        >>> list(pipe.set_seed(3)) == list(pipe.set_seed(3))
+        True
+        """
+        self._seed = seed
+        return self
+
+    def reset(self) -> None:
+        """Seeds the next pass, which does it by itself.
+
+        >>> from dynograd.data.datapipes import ShufflerIterDataPipe
+        >>> ShufflerIterDataPipe(range(9)).reset()
+        """
+        if self._enabled:
+            seed = int(empty((), dtype=int64).random_().item()) if self._seed is None else self._seed
+            self._random.seed(seed)
+            self._seed = None
+
+    def __iter__(self) -> Iterator[Any]:
+        self.reset()
+        return self._shuffled() if self._enabled else iter(self.datapipe)
+
+    def _shuffled(self) -> Iterator[Any]:
+        waiting: list[Any] = []
+        for sample in self.datapipe:
+            if len(waiting) < self.buffer_size:
+                waiting.append(sample)
+            else:
+                place = self._random.randrange(len(waiting))
+                drawn, waiting[place] = waiting[place], sample
+                yield drawn
+        while waiting:
+            yield waiting.pop(self._random.randrange(len(waiting)))
+
+    def __len__(self) -> int:
+        return len(self.datapipe)
 
 
 class guaranteed_datapipes_determinism(contextlib.AbstractContextManager):

@@ -494,7 +494,9 @@ class Recording(
         self.before_write_in_part(tensor)
         if self.inside or self.reason:
             return
-        if id(tensor) in self.numbers or any([may_share(value.array, tensor.array) for value in self.values]):
+        # Views of a tensor from outside that nobody has any more are no matter: what was computed of them is computed before the write.
+        mates = [place for place, value in enumerate(self.values) if may_share(value.array, tensor.array)]
+        if id(tensor) in self.numbers or (mates and (self.held(mates) or self.is_saved(tensor.array, None))):
             self.refuse("a write in place into a tensor that the step has made")
             return
         self.writes.append((len(self.calls), tensor.array))

@@ -658,8 +658,9 @@ def full(
     if type(value) is str:
         raise TypeError(f"full(): argument 'fill_value' must be a number, not str ({value!r}).")
     kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
+    shape = _filled("full", (size,))
     return _finish(
-        arrays.full(_filled("full", (size,)), literals.fitting(value, kind), kind, _where("full", device, out)),
+        arrays.full(shape, literals.fitting(value, kind, math.prod(shape)), kind, _where("full", device, out)),
         requires_grad,
         out,
         "full",
@@ -827,7 +828,7 @@ def full_like(
             return quick
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind, place = _like(input, dtype), _beside(input, device)
-    value = literals.fitting(value, kind)
+    value = literals.fitting(value, kind, input.array.size)
     result = _in_order(
         lambda sizes: arrays.full(sizes, value, kind, place), input.array.shape, input.array, memory_format
     )

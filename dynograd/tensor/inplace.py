@@ -301,7 +301,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     >>> dynograd.fill_(dynograd.zeros(2), 3)
     tensor([3., 3.])
     """
-    source = _as_tensor(value, self)
+    source = _as_tensor(value, self, self.array.size)
     if source.array.ndim:
         raise ShapeError(
             f"fill_: fill_ only supports 0-dimension value tensor but got tensor with {source.array.ndim} dimensions. Use copy_."
@@ -329,7 +329,8 @@ def _renew_at(target: Tensor, index: Any, value: Any) -> bool:
         return False
     if isinstance(index, Tensor) and index.dtype is dtypes.bool and index.shape == target.shape:
         if type(value) in (int, float):
-            write_result(target, registry["masked_fill"].function(target, index, value), "setitem")
+            number = literals.fitting(value, target.dtype, 1)
+            write_result(target, registry["masked_fill"].function(target, index, number), "setitem")
             return True
     source = _beside(_as_tensor(value, target), target)
     is_basic, ready = indexing.index_of(target.array.shape, index)
@@ -526,13 +527,15 @@ _GET_BASIC = indexing.get_basic.op
 _BOOL, _INT64 = dtypes.bool.numpy.num, dtypes.int64.numpy.num
 
 
-def _as_tensor(value: Any, like: Tensor) -> Tensor:
+def _as_tensor(value: Any, like: Tensor, size: int = 1) -> Tensor:
+    """What is written into `like`. A number becomes a tensor of its dtype; `size`: see `literals.fitting`."""
     if isinstance(value, Tensor):
         return value
     if type(value) is arrays.CudaArray:
         return wrap(value)
     kind = like.dtype
-    return wrap(arrays.to_device(arrays.from_python(literals.fitting(value, kind), kind), arrays.place_of(like.array)))
+    number = arrays.from_python(literals.fitting(value, kind, size), kind)
+    return wrap(arrays.to_device(number, arrays.place_of(like.array)))
 
 
 def _beside(source: Tensor, target: Tensor) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from dynograd.base.signatures import show_plainly as _show_plainly
@@ -38,6 +40,8 @@ __all__ = [
     "tree_map_with_path",
     "tree_structure",
     "tree_unflatten",
+    "treespec_dumps",
+    "treespec_loads",
 ]
 
 PyTree = Any
@@ -260,6 +264,7 @@ def _namedtuple_flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any
     return [(GetAttrKey(name), value) for name, value in zip(tree._fields, tree)], type(tree)
 
 
+_NAMED_TUPLE: Any = namedtuple  # the function stands for all their classes, as in PyTorch
 SUPPORTED_NODES: dict[type, NodeDef] = {}
 for _node in (
     NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
@@ -279,7 +284,7 @@ for _node in (
         _deque_flatten_with_keys,
     ),
     NodeDef(
-        namedtuple,  # type: ignore[arg-type]  # stands for all of them, as in PyTorch
+        _NAMED_TUPLE,
         lambda tree: (list(tree), type(tree)),
         lambda values, kind: kind(*values),
         _namedtuple_flatten_with_keys,
@@ -288,14 +293,61 @@ for _node in (
     SUPPORTED_NODES[_node.type] = _node
 
 
+class _Form(NamedTuple):
+    """How structures of a class are written as text."""
+
+    name: str
+    of_context: Callable[[Any], Any]
+    to_context: Callable[[Any], Any]
+
+
+def _context_to_text(context: Any) -> str:
+    try:
+        return json.dumps(context)
+    except TypeError as error:
+        raise TypeError(
+            f"treespec_dumps: Unable to serialize context {context!r}: JSON has nothing of the kind. Give register_pytree_node "
+            f"to_dumpable_context= and from_dumpable_context=."
+        ) from error
+
+
+def _defaultdict_to_form(context: Any) -> dict[str, Any]:
+    factory, keys = context
+    return {
+        "default_factory_module": factory.__module__,
+        "default_factory_name": factory.__qualname__,
+        "dict_context": keys,
+    }
+
+
+def _defaultdict_from_form(form: dict[str, Any]) -> list[Any]:
+    factory: Any = import_module(form["default_factory_module"])
+    for name in form["default_factory_name"].split("."):
+        factory = getattr(factory, name)
+    return [factory, form["dict_context"]]
+
+
+_FORMS: dict[type, _Form] = {
+    kind: _Form(f"{kind.__module__}.{kind.__qualname__}", _context_to_text, json.loads)
+    for kind in (dict, OrderedDict, list, tuple, deque)
+}
+_FORMS[defaultdict] = _Form("collections.defaultdict", _defaultdict_to_form, _defaultdict_from_form)
+_NAMED_TUPLES: dict[type, str] = {}
+
+
+def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
+    """Names a class of named tuples for the texts of `treespec_dumps`."""
+    _NAMED_TUPLES[cls] = serialized_type_name
+
+
 def register_pytree_node(
     cls: type,
     flatten_fn: Callable[[Any], tuple[Any, Any]],
     unflatten_fn: Callable[[Any, Any], Any],
     *,
     serialized_type_name: str | None = None,
-    to_dumpable_context: object = None,
-    from_dumpable_context: object = None,
+    to_dumpable_context: Callable[[Any], Any] | None = None,
+    from_dumpable_context: Callable[[Any], Any] | None = None,
     flatten_with_keys_fn: Callable[..., Any] | None = None,
 ) -> None:
     """Has objects of a class taken apart: `flatten_fn(object)` gives (children, context), `unflatten_fn(children, context)` the object.
@@ -303,10 +355,11 @@ def register_pytree_node(
     Args:
         cls: the class.
         flatten_fn, unflatten_fn: the two functions.
-        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted for PyTorch's sake.
+        serialized_type_name: of the class in the text of `treespec_dumps`; None: its structures have no text.
+        to_dumpable_context, from_dumpable_context: make of a context what JSON can say, and the context of that; None: JSON says it itself.
         flatten_with_keys_fn: gives ((key, child) pairs, context), for the functions with paths.
     Raises:
-        ValueError: the class is registered, or known.
+        ValueError: the class is registered, or known; or only one of the functions for contexts is given.
 
     >>> from dynograd.utils._pytree import register_pytree_node, tree_map
     >>> class Pair:
@@ -318,6 +371,14 @@ def register_pytree_node(
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"register_pytree_node: {cls.__name__} is already registered as pytree node.")
+    if (to_dumpable_context is None) != (from_dumpable_context is None):
+        raise ValueError(
+            f"register_pytree_node: expected both to_dumpable_context and from_dumpable_context for {cls.__name__}, or none of them."
+        )
+    if serialized_type_name is not None:
+        if to_dumpable_context is None or from_dumpable_context is None:
+            to_dumpable_context, from_dumpable_context = _context_to_text, json.loads
+        _FORMS[cls] = _Form(serialized_type_name, to_dumpable_context, from_dumpable_context)
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
@@ -723,6 +784,98 @@ def key_get(obj: object, kp: Iterable[Any]) -> Any:
     for key in kp:
         obj = key.get(obj)
     return obj
+
+
+# --- as text --------------------------------------------------------------------------------------------------------------------
+
+DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
+
+
+def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
+    """A structure as JSON, from which `treespec_loads` makes it again.
+
+    Args:
+        treespec: a `TreeSpec`; of registered classes those with a `serialized_type_name`.
+        protocol: 1, the only one.
+    Returns:
+        A text.
+    Raises:
+        TypeError: it is no `TreeSpec`, or JSON cannot say a context.
+        ValueError: an unknown protocol.
+        NotImplementedError: a class without a name for this.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.treespec_dumps(_pytree.tree_structure([]))
+    '[1, {"type": "builtins.list", "context": "null", "children_spec": []}]'
+    """
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(
+            f"treespec_dumps: Expected `treespec` to be an instance of TreeSpec, got {type(treespec).__name__}. See tree_structure()."
+        )
+    chosen = DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL if protocol is None else protocol
+    return json.dumps([_known("treespec_dumps", chosen), _form_of(treespec)])
+
+
+def treespec_loads(serialized: str) -> TreeSpec:
+    """The structure that `treespec_dumps` has written.
+
+    Args:
+        serialized: the text.
+    Returns:
+        A `TreeSpec`.
+    Raises:
+        ValueError: an unknown protocol.
+        NotImplementedError: a class that is not registered under its name here.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.treespec_loads(_pytree.treespec_dumps(_pytree.tree_structure({"a": (1, 2)})))
+    TreeSpec(dict, ['a'], [TreeSpec(tuple, None, [*, *])])
+    """
+    protocol, form = json.loads(serialized)
+    _known("treespec_loads", protocol)
+    return _spec_of(form)
+
+
+def _known(who: str, protocol: int) -> int:
+    if protocol != DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL:
+        raise ValueError(f"{who}: Unknown protocol {protocol}. Available protocols: [1].")
+    return protocol
+
+
+def _form_of(spec: TreeSpec) -> dict[str, Any]:
+    """What JSON says of a structure."""
+    name: str | None = None
+    context: Any = None
+    if spec.type is namedtuple:
+        if spec.context not in _NAMED_TUPLES:
+            raise NotImplementedError(
+                f"treespec_dumps: Can't serialize TreeSpec of namedtuple class {spec.context}: it has no name. Register it by "
+                f"_register_namedtuple(cls, serialized_type_name=...)."
+            )
+        name, context = "collections.namedtuple", _NAMED_TUPLES[spec.context]
+    elif spec.type is not None:
+        if spec.type not in _FORMS:
+            raise NotImplementedError(
+                f"treespec_dumps: No registered serialization name for {spec.type} found. Give register_pytree_node a "
+                f"serialized_type_name."
+            )
+        name, context = _FORMS[spec.type].name, _FORMS[spec.type].of_context(spec.context)
+    return {"type": name, "context": context, "children_spec": [_form_of(child) for child in spec.children_specs]}
+
+
+def _spec_of(form: dict[str, Any]) -> TreeSpec:
+    """The structure of what JSON says."""
+    name, context, children = form["type"], form["context"], [_spec_of(child) for child in form["children_spec"]]
+    if name is None:
+        return LeafSpec()
+    if name == "collections.namedtuple":
+        for kind, its_name in _NAMED_TUPLES.items():
+            if its_name == context:
+                return TreeSpec(_NAMED_TUPLE, kind, children)
+    for kind, known in _FORMS.items():
+        if known.name == name:
+            return TreeSpec(kind, known.to_context(context), children)
+    raise NotImplementedError(f"treespec_loads: Deserializing {name} is not registered here ({context}).")
 
 
 _show_plainly(globals())

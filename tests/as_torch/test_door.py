@@ -73,6 +73,17 @@ def test_what_is_true():
     assert_runs(python("-c", program), *[f"{name} True" for name in TRUE])
 
 
+def test_modules_that_pytorch_has_imported_are_in_sys_modules():
+    """Programs put functions of theirs there: transformers so that layers which are set back leave weights that it has loaded."""
+    program = "import dynograd.as_torch, sys, torch; layer = torch.nn.Linear(1, 1)\n"
+    program += (
+        "print([name in sys.modules for name in ('torch.nn.init', 'torch.nn.functional', 'torch.nn.parameter')])\n"
+    )
+    program += "sys.modules['torch.nn.init'].uniform_ = lambda tensor, *limits: print('mine')\n"
+    program += "layer.reset_parameters()"
+    assert_runs(python("-c", program), "[True, True, True]", "mine")
+
+
 WRONG = {
     "torch.no_such_name": "AttributeError: torch.no_such_name: dynograd is torch here, and neither it nor PyTorch 2.13.0 has",
     "torch.rnn_tanh": "AttributeError: torch.rnn_tanh: PyTorch 2.13.0 has it; dynograd, which is torch here, has not yet.",

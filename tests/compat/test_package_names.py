@@ -1,5 +1,6 @@
 """Names that PyTorch's packages import or call: what they give, and what those answer that refuse."""
 
+import collections
 import importlib
 import math
 import os
@@ -353,3 +354,65 @@ def test_underlined_names_of_layers():
         _canonical_mask(mask, "mask", torch.float32, "other", torch.float32)
     assert _none_or_dtype(None) is None and _none_or_dtype(x) is torch.float32
     assert apply_permutation(x, torch.tensor([1, 0])).tolist() == x.flip(1).tolist()
+
+
+def test_structures_as_text():
+    """PyTorch's JSON, which exported programs have in their files."""
+    Point = collections.namedtuple("Point", "x y")
+
+    class Pair:
+        def __init__(self, first, second):
+            self.parts = [first, second]
+
+    leaf = '{"type": null, "context": null, "children_spec": []}'
+    for tree, text in (
+        ({"a": [1]}, f'"builtins.dict", "context": "[\\"a\\"]", "children_spec": [{{"type": "builtins.list", "context": "null", '
+         f'"children_spec": [{leaf}]}}]'),
+        (collections.deque(maxlen=3), '"collections.deque", "context": "3", "children_spec": []'),
+        (collections.OrderedDict(), '"collections.OrderedDict", "context": "[]", "children_spec": []'),
+        (collections.defaultdict(list), '"collections.defaultdict", "context": {"default_factory_module": "builtins", '
+         '"default_factory_name": "list", "dict_context": []}, "children_spec": []'),
+    ):  # fmt: skip
+        spec = _pytree.tree_structure(tree)
+        written = _pytree.treespec_dumps(spec)
+        assert written == f'[1, {{"type": {text}}}]' and _pytree.treespec_loads(written) == spec
+    try:
+        _pytree.register_pytree_node(Pair, lambda pair: (pair.parts, {1}), lambda parts, context: Pair(*parts),
+                                     serialized_type_name="Pair", to_dumpable_context=sorted, from_dumpable_context=set)  # fmt: skip
+        spec = _pytree.tree_structure((Pair(1, 2), Point(3, 4)))
+        with pytest.raises(NotImplementedError, match=r"namedtuple class .*Point.*_register_namedtuple"):
+            _pytree.treespec_dumps(spec)
+        _pytree._register_namedtuple(Point, serialized_type_name="Point")
+        written = _pytree.treespec_dumps(spec)
+        assert '"type": "Pair", "context": [1]' in written and '"context": "Point"' in written
+        assert _pytree.treespec_loads(written) == spec
+    finally:
+        for table in (_pytree.SUPPORTED_NODES, _pytree._FORMS):
+            table.pop(Pair, None)
+        _pytree._NAMED_TUPLES.pop(Point, None)
+    with pytest.raises(NotImplementedError, match="Deserializing Pair is not registered"):
+        _pytree.treespec_loads(written)
+
+
+def test_structures_without_text():
+    class Single:
+        pass
+
+    spec = _pytree.tree_structure([1])
+    with pytest.raises(TypeError, match="instance of TreeSpec, got int"):
+        _pytree.treespec_dumps(3)
+    for call in (lambda: _pytree.treespec_dumps(spec, protocol=2), lambda: _pytree.treespec_loads("[2, {}]")):
+        with pytest.raises(ValueError, match=r"Unknown protocol 2. Available protocols: \[1\]"):
+            call()
+    with pytest.raises(TypeError, match="Unable to serialize context .*to_dumpable_context"):
+        _pytree.treespec_dumps(_pytree.tree_structure({(1, 2): 3, object: 4}))
+    with pytest.raises(ValueError, match="both to_dumpable_context and from_dumpable_context for Single"):
+        _pytree.register_pytree_node(Single, None, None, to_dumpable_context=list)
+    try:
+        _pytree.register_pytree_node(Single, lambda single: ([], None), lambda parts, context: Single())
+        with pytest.raises(
+            NotImplementedError, match="No registered serialization name for .*Single.*serialized_type_name"
+        ):
+            _pytree.treespec_dumps(_pytree.tree_structure(Single()))
+    finally:
+        _pytree.SUPPORTED_NODES.pop(Single, None)

@@ -274,3 +274,25 @@ def test_the_processor_is_called_by_its_widest_vectors(absent, capability, monke
     names = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq")
     monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {name: name not in absent for name in names})
     assert torch.backends.cpu.get_cpu_capability() == capability
+
+
+def test_precision_of_all_backends():
+    """Nothing of the kind is only remembered: GPUs would compute otherwise than the program says."""
+    backends = torch.backends
+    switches = backends.cuda.matmul, backends.cudnn
+    assert backends.fp32_precision == "none" and [switch.allow_tf32 for switch in switches] == [False, True]
+    try:
+        for word, allowed in (("tf32", [True, True]), ("ieee", [False, False]), ("none", [False, True])):
+            backends.fp32_precision = word
+            assert backends.fp32_precision == word and [switch.allow_tf32 for switch in switches] == allowed
+        with pytest.raises(ValueError, match="fp32_precision: expected 'ieee', 'tf32' or 'none', got 'tf16'"):
+            backends.fp32_precision = "tf16"
+    finally:
+        backends.fp32_precision = "none"
+
+
+def test_arguments_are_cast_as_by_custom_fwd():
+    x = torch.ones(2)
+    cast = importlib.import_module("dynograd.amp.autocast_mode")._cast
+    number, whole, inner = cast((x, x.long(), [x.double(), 3]), "cpu", torch.bfloat16)
+    assert (number.dtype, whole.dtype, inner[0].dtype) == (torch.bfloat16, torch.int64, torch.float64)

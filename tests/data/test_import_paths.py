@@ -13,6 +13,7 @@ from dynograd.data.datapipes import (
     DFIterDataPipe,
     IterDataPipe,
     MapDataPipe,
+    ShufflerIterDataPipe,
     argument_validation,
     functional_datapipe,
     guaranteed_datapipes_determinism,
@@ -31,6 +32,10 @@ utils.data.dataloader: DataLoader default_collate default_convert get_worker_inf
 utils.data.dataset: Dataset IterableDataset TensorDataset StackDataset ConcatDataset ChainDataset Subset random_split
 utils.data.sampler: Sampler SequentialSampler RandomSampler SubsetRandomSampler WeightedRandomSampler BatchSampler
 utils.data.distributed: DistributedSampler
+utils.data.datapipes: IterDataPipe MapDataPipe
+utils.data.datapipes._decorator: functional_datapipe non_deterministic
+utils.data.datapipes.datapipe: DFIterDataPipe DataChunk IterDataPipe MapDataPipe
+utils.data.datapipes.iter.combinatorics: ShufflerIterDataPipe
 utils.data._utils.collate: default_collate default_convert collate default_collate_fn_map
 utils.data._utils.worker: get_worker_info WorkerInfo
 utils.data._utils.pin_memory: pin_memory
@@ -102,8 +107,8 @@ def test_data_pipes():
     assert [batch.tolist() for batch in DataLoader(Plus([1, 2, 3]), 2)] == [[2, 3], [4]]
     with pytest.raises(ValueError, match="plus: it is already taken"):
         functional_datapipe("plus")(Plus)
-    with pytest.raises(AttributeError, match=r"no attribute 'shuffle'.*generator function"):
-        Plus([1]).shuffle()
+    with pytest.raises(AttributeError, match=r"no attribute 'batch'.*generator function"):
+        Plus([1]).batch()
     with pytest.raises(TypeError, match="IterDataPipe or MapDataPipe"):
         functional_datapipe("x")(int)
 
@@ -129,3 +134,22 @@ def test_data_pipes():
     assert non_deterministic(lambda: True)(Plus) is Plus
     with guaranteed_datapipes_determinism(), runtime_validation_disabled():
         pass
+
+
+def test_a_shuffled_stream():
+    """The order is PyTorch's for a seed."""
+    pipe = ShufflerIterDataPipe(range(10), buffer_size=4)
+    assert list(pipe.set_seed(3)) == [1, 4, 2, 3, 0, 8, 7, 5, 9, 6] and len(pipe) == 10
+    torch.manual_seed(0)
+    first, second = list(pipe), list(pipe)
+    torch.manual_seed(0)
+    assert list(pipe) == first != second and sorted(first) == sorted(second) == list(range(10))
+    assert list(pipe.set_shuffle(False)) == list(range(10))
+    assert sorted(IterDataPipe.functions["shuffle"]("abc")) == ["a", "b", "c"]
+
+
+def test_bad_buffers_of_shuffled_streams():
+    with pytest.raises(ValueError, match="shuffle: buffer_size must be larger than 0, got 0"):
+        ShufflerIterDataPipe([1], buffer_size=0)
+    with pytest.raises(TypeError):
+        len(ShufflerIterDataPipe(iter([1])))

@@ -19,9 +19,6 @@ WRITES = {
     "masked_fill_": lambda x, value: x.masked_fill_(x > 0, value),
     "index_fill": lambda x, value: x.index_fill(0, FIRST, value),
     "scatter": lambda x, value: x.scatter(0, FIRST[None], value),
-    "setitem of an int": lambda x, value: x.__setitem__(0, value),
-    "setitem of a mask": lambda x, value: x.__setitem__(x > 0, value),
-    "setitem of indices": lambda x, value: x.__setitem__(FIRST, value),
     "fill_diagonal_": lambda x, value: x.fill_diagonal_(value),
 }
 
@@ -36,6 +33,47 @@ def test_floats(name, dtype, value):
         NumberRangeError, match=rf"converted to type {dtype} without overflow: {value}".replace("+", r"\+")
     ):
         WRITES[name](dg.ones(2, 3, dtype=dtype), value)
+
+
+# Numbers that become a tensor of one element of their own, or fill one: floats narrower than float32 round them, as a conversion does.
+OF_ONE = {
+    "fill_": lambda x, value: x[0, 0].fill_(value),
+    "fill_ of one row": lambda x, value: x[:1, :1].fill_(value).reshape(()),
+    "fill": lambda x, value: dg.fill(x[0, 0], value),
+    "full": lambda x, value: dg.full((), value, dtype=x.dtype),
+    "full of a row": lambda x, value: dg.full((1, 1), value, dtype=x.dtype).reshape(()),
+    "full_like": lambda x, value: dg.full_like(x[0, 0], value),
+    "new_full": lambda x, value: x.new_full((), value),
+    "setitem of an int": lambda x, value: (x.__setitem__(0, value), x[0, 2])[1],
+    "setitem of a slice": lambda x, value: (x.__setitem__(slice(None), value), x[1, 2])[1],
+    "setitem of a mask": lambda x, value: (x.__setitem__(x > 0, value), x[0, 1])[1],
+    "setitem of indices": lambda x, value: (x.__setitem__(FIRST, value), x[0, 1])[1],
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+@pytest.mark.parametrize(
+    ("dtype", "value", "result"),
+    [
+        (dg.float16, 70000.0, math.inf),
+        (dg.float16, -(10**9), -math.inf),
+        (dg.bfloat16, 1e39, math.inf),
+    ],
+)
+def test_narrow_floats_of_one_element(name, dtype, value, result):
+    assert OF_ONE[name](dg.ones(2, 3, dtype=dtype), value).item() == result
+
+
+@pytest.mark.parametrize("name", ["fill_", "full", "full_like", "new_full", "setitem of a slice"])
+def test_float8_of_one_element(name):
+    assert OF_ONE[name](dg.ones(2, 3, dtype=dg.float8_e4m3fn), -1e5).item() == -448.0
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+@pytest.mark.parametrize(("dtype", "value"), [(dg.float32, 1e39), (dg.uint8, 300), (dg.int64, 1e20)])
+def test_others_of_one_element(name, dtype, value):
+    with pytest.raises(NumberRangeError, match="without overflow"):
+        OF_ONE[name](dg.ones(2, 3, dtype=dtype), value)
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -60,3 +98,9 @@ def test_computing_gives_infinity():
     x = dg.ones(2)
     assert (x + 1e300).isinf().all() and x.add_(1e300).isinf().all() and dg.tensor([1e300]).isinf().all()
     assert x.fill_(dg.tensor(1e300, dtype=dg.float64)).isinf().all()
+
+
+def test_negative_numbers_wrap_in_short_unsigned_integers():
+    x = dg.ones(2, dtype=dg.uint8)
+    for result in (x.masked_fill(x > 0, -1), dg.fill(x, -1), dg.full_like(x, -1), x.clone().fill_(-1)):
+        assert result.tolist() == [255, 255]

@@ -142,3 +142,17 @@ def test_start_lies_within_the_fan_in():
     bound = 1 / numpy.sqrt(4 * 9)
     for value in layer.parameters():
         assert 0.9 * bound < float(value.abs().max()) <= bound
+
+
+@pytest.mark.parametrize("mode", ["zeros", "reflect"])
+def test_subclasses_convolve_with_another_weight(mode: str):
+    """By PyTorch's private names, which packages call and override."""
+
+    class Doubled(nn.Conv2d):
+        def _conv_forward(self, input, weight, bias):
+            return super()._conv_forward(input, weight * 2, bias)
+
+    layer = Doubled(2, 3, 3, padding=(1, 2), padding_mode=mode, bias=False)
+    x = dg.randn(1, 2, 5, 6)
+    assert layer._reversed_padding_repeated_twice == [2, 2, 1, 1]
+    dg.testing.assert_close(layer(x), nn.Conv2d._conv_forward(layer, x, layer.weight, None) * 2)

@@ -122,3 +122,13 @@ def test_errors():
             call()
     with pytest.raises(ValueError, match="both return_lse and return_aux"):
         flex_attention(q, q, q, return_lse=True, return_aux=AuxRequest(lse=True))
+
+
+def test_pictures_of_masks():
+    """PyTorch's pictures."""
+    mask = create_block_mask(lambda b, h, q, k: (q >= k) & (q - k < b * 3 + 3), 2, None, 5, 7, BLOCK_SIZE=1)
+    first = "(0, 0)\n██            \n████          \n██████        \n  ██████      \n    ██████    \n"
+    assert mask.to_string(limit=1) == f"{first}\n...\nTo print out more, set BlockMask.to_string(limit=N)"
+    assert mask.to_string(-1).startswith(f"{first}\n(1, 0)\n██  ") and "..." not in mask.to_string()
+    assert mask.to_string((2, 3), 1).startswith("(0, 0)\n░░    \n░░░░  \n\n...") and "██" in mask.to_string((1, 7))
+    assert create_block_mask(lambda b, h, q, k: q < 0, None, None, 3, 3).to_string() == "(0, 0)\n  \n"

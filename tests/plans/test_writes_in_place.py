@@ -329,3 +329,42 @@ def test_what_a_step_makes_and_writes_into_is_recorded_whole() -> None:
     for n in range(4):
         torch.testing.assert_close(step(rows(n)), model(rows(n)).sum())
     assert len(step.report().ways) == 1 and step.report().walked == 2
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_tensor_from_outside_of_which_a_view_was_read_may_be_written(keeps: bool) -> None:
+    """As caches of keys count what is in them before they take more; a view that is read again afterwards is not recorded."""
+
+    def step(cache: Any, place: Any, x: Any) -> tuple[Any, ...]:
+        first = cache[0]
+        filled = first.any(dim=-1).sum()
+        if not keeps:
+            del first
+        cache.index_copy_(1, place, x * 2)
+        return filled, (first if keeps else cache[0]).sum() * 3, cache.sum()
+
+    compiled = Compiled(step, always=True)
+    caches = torch.zeros(2, 8, 4), torch.zeros(2, 8, 4)
+    with torch.no_grad():
+        for n in range(8):
+            results = [run(cache, torch.tensor([n]), rows(n)[:2, None]) for run, cache in zip((compiled, step), caches)]
+            torch.testing.assert_close(*results)
+            torch.testing.assert_close(*caches, rtol=0, atol=0)
+            assert results[0][0] == n
+    assert compiled.walked == (0 if keeps else 6), compiled.report()
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_masks_of_attention_may_be_others_in_each_call(adds: bool) -> None:
+    q, k, v = [torch.randn(2, 2, 3, 8) for _ in range(3)]
+
+    def step(x: Any, mask: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(x, k, v, attn_mask=mask).sum()
+
+    compiled = Compiled(step, always=True)
+    with torch.no_grad():
+        for n in range(6):
+            mask = torch.arange(9).reshape(3, 3) % (n + 2) < 2
+            mask = torch.where(mask, 0.0, -torch.inf) if adds else mask
+            torch.testing.assert_close(compiled(q + n, mask), step(q + n, mask))
+    assert compiled.walked == 4, compiled.report()

@@ -5,7 +5,9 @@ Those for TF32 decide how GPUs multiply float32; the others are remembered and c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from dynograd.base import stubs
@@ -56,9 +58,30 @@ class _WithTF32(_Backend):
 
     @fp32_precision.setter
     def fp32_precision(self, word: str) -> None:
-        if word not in ("tf32", "ieee", "none"):
-            raise ValueError(f"fp32_precision: expected 'ieee', 'tf32' or 'none', got {word!r}.")
-        precision.set_allow_tf32(self._what, word == "tf32")
+        precision.set_allow_tf32(self._what, _checked(word) == "tf32")
+
+
+def _checked(word: Any) -> str:
+    if word not in ("tf32", "ieee", "none"):
+        raise ValueError(f"fp32_precision: expected 'ieee', 'tf32' or 'none', got {word!r}.")
+    return str(word)
+
+
+class _Backends(ModuleType):
+    """This module, whose `fp32_precision` is that of all backends."""
+
+    _fp32_precision = "none"
+
+    @property
+    def fp32_precision(self) -> str:
+        """What was set last for all backends: "tf32", "ieee", or "none", which is PyTorch's default for each."""
+        return self._fp32_precision
+
+    @fp32_precision.setter
+    def fp32_precision(self, word: str) -> None:
+        self._fp32_precision = _checked(word)
+        for what, allowed in precision.DEFAULTS.items():
+            precision.set_allow_tf32(what, allowed if word == "none" else word == "tf32")
 
 
 class _Cuda(_Backend):
@@ -134,3 +157,6 @@ mkl, mkldnn, mps, openmp, opt_einsum, quantized = (
 mps.__dict__["is_macos_or_newer"] = lambda major, minor: False
 
 __getattr__ = below("backends")
+_this = _Backends(__name__)
+_this.__dict__.update(globals())
+sys.modules[__name__] = _this

@@ -5,7 +5,8 @@ PyTorch's switches and defaults: matrix products may not, convolutions and recur
 
 from __future__ import annotations
 
-_allowed = {"matmul": False, "cudnn": True}
+DEFAULTS = {"matmul": False, "cudnn": True}
+_allowed = dict(DEFAULTS)
 _precision = "highest"
 
 

@@ -7,6 +7,7 @@ is made of tensor operations (an `if` on an index cannot be in either).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -190,6 +191,39 @@ class BlockMask:
         blocks = room.reshape(batch, heads, rows, self.BLOCK_SIZE[0], columns, self.BLOCK_SIZE[1])
         return blocks.amax((3, 5)).int()
 
+    def to_string(self, grid_size: int | tuple[int, int] = (20, 20), limit: int = 4) -> str:
+        """A picture of the blocks, of each batch and head below its numbers: full, light where only some count, or empty.
+
+        Args:
+            grid_size: how many rows and columns at most; several blocks share a place where there are more. -1: a place for each.
+            limit: how many pictures at most.
+        Returns:
+            A text.
+
+        >>> from dynograd.nn.attention.flex_attention import create_block_mask
+        >>> print(create_block_mask(lambda b, h, q, k: q <= k, None, None, 4, 4, BLOCK_SIZE=2).to_string())
+        (0, 0)
+        ░░██
+          ░░
+        <BLANKLINE>
+        """
+        dense = self.to_dense()
+        most = grid_size if isinstance(grid_size, tuple) else (grid_size, grid_size)
+        steps = [-(-size // at_most) if at_most > 0 else 1 for size, at_most in zip(dense.shape[2:], most, strict=True)]
+        pictures = []
+        for place in itertools.islice(itertools.product(*map(range, dense.shape[:2])), max(limit, 0)):
+            lines = [
+                "".join([_shade(part.float().mean().item()) * 2 for part in rows.split(max(steps[1], 1), 1)])
+                for rows in dense[place].split(max(steps[0], 1))
+            ]
+            pictures.append("\n".join([str(place), *lines, ""]))
+        if math.prod(dense.shape[:2]) > len(pictures):
+            pictures += [
+                "...",
+                "To print out more, set BlockMask.to_string(limit=N)",
+            ]
+        return "\n".join(pictures)
+
     def sparsity(self) -> float:
         """The percentage of blocks without any score that counts.
 
@@ -231,6 +265,10 @@ class BlockMask:
 
     def __repr__(self) -> str:
         return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%)"
+
+
+def _shade(share: float) -> str:
+    return "█" if share == 1 else "░" if share else " "
 
 
 @without_private

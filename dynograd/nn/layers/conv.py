@@ -155,14 +155,20 @@ class _PlainConvNd(_ConvNd):
         )
 
     def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The layer with another weight. PyTorch's name: subclasses call it, or put their own in its place."""
         convolve = getattr(F, f"conv{self.rank}d")
         padding = self.padding
         if self.padding_mode != "zeros":
-            input = F.pad(input, self._sides(), mode=self.padding_mode)
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = (0,) * self.rank
-        return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def _sides(self) -> list[int]:
+    @property
+    def _reversed_padding_repeated_twice(self) -> list[int]:
+        """How much `F.pad` adds at each side, the last dim first. PyTorch's name."""
         sides: list[int] = []
         for place in reversed(range(self.rank)):
             if isinstance(self.padding, str):

@@ -142,6 +142,8 @@ def fill(input: Any, value: Any) -> Array:
     tensor([7, 7])
     """
     raw = getattr(input, "array", input)
+    if not hasattr(value, "shape"):
+        value = literals.fitting(value, dtypes.of_array(raw), raw.size)
     return _filled(input, arrays.to_device(arrays.from_python(True, dtypes.bool), arrays.place_of(raw)), value)
 
 
@@ -155,14 +157,7 @@ def _fitting(value: Any, kind: dtypes.dtype) -> int | float | complex:
         raise DtypeError(
             f"masked_fill: value {value} cannot be converted to {kind} without overflow. Use a complex input."
         )
-    if kind.category == dtypes.FLOATING:
-        return literals.fitting(value, kind)
-    limits = dtypes.iinfo(kind)
-    if not limits.min <= value <= limits.max:
-        raise DtypeError(
-            f"masked_fill: value {value} cannot be converted to {kind} without overflow. Convert the input first."
-        )
-    return int(value)
+    return literals.fitting(value, kind)
 
 
 @elementwise(

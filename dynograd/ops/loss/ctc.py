@@ -200,7 +200,7 @@ def _lengths(name: str, lengths: Any, count: int, place: Any) -> Array:
         raise ShapeError(
             f"ctc_loss: {name} must be of size batch_size: expected {count} lengths, one for each sequence, got {array.size}."
         )
-    if not has_own_values(lengths):
+    if not has_own_values(lengths) and arrays.place_of(array) == place:
         return convert(reshaped(lengths, (count,)), dtypes.int64)
     return arrays.to_device(arrays.cast(array.reshape((count,)), dtypes.int64), place)
 

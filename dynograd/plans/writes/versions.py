@@ -83,7 +83,7 @@ class RecordedVersions:
             return "a view of a kind that is not written in a record"
         if MODES.grad == 0 and (target._requires_grad or base._requires_grad):
             return "a tensor with a history that the write is no part of"
-        return "a tensor that backward needs as it was" if self._is_saved(array, node_of(result)) else ""
+        return "a tensor that backward needs as it was" if self.is_saved(array, node_of(result)) else ""
 
     def _mates_of(self, target: Any) -> list[Any]:
         """What else somebody has in the memory of what `target` is a view of."""
@@ -93,9 +93,13 @@ class RecordedVersions:
             for place in range(len(values))
             if place != number and getrefcount(values[place]) > 2 and is_part_of_any(array, [values[place].array])
         ]
+        return [values[place] for place in self.held(places)]
+
+    def held(self, places: list[int]) -> list[int]:
+        """Those of the values that somebody has, beside the recording and views of them."""
         if not places:
             return []
-        records = {}
+        values, records = self.values, {}
         for place in range(len(values)):
             record = view_of(values[place])
             while record is not None:
@@ -104,9 +108,9 @@ class RecordedVersions:
         bases = [record[0] for record in records.values()]
         by_records = {place: sum([base is values[place] for base in bases]) for place in places}
         del bases, records
-        return [values[place] for place in places if getrefcount(values[place]) > 2 + by_records[place]]
+        return [place for place in places if getrefcount(values[place]) > 2 + by_records[place]]
 
-    def _is_saved(self, array: Any, own: Any) -> bool:
+    def is_saved(self, array: Any, own: Any) -> bool:
         """Whether a node but `own` has saved a part of the array for a backward that may come."""
         in_parts = self._saved_in_parts()
         for node in self.nodes:
