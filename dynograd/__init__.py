@@ -14,10 +14,10 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any  # PyTorch has both, too
 
-# NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
-warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
+from dynograd.base import numpy_warnings as _numpy_warnings
+from dynograd.base.garbage import uncollected
 
-from dynograd.base.garbage import uncollected  # noqa: E402
+_numpy_warnings.drop()
 
 with uncollected():
     from dynograd import arrays, autograd, cuda, errors, memory

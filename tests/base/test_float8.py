@@ -33,9 +33,10 @@ def test_rounding_and_what_is_too_large():
     assert tensor([61439.0, 61440.0]).to(float8_e5m2).float().tolist() == [57344.0, float("inf")]
     assert tensor([600]).to(float8_e4m3fn).float().item() == 448.0
     assert tensor([1e4], dtype=float8_e4m3fn).float().item() == 448.0
+    assert dynograd.full((1,), 1e4, dtype=float8_e4m3fn).float().item() == 448.0  # one element, as in PyTorch
     for fill in (
-        lambda: dynograd.full((1,), 1e4, dtype=float8_e4m3fn),
-        lambda: dynograd.zeros(1, dtype=float8_e4m3fn).fill_(1e4),
+        lambda: dynograd.full((2,), 1e4, dtype=float8_e4m3fn),
+        lambda: dynograd.zeros(2, dtype=float8_e4m3fn).fill_(1e4),
     ):
         with pytest.raises(RuntimeError, match="float8_e4m3fn without overflow: 10000.0 is not in -448.0 to 448.0"):
             fill()

@@ -53,6 +53,8 @@ def test_atan2_knows_all_four_quarters():
 def test_atan2_of_the_axes_is_that_of_c(kind):
     values = numpy.array([0.0, -0.0, 1.0, -1.0, 3.0, -3.0, numpy.inf, -numpy.inf], kind)
     y, x = (grid.ravel() for grid in numpy.meshgrid(values, values))
+    on_axis = (y == 0) | (x == 0)
+    y, x = y[on_axis], x[on_axis]
     assert dynograd.atan2(tensor(y), tensor(x)).tolist() == numpy.arctan2(y.astype("float64"), x).astype(kind).tolist()
 
 
