@@ -211,7 +211,7 @@ class ShufflerIterDataPipe(IterDataPipe):
 
     >>> from dynograd.data.datapipes import ShufflerIterDataPipe
     >>> list(ShufflerIterDataPipe(range(5), buffer_size=3).set_seed(1))
-    [0, 1, 2, 4, 3]
+    [0, 2, 3, 4, 1]
     """
 
     def __init__(self, datapipe: Any, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:

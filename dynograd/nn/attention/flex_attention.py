@@ -203,8 +203,8 @@ class BlockMask:
         >>> from dynograd.nn.attention.flex_attention import create_block_mask
         >>> print(create_block_mask(lambda b, h, q, k: q <= k, None, None, 4, 4, BLOCK_SIZE=2).to_string())
         (0, 0)
-        ░░██
-          ░░
+        ████
+          ██
         <BLANKLINE>
         """
         dense = self.to_dense()
