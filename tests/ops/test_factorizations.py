@@ -124,3 +124,11 @@ def test_reflections_give_the_matrix_back():
     x = tensor(numpy.random.default_rng(0).normal(size=(2, 4, 3)))
     a, tau = dynograd.geqrf(x)
     numpy.testing.assert_allclose((dynograd.orgqr(a, tau) @ a[:, :3].triu()).numpy(), x.numpy(), atol=1e-12)
+
+
+def test_gradients_of_eigenvectors_are_hermitian():
+    rng = numpy.random.default_rng(1)
+    for a in (rng.normal(size=(4, 4)), rng.normal(size=(4, 4)) + 1j * rng.normal(size=(4, 4))):
+        x, weights = tensor(hermitian(a)).requires_grad_(), tensor(rng.normal(size=(4, 4)))
+        (linalg.eigh(x)[1].abs() * weights).sum().backward()
+        numpy.testing.assert_allclose(x.grad.numpy(), x.grad.mH.numpy(), atol=1e-12)

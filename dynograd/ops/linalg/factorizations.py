@@ -314,7 +314,9 @@ def hermitian_pairs_backward(g: Any, saved: Any, upper: Any) -> Gradients:
     values, vectors = saved.output
     row, column = _as_row(values), _as_column(values)
     identity = identity_like(row * column)
-    inner = matmul(adjoint_of(vectors), g[1]) * (1 - identity) / (row - column + identity) + identity * _as_row(g[0])
+    turned = matmul(adjoint_of(vectors), g[1])
+    skew = (turned - adjoint_of(turned)) * 0.5  # changes of the vectors that keep them orthonormal
+    inner = skew * (1 - identity) / (row - column + identity) + identity * _as_row(g[0])
     return (matmul(matmul(vectors, inner), adjoint_of(vectors)),)
 
 
