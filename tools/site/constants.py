@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dynograd
+from dynograd.base.dtypes import WITHOUT_TENSORS
 
 PAGE = "api/constants"
 _KINDS = {
@@ -13,6 +14,7 @@ _KINDS = {
     "is_complex": "Complex numbers",
     "is_signed": "Integers",
 }
+_NAMED = "Names without tensors"
 _LAYOUTS = {
     "strided": "Of a dense tensor: every element lies in memory, dims a fixed stride apart.",
     "jagged": "Of a `RaggedTensor`: rows of different lengths behind one another.",
@@ -47,7 +49,7 @@ def page() -> Iterator[str]:
         "and `dynograd.iinfo` tell of ranges, `dynograd.promote_types` what two dtypes become together, `dynograd.set_default_dtype` what Python's floats "
         "become.\n"
     )
-    for title in [*_KINDS.values(), "Truth values"]:
+    for title in [*_KINDS.values(), "Truth values", _NAMED]:
         yield f"## {title}\n"
         for dtype, others in _dtypes().items():
             if _kind(dtype) == title:
@@ -81,6 +83,8 @@ def _dtype_names() -> list[str]:
 
 
 def _kind(dtype: Any) -> str:
+    if dtype.name in WITHOUT_TENSORS:
+        return _NAMED
     if dtype is dynograd.bool:
         return "Truth values"
     if dtype.is_floating_point or dtype.is_complex:
@@ -90,7 +94,9 @@ def _kind(dtype: Any) -> str:
 
 def _about_dtype(dtype: Any, others: list[str]) -> str:
     bits = f"{8 * dtype.itemsize} bits"
-    if dtype.is_floating_point:
+    if dtype.name in WITHOUT_TENSORS:
+        about = f"PyTorch's name, for programs that compare with it; {dtype.way_out}"
+    elif dtype.is_floating_point:
         limits = dynograd.finfo(dtype)
         about = f"{bits}, up to {limits.max:.5g}; 1 and the next number are {limits.eps:.3g} apart."
     elif dtype.is_complex:
