@@ -22,7 +22,6 @@ for row in [row for file in FILES for row in file.ROWS]:
 # Layers that are refused, and the words of the refusal.
 REFUSED = {
     "CRF": "depend on values",
-    "CTCLoss": "depend on values",
     "MultiLabelMarginLoss": "depends on values",
     "EmbeddingBag-sum": "max_norm",
 }

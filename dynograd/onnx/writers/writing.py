@@ -61,11 +61,11 @@ def _by_parts(call: Call, function: Callable[..., object]) -> list[str]:
     parts = [functools.partial(_parts, function, node) for node in call.nodes]
     names = [builder.name(value) for value in tensors]
     graphs = records_at(parts, samples, call.op_name)
-    if any([value.dtype.numpy.kind in "iu" for value in tensors]):
+    for number in (1, 2) if any([value.dtype.numpy.kind in "iu" for value in tensors]) else ():
         try:
-            other = records_at(parts[:1], [_filled(call.nodes[0], 1)], call.op_name)[0]
+            other = records_at(parts[:1], [_filled(call.nodes[0], number)], call.op_name)[0]
         except IndexError:  # 1 is no index of a dim of size 1
-            other = graphs[0]
+            continue
         if differing_line(graphs[0], other) is not None:
             raise call.refused("whose parts depend on values of its arguments")
     builder.within += 1
