@@ -75,7 +75,7 @@ def test_first_second_forward_and_batched(name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in NAMES if registry[name].kind != "composed" and registry[name].differentiable]
+    "name", [name for name in NAMES if registry[name].kind != "composed" and registry[name].differentiable is True]
 )
 def test_every_differentiable_op_is_differentiated_twice(name):
     rows = rows_by_name().get(name, [])
