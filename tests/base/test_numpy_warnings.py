@@ -14,6 +14,8 @@ import pytest
 
 import dynograd
 
+assert dynograd.zeros(2).log().isinf().all()
+
 
 def test_numbers_that_are_inf():
     assert dynograd.zeros(3).log().isinf().all() and dynograd.ones(3).div(0).isinf().all()
@@ -28,6 +30,7 @@ def test_a_warning_of_ones_own():
 
 def run(folder, *options):
     (folder / "test_program.py").write_text(PROGRAM, encoding="utf-8")
+    (folder / "conftest.py").write_text("import dynograd", encoding="utf-8")  # before tests are collected
     command = [sys.executable, "-m", "pytest", *options, "test_program.py"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
