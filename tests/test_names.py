@@ -334,7 +334,7 @@ def test_absent_modules_say_why(module, words):
     ("name", "words"),
     [
         ("symeig", "linalg.eigh"),
-        ("uint4", "int8"),
+        ("quantize_per_tensor", "int8"),
         ("lobpcg", "eigh"),
     ],
 )
