@@ -1,7 +1,7 @@
 """Other readers of the table of ops: forward mode, batches, and the functions built on them and on the tape (`grad`, `jacrev`, ...)."""
 
 import importlib
-from typing import Any
+from types import ModuleType
 
 from dynograd.base.listing import lists
 from dynograd.base.signatures import show_plainly as _show_plainly
@@ -14,7 +14,7 @@ __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "line
 __dir__ = lists(__name__, (*__all__, "autobatch"))
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> ModuleType:
     if name == "autobatch":  # imported when it is asked for
         return importlib.import_module("dynograd.transforms.autobatch")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
