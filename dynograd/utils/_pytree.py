@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from dynograd.base.signatures import show_plainly as _show_plainly
@@ -321,9 +321,13 @@ def _defaultdict_to_form(context: Any) -> dict[str, Any]:
 
 
 def _defaultdict_from_form(form: dict[str, Any]) -> list[Any]:
-    factory: Any = import_module(form["default_factory_module"])
-    for name in form["default_factory_name"].split("."):
-        factory = getattr(factory, name)
+    module, name = form["default_factory_module"], form["default_factory_name"]
+    factory = getattr(builtins, name, None) if module == "builtins" else None
+    if not isinstance(factory, type):  # a text imports nothing, and calls what Python itself has for values
+        raise ValueError(
+            f"treespec_loads: expected a defaultdict of a type of Python's own, such as list, got {module}.{name}. "
+            f"Register a class of dicts for it by register_pytree_node."
+        )
     return [factory, form["dict_context"]]
 
 

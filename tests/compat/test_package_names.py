@@ -416,3 +416,14 @@ def test_structures_without_text():
             _pytree.treespec_dumps(_pytree.tree_structure(Single()))
     finally:
         _pytree.SUPPORTED_NODES.pop(Single, None)
+
+
+def test_a_text_of_a_structure_imports_nothing():
+    text = _pytree.treespec_dumps(_pytree.tree_structure(collections.defaultdict(list, {"a": 1})))
+    assert _pytree.treespec_loads(text) == _pytree.tree_structure(collections.defaultdict(list, {"a": 1}))
+    for module, name in (("os", "getcwd"), ("builtins", "breakpoint"), ("builtins", "missing")):
+        other = text.replace("builtins", module).replace('"list"', f'"{name}"').replace('\\"list\\"', f'\\"{name}\\"')
+        with pytest.raises(
+            ValueError, match=f"expected a defaultdict of a type of Python's own, such as list, got {module}.{name}"
+        ):
+            _pytree.treespec_loads(other)
