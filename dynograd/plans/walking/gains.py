@@ -29,19 +29,13 @@ _UNWRITTEN = 1.6e4  # bytes a microsecond of what a loop of several calls does n
 
 # Of a call along its record that has been gone through:
 _BEGUN = 6.0
-_OPENED, _OPEN, _PASSED = (
-    13.0,
-    3.5,
-    20.0,
-)  # where something is kept that has a history, each of these, and their backward pass from outside
+# Where something is kept that has a history, each of these, and their backward pass from outside.
+_OPENED, _OPEN, _PASSED = 13.0, 3.5, 20.0
 _FORWARD, _BACKWARD = (1.0, 3.0), (1.5, 12.0)  # saved by an elementwise op, and by another one
 _STEPPED = 15.0  # saved by the step of an optimizer
 _NUMBER = 1.0  # a number or tensor that is another one in each call
-_CUT, _READ, _WRITTEN = (
-    1.0,
-    10.0,
-    10.0,
-)  # a piece more; a value that was copied out; a write into what comes from outside
+# A piece more; a value that was copied out; a write into what comes from outside.
+_CUT, _READ, _WRITTEN = 1.0, 10.0, 10.0
 _LARGE = 1 << 18  # bytes of values
 _UNCERTAIN = 10.0  # as much may be wrong with these numbers
 _MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
