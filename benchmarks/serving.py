@@ -211,7 +211,7 @@ def service(side: str, threads: int) -> Service:
     model, vocabulary = classifier()
     served = Service()
     with dynograd.use_batch_invariant(True):
-        batcher = Batcher(SIDES[side](model, threads), max_rows=MAX_ROWS, max_tokens=1 << 20, max_wait=0.001)
+        batcher = Batcher(SIDES[side](model, threads), max_rows=MAX_ROWS, max_tokens=1 << 20)
     served.add("score", batcher, decode=lambda body: vocabulary.encode(body["words"]))
     batcher.submit(vocabulary.encode(["warm"])).result()
     return served
