@@ -7,6 +7,7 @@ run anew as they are written, and the tensor is then what they give.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from dynograd import arrays
@@ -280,6 +281,28 @@ class Read(Handed):
     _version = Tensor._version  # type: ignore[assignment]
 
 
+def _comparison(name: str, other_way: str) -> Any:
+    """Python asks the operand whose class is derived from the other's first, on whichever side it stands. So where one of two is a recorded tensor, or
+    was one when the record was made, what the record has here says which side that is.
+    """
+
+    @functools.wraps(getattr(Tensor, f"__{name}__"))
+    def compare(self: Any, other: Any) -> Any:
+        walk = self.value.walk
+        if isinstance(other, Tensor) and walk.running and MODES.plan is walk:
+            operand = "value", self.value.number
+            choices = [(choice.of.key, choice.args) for choice in (walk.at, *walk.at.others) if choice.of is not None]
+            if not any([key == name and args[0] == operand for key, args in choices]) and any(
+                [key == other_way and args[1] == operand for key, args in choices]
+            ):
+                return getattr(Tensor, f"__{other_way}__")(other, self)
+        return getattr(Tensor, f"__{name}__")(self, other)
+
+    return compare
+
+
+for _name, _other_way in (("lt", "gt"), ("gt", "lt"), ("le", "ge"), ("ge", "le"), ("eq", "eq"), ("ne", "ne")):
+    setattr(Handed, f"__{_name}__", _comparison(_name, _other_way))
 Handed.__name__ = Handed.__qualname__ = Read.__name__ = Read.__qualname__ = "Tensor"  # as errors name them
 
 _set_value = Handed.value.__set__  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 import random
 from typing import Any
@@ -109,3 +110,35 @@ def test_what_was_read_is_shared_along_another_way():
             x = torch.arange(6.0).view(2, 3) + call % 3 % 2
             assert [value.tolist() for value in compiled(x)] == [value.tolist() for value in program(x)]
         assert compiled.walked > 5
+
+
+@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x, plain, weight: plain,
+        lambda x, plain, weight: weight,
+        lambda x, plain, weight: x + 1,
+        lambda x, plain, weight: torch.arange(5) - 2.0,
+        lambda x, plain, weight: torch.arange(5.0),
+    ],
+    ids=["plain", "parameter", "recorded", "recorded, of a new one", "new"],
+)
+def test_comparisons_from_either_side(name: str, other: Any):
+    """Python begins with the operand of the derived class, which a recorded tensor is of."""
+    compare, plain, weight = getattr(operator, name), torch.arange(5.0), torch.nn.Parameter(torch.ones(5))
+
+    def step(x: Any) -> Any:
+        weight.grad = None
+        y = x * 2 + weight
+        there = other(x, plain, weight)
+        left, right = compare(there, y), compare(y, there)
+        (y * left + y * y * right).sum().backward()
+        return torch.stack([left, right]), weight.grad
+
+    made = Compiled(step, always=True)
+    for number in range(6):
+        x = torch.tensor([0.5, -1.0, 1.5, 0.0, number])
+        for mine, theirs in zip(made(x), step(x), strict=True):
+            assert torch.equal(mine, theirs)
+    assert made.walked == 4, str(made.report())
