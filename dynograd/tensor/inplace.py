@@ -396,6 +396,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         _assign(target, source, "setitem")
         return
     if _has_history(self, source) or type(self) not in TENSORS or type(source) not in TENSORS:
+        _, ready = indexing.index_of(self.array.shape, index)  # tensors of the index stay tensors
         write_result(self, indexing.put_at(self, convert(source, self.dtype), ready), "setitem")
         return
     indexing.assign_at(self.array, ready, arrays.cast(source.array, self.dtype))
