@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 from dynograd import arrays
-from dynograd.autograd.writes import stamp_all
+from dynograd.autograd.writes import before_writing, stamp_all
 from dynograd.base import dtypes
 from dynograd.cuda import driver
 from dynograd.errors import user_level
@@ -172,6 +172,7 @@ class GradScaler:
         for device, gradients in groups.items():
             found_infs[device] = found_inf.detach().to(device, copy=True)
             inverse = inv_scale.to(device).array
+            before_writing(gradients)
             arrays.quietly(kernel("tables", "unscale", gradients[0]), gradients, inverse, found_infs[device].array)
             stamp_all(gradients)
         return found_infs

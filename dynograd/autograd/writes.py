@@ -7,6 +7,7 @@ the node was recorded. Stamps are kept by owner of the memory and vanish with it
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from dynograd import arrays
@@ -16,6 +17,7 @@ from dynograd.autograd.nodes import caller, line_text, next_seq
 __all__ = [
     "Stamp",
     "before_rebinding",
+    "before_writing",
     "count_on",
     "last_write",
     "marks",
@@ -42,6 +44,12 @@ def before_rebinding(*tensors: Any) -> None:
     if MODES.plan is not None:
         for tensor in tensors:
             MODES.plan.before_write(tensor)
+
+
+def before_writing(written: Iterable[Any]) -> None:
+    """Kernels are about to write into these arrays: the calls of an open `autobatch` scope that wait with them run first."""
+    if MODES.recorder is not None:
+        MODES.recorder.before_writing(written)
 
 
 class Stamp:

@@ -8,7 +8,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, set_grad_enabled
 from dynograd.autograd.nodes import caller
-from dynograd.autograd.writes import stamp
+from dynograd.autograd.writes import before_writing, stamp
 from dynograd.errors import ShapeError
 from dynograd.optim.optimizer import Optimizer
 from dynograd.optim.together import shape_error
@@ -43,6 +43,7 @@ def step_lists(
             raise ShapeError(f"{name}: got {len(params)} params and {len(listed)} of {what}. Give one for each.")
     if found_inf is not None and found_inf.item():
         return
+    before_writing([p.array for p in params])
     optimizer: Any = kind.__new__(kind)
     group = {"params": list(params), "differentiable": False, "maximize": False, **group}
     with set_grad_enabled(bool(group["differentiable"] and MODES.grad)):

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, enable_grad, recording
 from dynograd.autograd.nodes import caller
-from dynograd.autograd.writes import stamp, stamp_all
+from dynograd.autograd.writes import before_writing, stamp, stamp_all
 from dynograd.distributed.splits import splits_of
 from dynograd.errors import user_level
 from dynograd.interpreter.tensor_parts import view_of
@@ -275,6 +275,8 @@ class Optimizer(HookMethods):
             with enable_grad():
                 loss = closure()
         line: Any = caller()
+        if MODES.recorder is not None:
+            before_writing([p.array for group in self.param_groups for p in group["params"] if p._grad is not None])
         for group in self.param_groups:
             left = group["params"]
             rule = None if group.get("differentiable") else self.rule(group)
@@ -370,6 +372,7 @@ class Optimizer(HookMethods):
                     else:
                         written.append(grad.array)
         if written:
+            before_writing(written)
             kernel("tables", "fill", written[0])(written, 0.0)
             stamp_all(written)
 

@@ -55,6 +55,27 @@ def sums_of_views_behind_a_write(compile: Any) -> Any:
 
 
 @hostile
+def writes_at_places_that_the_step_has_found(compile: Any) -> Any:
+    """A tensor of indices that the step has made stands among those of a write that has a history."""
+    weight = nn.Parameter(torch.ones(6, 2))
+
+    @compile
+    def step(x: Any, chosen: Any) -> Any:
+        weight.grad = None
+        out = torch.zeros_like(x)
+        for number in range(2):
+            rows, places = torch.where(chosen == number)
+            out[rows] += weight[rows, places, None] * x[rows]
+        out.square().sum().backward()
+        return out
+
+    def run(n: int) -> Any:
+        return step(batch(n, 6, 4), (batch(n + n // 3, 6, 2) * 5).long() % 3)
+
+    return run, watching(weight)
+
+
+@hostile
 def writes_behind_a_checkpoint(compile: Any) -> Any:
     """What a checkpointed function gave is written: nothing has saved it as it is written."""
     weight = nn.Parameter(torch.ones(4))

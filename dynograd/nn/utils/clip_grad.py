@@ -12,7 +12,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
-from dynograd.autograd.writes import stamp_all
+from dynograd.autograd.writes import before_writing, stamp_all
 from dynograd.base import dtypes
 from dynograd.errors import user_level
 from dynograd.kernels import kernel
@@ -94,6 +94,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     grads = _gradients(_listed(parameters))
     if grads:
         bound = float(clip_value)
+        before_writing(grads)
         arrays.quietly(kernel("tables", "bound", grads[0]), grads, -bound, bound)
         stamp_all(grads, caller())
 
@@ -281,6 +282,7 @@ def _scale(grads: list[Any], max_norm: float, norm: Any, line: Any) -> None:
         return
     if factor >= 1.0 or not grads:
         return
+    before_writing(grads)
     kernel("tables", "scale", grads[0])(grads, factor)
     stamp_all(grads, line)
 

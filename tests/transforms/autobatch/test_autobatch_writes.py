@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd import autobatch
+from dynograd import autobatch, optim
 from dynograd.errors import IndexRangeError
 
 SIZE, COUNT = 4, 5
@@ -303,3 +303,50 @@ def test_numpy_writes_an_operand_when_its_calls_have_run():
             values.append((w * 2).tolist())
             array *= 10
     assert values == [[2.0, 4.0], [20.0, 40.0], [200.0, 400.0]]
+
+
+def adam(w):
+    optim.Adam([w], 0.1).step()
+
+
+def adam_by_function(w):
+    states = [[dynograd.zeros_like(w)] for _ in range(2)]
+    numbers = dict(beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)
+    optim.adam.adam([w], [w.grad], *states, [], [dynograd.tensor(0.0)], **numbers)
+
+
+def unscaled(w):
+    scaler = dynograd.amp.GradScaler("cpu", init_scale=4.0)
+    optimizer = optim.SGD([w], 0.1)
+    scaler.scale(w.sum())
+    scaler.unscale_(optimizer)
+
+
+KERNELS = [
+    adam,
+    adam_by_function,
+    lambda w: optim.SGD([w], 0.1).step(lambda: (w * 3).sum()),
+    lambda w: optim.LBFGS([w], 0.1).step(lambda: (w * w.grad).sum()),
+    lambda w: optim.SGD([w], 0.1).zero_grad(set_to_none=False),
+    lambda w: dynograd.nn.utils.clip_grad_norm_([w], 0.5),
+    lambda w: dynograd.nn.utils.clip_grad_value_([w], 0.5),
+    lambda w: dynograd.nn.utils.clip_grads_with_norm_([w], 0.5, 2.0),
+    unscaled,
+]
+NAMES = "Adam|adam|SGD|LBFGS|zero_grad|clip_grad_norm_|clip_grad_value_|clip_grads_with_norm_|GradScaler".split("|")
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
+def test_what_waits_is_computed_before_kernels_write(kernel):
+    """Nobody has read what waits when an optimizer takes its step, or gradients are changed."""
+
+    def values(scope):
+        w = dynograd.tensor([1.0, -2.0, 3.0], requires_grad=True)
+        with scope:
+            (w * w).sum().backward()
+            waiting = [w * 2, w.grad + 1, (w[1:] * w.grad[:2]).tanh()]
+            kernel(w)
+            waiting.append(w * 3)
+        return [*[value.tolist() for value in waiting], w.tolist(), w.grad.tolist()]
+
+    assert values(autobatch(always=True)) == values(contextlib.nullcontext())

@@ -9,7 +9,7 @@ come to be in it is in `recording`, how groups are run in `executing`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from threading import get_ident
 from typing import Any
 from weakref import ref
@@ -225,6 +225,12 @@ class Recorder:
         recorded = type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured
         if recorded and not _slots.keep_old(self, tensor):
             self.flush(None, "a write into an operand")
+
+    def before_writing(self, written: Iterable[Any]) -> None:
+        """The same of many arrays, into which kernels write."""
+        self.open_sequences()
+        if self.waiting and any([id(arrays.base_of(array)) in self.captured for array in written]):
+            self.flush(None, "a write into operands")
 
     def before_rebinding(self, tensor: Any) -> None:
         """A tensor is about to get other memory, or to give its own to another tensor: what has been recorded with it is run first."""
