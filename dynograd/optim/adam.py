@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import Array
 from dynograd.errors import StateDictError
 from dynograd.kernels import kernel
+from dynograd.optim.elementwise import real_array
 from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_pair, check_range, check_single, scalar
@@ -139,7 +139,7 @@ class Adam(Optimizer):
         highest = _highest(state) if group["amsgrad"] else None
         used = [p, g, state["exp_avg"], state["exp_avg_sq"], highest]
         kernel("optimizers", "adam_step", p.array)(
-            *[None if tensor is None else _real(tensor.array) for tensor in used],
+            *[None if tensor is None else real_array(tensor.array) for tensor in used],
             step,
             float(group["lr"]),
             float(beta1),
@@ -240,8 +240,3 @@ def _highest(state: dict[str, Any]) -> Tensor:
             "Set amsgrad before the first step, or drop the state (optimizer.state.clear())."
         )
     return highest
-
-
-def _real(array: Any) -> Array:
-    """Complex arrays as (real, imaginary) in a last dimension: Adam treats the two as numbers of their own."""
-    return array if array.dtype.kind != "c" else kernel("packing", "real_view", array)(array)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
+from dynograd.kernels import kernel
 from dynograd.ops.elementwise.complexes import view_as_real
 from dynograd.optim.optimizer import Optimizer
 from dynograd.optim.options import check_pair, check_range, check_single, scalar
@@ -22,6 +24,7 @@ __all__ = [
     "move",
     "rate",
     "real",
+    "real_array",
     "shift",
 ]
 
@@ -163,6 +166,11 @@ def directed(p: Any, g: Any, group: dict[str, Any]) -> Tensor:
 def real(*tensors: Any) -> Any:
     """Complex tensors as (real, imaginary) in a last dimension: most optimizers treat the two as numbers of their own."""
     return [view_as_real(x) if x.is_complex() else x for x in tensors]
+
+
+def real_array(array: Any) -> Array:
+    """The same of an array, whose dtype kernels of real numbers do not look at."""
+    return array if array.dtype.kind != "c" else kernel("packing", "real_view", array)(array)
 
 
 def added(x: Any, number: float, group: dict[str, Any]) -> Tensor:

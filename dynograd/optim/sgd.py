@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.kernels import kernel
+from dynograd.optim.elementwise import real_array
 from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_range, check_single, scalar
@@ -116,9 +117,9 @@ class SGD(Optimizer):
         if first:
             state["momentum_buffer"] = wrap(arrays.zeros_like(p.array))
         kernel("optimizers", "sgd_step", p.array)(
-            p.array,
-            g.array,
-            state["momentum_buffer"].array if momentum else None,
+            real_array(p.array),
+            real_array(g.array),
+            real_array(state["momentum_buffer"].array) if momentum else None,
             float(group["lr"]),
             momentum,
             float(group["dampening"]),

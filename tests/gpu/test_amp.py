@@ -51,22 +51,23 @@ OPTIMIZERS = {
 }
 
 
-def trained(device, make, bad=2, fused=None):
-    w = dynograd.tensor([1.0, 2.0]).to(device).requires_grad_()
+def trained(device, make, bad=2, dtype=dynograd.float32):
+    w = dynograd.tensor([1.0, 2.0], dtype=dtype).to(device).requires_grad_()
     optimizer = make([w])
     scaler = dynograd.amp.GradScaler(device, init_scale=8.0, growth_interval=2)
     for step in range(5):
         optimizer.zero_grad()
-        scaler.scale((w * w).sum() * (float("inf") if step == bad else 1.0)).backward()
+        scaler.scale((w * w.conj()).real.sum() * (float("inf") if step == bad else 1.0)).backward()
         scaler.step(optimizer)
         scaler.update()
     return w.tolist(), scaler.state_dict()
 
 
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.complex64], ids=str)
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_scaled_training_is_that_of_the_cpu(kind):
-    ours, state = trained("cuda", OPTIMIZERS[kind])
-    reference, expected = trained("cpu", OPTIMIZERS[kind])
+def test_scaled_training_is_that_of_the_cpu(kind, dtype):
+    ours, state = trained("cuda", OPTIMIZERS[kind], dtype=dtype)
+    reference, expected = trained("cpu", OPTIMIZERS[kind], dtype=dtype)
     numpy.testing.assert_allclose(ours, reference, rtol=1e-6)
     assert state == expected
 

@@ -30,7 +30,7 @@ from tests.ops.arguments import (
 from tests.ops.tables import all_rows, title_of
 from tests.support.cases import run_all
 
-TRIED = ("float32", "bfloat16", "int64", "bool") if driver.is_emulated() else None
+TRIED = ("float32", "bfloat16", "int64", "bool", "complex64") if driver.is_emulated() else None
 
 
 # Rows that name the CPU, or add NumPy's arrays to what they are given.
@@ -43,7 +43,6 @@ def checks_of(row):
     if not subject.has_tensors or row.name in ELSEWHERE:
         return
     names = [name for name in row.dtypes if TRIED is None or name in TRIED] or list(row.dtypes[:1])
-    names = [name for name in names if not name.startswith("complex")]  # mostly on the CPU only
     if not names:
         return
     first = next((name for name in names if name in FLOATS), None)

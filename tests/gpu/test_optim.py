@@ -19,26 +19,32 @@ KINDS = {
 SHAPES = [(4, 6), (6,), (), (3, 2, 2)]
 
 
+def values(draw, shape, dtype):
+    real = dynograd.tensor(draw.uniform(-1, 1, shape))
+    return (real + 1j * draw.uniform(-1, 1) if dtype.is_complex else real).to(dtype)
+
+
 def parameters(device, dtype=dynograd.float32):
     draw = numpy.random.default_rng(0)
-    created = [dynograd.tensor(draw.uniform(-1, 1, shape), dtype=dtype) for shape in SHAPES]
+    created = [values(draw, shape, dtype) for shape in SHAPES]
     return [element.to(device).requires_grad_() for element in created]
 
 
 def with_gradients(ps, step, scale=1.0):
     draw = numpy.random.default_rng(step + 1)
     for p in ps:
-        g = dynograd.tensor(draw.uniform(-1, 1, tuple(p.shape)) * scale, dtype=p.dtype)
+        g = values(draw, tuple(p.shape), p.dtype) * scale
         p.grad = g.to(p.device)
 
 
 def same(ours, wanted, tolerance=2e-6):
     for element, other in zip(ours, wanted, strict=True):
-        result = element.detach().cpu().float().numpy()
-        numpy.testing.assert_allclose(result, other.detach().cpu().float().numpy(), rtol=tolerance, atol=tolerance)
+        numbers = [tensor.detach().cpu() for tensor in (element, other)]
+        numbers = [(tensor if tensor.is_complex() else tensor.float()).numpy() for tensor in numbers]
+        numpy.testing.assert_allclose(*numbers, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.bfloat16, dynograd.float64], ids=str)
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.bfloat16, dynograd.float64, dynograd.complex64], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_are_those_of_the_cpu(kind, dtype):
     ours, expected = parameters("cuda", dtype), parameters("cpu", dtype)
@@ -102,8 +108,9 @@ def test_zero_grad_fills():
 
 @pytest.mark.parametrize("most", [0.5, 100.0])
 @pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
-def test_clipping_norms(norm_type, most):
-    ours, references = parameters("cuda"), parameters("cpu")
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.complex64], ids=str)
+def test_clipping_norms(dtype, norm_type, most):
+    ours, references = parameters("cuda", dtype), parameters("cpu", dtype)
     for ps in (ours, references):
         with_gradients(ps, 0)
     result = dynograd.nn.utils.clip_grad_norm_(ours, most, norm_type)

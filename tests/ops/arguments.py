@@ -119,7 +119,7 @@ def converted(array: Any, name: str) -> Any:
     if kind.kind == "b":
         return numpy.asarray(array > (numpy.median(array) if array.size else 0))
     if kind.kind == "c":
-        return (array + 1j * array[..., ::-1] / 2 if array.ndim else array + 0.5j).astype(kind)
+        return numpy.asarray(array + 1j * array[..., ::-1] / 2 if array.ndim else array + 0.5j, kind)
     return array.astype(kind)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import operations
+from dynograd.kernels.elementwise.complexes_cuda import modulus
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop
 from dynograd.kernels.formula.formulas import parse
 from dynograd.kernels.reduce.reducing_cuda import computed, reduced
@@ -21,6 +22,7 @@ _scaled = CudaLoop("renorm", ("input", "size"), ("most",), (parse("input * (size
 
 
 def vector_norm_forward(input: Any, p: float, dim: Any, keepdim: bool) -> Any:
+    input = modulus(input) if input.dtype.kind == "c" else input
     return _norm(input, p, dim, keepdim, input.dtype)
 
 

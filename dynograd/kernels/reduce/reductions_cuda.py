@@ -102,6 +102,7 @@ def all(input: Any, dim: Any, keepdim: bool) -> Any:
 def _truth(op: str, input: Any, dim: Any, keepdim: bool) -> Any:
     """Whether the largest (or least) of the truths is 1; NaN is not zero."""
     kind = _UINT8 if input.dtype == _UINT8 else _BOOL
+    input = input != 0 if input.dtype.kind == "c" else input
     count = prod([input.shape[place] for place in dims_of(input.ndim, dim)])
     if not count:
         result = cuda_arrays.empty(kept_shape(input.shape, dim, keepdim), kind, input.device_index)

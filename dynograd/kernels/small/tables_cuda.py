@@ -117,7 +117,7 @@ def scale(arrays: list[Any], factor: Any) -> None:
     """Multiplies in place; a factor on the device (a float32 array of no dims) only where it is below 1, as clipping wants it."""
     from dynograd.kernels.small.tables_triton import scale_blocks
 
-    for table in _in_tables(arrays, written=True):
+    for table in _in_tables(_real(arrays), written=True):
         number = kinds_of(table.kind)[2]
         value = operations.on_device(factor, table.device) if type(factor) is CudaArray else number(factor)
         scale_blocks(
@@ -150,7 +150,7 @@ def unscale(arrays: list[Any], inverse: Any, overflow: Any) -> None:
     """Multiplies in place by the number in `inverse`, and writes 1 into `overflow` when an element is not finite; no waiting."""
     from dynograd.kernels.small.tables_triton import unscale_blocks
 
-    for table in _in_tables(arrays, written=True):
+    for table in _in_tables(_real(arrays), written=True):
         unscale_blocks((table.blocks,), table.rows, table.places, inverse, overflow, **table.constants)
 
 
