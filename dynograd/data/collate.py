@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import Array, buffers
+from dynograd.arrays import Array, buffers, empty, place_of
 from dynograd.base import dtypes
-from dynograd.errors import ShapeError
+from dynograd.errors import DeviceError, ShapeError
 from dynograd.ops.layout.joins import stack
 from dynograd.tensor.creation import as_tensor, tensor
 from dynograd.tensor.tensor import Tensor, wrap
@@ -24,6 +24,7 @@ __all__ = [
     "default_convert",
     "gathered",
     "make_empty",
+    "make_empty_beside",
 ]
 
 
@@ -158,13 +159,29 @@ def make_empty(shape: tuple, dtype: Any) -> Array:
     return _empty[0](shape, dtype)
 
 
+def make_empty_beside(rows: Sequence[Any], shape: tuple, dtype: Any) -> Array:
+    """The same for a batch of these arrays: on the device on which they are."""
+    if all([type(row) is numpy.ndarray for row in rows]):
+        return make_empty(shape, dtype)
+    places = list(dict.fromkeys(map(place_of, rows)))
+    if len(places) > 1:
+        raise DeviceError(
+            f"collate: expected the samples of a batch on one device, but they are on {' and '.join(map(str, places))}. Move them, "
+            f"e.g. x.to('{places[0]}')."
+        )
+    return empty(shape, dtypes.BY_NUM[dtype.num], places[0])
+
+
 def gathered(tensors: Sequence[Any], indices: list) -> list[Tensor]:
     """The rows at `indices` of each tensor: what stacking them one by one gives."""
     selected = []
     for source in tensors:
         array = source.array
         size = len(array)
-        if source.requires_grad or not indices or array.dtype.hasobject or min(indices) < -size or max(indices) >= size:
+        if type(array) is not numpy.ndarray or source.requires_grad:
+            selected.append(source[indices])
+            continue
+        if not indices or array.dtype.hasobject or min(indices) < -size or max(indices) >= size:
             selected.append(source[indices])
             continue
         rows = make_empty((len(indices), *array.shape[1:]), array.dtype)
@@ -187,9 +204,9 @@ def collate_field(batch: Sequence, where: str, functions: dict | None = None) ->
             raise _cannot_collate(where, f"an array of {first.dtype}")
         return _stack([as_tensor(scalar) for scalar in batch], where)
     if isinstance(first, float):
-        return wrap(numpy.array(batch, numpy.float64))
+        return as_tensor(numpy.array(batch, numpy.float64))
     if type(first) is int and set(map(type, batch)) == {int}:
-        return wrap(numpy.array(batch, numpy.int64))
+        return as_tensor(numpy.array(batch, numpy.int64))
     if isinstance(first, (int, complex)):
         return tensor(list(batch))
     if isinstance(first, (str, bytes)):
@@ -241,6 +258,8 @@ def _stack(batch: Sequence, where: str) -> Tensor:
             f"default_collate: {where} has different shapes in one batch: {shapes_of(arrays)}. To pad and get the lengths, use "
             f"DataLoader(..., collate_fn=collate_pad()); otherwise bring the samples to one shape."
         )
+    if any([type(array) is not numpy.ndarray for array in arrays]):
+        return stack(list(batch))
     if any([array.dtype is not kind and array.dtype != kind for array in arrays]):
         wider = dtypes.of_array(arrays[0])
         for array in arrays:

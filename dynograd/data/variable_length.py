@@ -216,7 +216,7 @@ class Joining:
         """None for an empty list, which says nothing about dtype and sizes."""
         if isinstance(value, (list, tuple)) and len(value) == 0:
             return None
-        array = value.array if isinstance(value, Tensor) else as_tensor(value).array
+        array = value.array if isinstance(value, Tensor) else as_tensor(value, device="cpu").array
         if array.ndim == 0:
             raise _single(self.name, where, value)
         return array
@@ -242,7 +242,8 @@ class Padding(Joining):
     def _joined(self, column: list, field: Any, where: str) -> tuple[Tensor, Tensor]:
         rows, lengths, dtype, rest = self._rows(column, where)
         count, longest = len(rows), max(lengths)
-        padded = collate.make_empty(((count, longest) if self.batch_first else (longest, count)) + rest, dtype)
+        shape = ((count, longest) if self.batch_first else (longest, count)) + rest
+        padded = collate.make_empty_beside(rows, shape, dtype)
         padded.fill(self._value(field))
         by_sample = padded if self.batch_first else padded.swapaxes(0, 1)
         for number, row in enumerate(rows):
@@ -287,8 +288,12 @@ class Ragging(Joining):
         rows, lengths, dtype, rest = self._rows(column, where)
         offsets = numpy.zeros(len(rows) + 1, numpy.int64)
         numpy.cumsum(lengths, out=offsets[1:])
-        values = collate.make_empty((int(offsets[-1]), *rest), dtype)
-        numpy.concatenate(rows, out=values)
+        values = collate.make_empty_beside(rows, (int(offsets[-1]), *rest), dtype)
+        if type(values) is numpy.ndarray:
+            numpy.concatenate(rows, out=values)
+        else:
+            for row, start in zip(rows, offsets.tolist()):
+                values[start : start + len(row)] = row
         elements, places = self.counts
         self.counts = (elements + len(values), places + len(values))
         return (RaggedTensor(wrap(values), offsets=offsets),)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 import numpy
 
 from dynograd.arrays import Array
-from dynograd.base import dtypes
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
@@ -270,7 +269,7 @@ def pack_padded_sequence(
                 f"pack_padded_sequence: Length of all samples has to be greater than 0 and at most {steps} (the padded length), "
                 f"but lengths[{place}] is {length}."
             )
-    row_lengths = creation.tensor(counts, dtype=dtypes.int64).array
+    row_lengths = numpy.array(counts, numpy.int64)
     order = None
     if enforce_sorted:
         for place in range(1, batch):
