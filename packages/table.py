@@ -139,8 +139,7 @@ they were stopped before the end; what had run by then is counted.
   Tests of several processes and of half precision were left out.
 - transformers (run on 2026-11-30, counts before what they led to was mended): of the 152, 92 were weights that were drawn anew after they had been
   loaded, 13 methods that did not take several dims one by one (`squeeze(0, 1)`), 12 `Conv1d._conv_forward` and numbers too large for half types, 8
-  `compile` with `fullgraph=True` and a static cache; these are mended, but for `fullgraph` in falcon, bloom and bart, which is refused. The others
-  want the hub, timm, or PyTorch's draws.
+  `compile` with `fullgraph=True` and a static cache; these are mended. The others want the hub, timm, or PyTorch's draws.
 - kornia: 11 had `conv = torch.conv2d` in a class, 2 were faults of `atan2` and `where`; all are mended. 4 want TorchScript, 1 the text of an error, 1
   a pickled object of a program; 1 fails with PyTorch too; the others compare draws, or solve systems that are singular.
 - ignite: 6 made a loader anew of another's attributes (mended), 2 want the hub, 1 a package, 2 compare to seven digits.
