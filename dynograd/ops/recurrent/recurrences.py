@@ -283,9 +283,8 @@ def _alive(lengths: Any, steps: int) -> Array:
     """(T, B, 1): whether a row still runs in a step."""
     array = getattr(lengths, "array", lengths)
     if not has_own_values(lengths):
-        return (reshaped(lengths, (1, -1)) > arrays.from_python(list(range(steps)), None).reshape((-1, 1))).reshape(
-            (steps, -1, 1)
-        )
+        numbers = arrays.to_device(arrays.from_python(list(range(steps)), None), arrays.place_of(array))
+        return (reshaped(lengths, (1, -1)) > numbers.reshape((-1, 1))).reshape((steps, -1, 1))
     mask = kernel("masks", "length_mask", array)(steps, array)
     return reshaped(mask, (*mask.shape, 1))
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from dynograd.arrays import cuda_arrays
+from dynograd.arrays import cuda_arrays, ndarray
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels import kernel
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop, compute_type
@@ -162,8 +162,12 @@ def groups_of(
 
 
 def _without_views(call: Call, computed: Pointwise | None) -> Call:
-    """The call, with None in the place of results that lie in its operands' memory; where that is all, it reads nothing."""
+    """The call, with None in the place of results that lie in its operands' memory; where that is all, it reads nothing.
+
+    NumPy's arrays among its operands are numbers of the program (`x[:, [0, 2]]`), which no call writes.
+    """
     result = copy.copy(call)
+    result.inputs = tuple([None if type(value) is ndarray else value for value in call.inputs])
     result.outputs = tuple(
         [None if array is None or is_part_of_any(array, call.inputs) else array for array in call.outputs]
     )
