@@ -48,6 +48,7 @@ def assert_close(
         msg: the message instead, or a function from the message to another one.
     Raises:
         AssertionError: they differ; the message says how many elements and where most.
+        TypeError: their types cannot be compared.
 
     >>> dynograd.testing.assert_close(tensor([1.0, 2.0]), tensor([1.0, 2.0 + 1e-7]))
     """
@@ -55,12 +56,11 @@ def assert_close(
         raise ValueError(
             f"rtol and atol must both be specified or both be unspecified, but got rtol={rtol} and atol={atol}."
         )
-    if not isinstance(actual, type(expected)) and not isinstance(expected, type(actual)):
-        numbers = (int, float, complex)
-        if not (isinstance(actual, numbers) and isinstance(expected, numbers)):
-            raise AssertionError(
-                f"assert_close: no comparison of {type(actual).__name__} and {type(expected).__name__}: expected equal types."
-            )
+    if not _are_comparable(actual, expected, allow_subclasses):
+        kind = AssertionError if actual is None or expected is None else TypeError
+        raise kind(
+            f"assert_close: no comparison of {type(actual).__name__} and {type(expected).__name__}: expected equal types."
+        )
     options = (rtol, atol, equal_nan, check_device, check_dtype, check_stride)
     wrong = _difference(actual, expected, "", options)
     if wrong is None:
@@ -91,6 +91,17 @@ def assert_allclose(
     options = {"check_device": False, "check_dtype": False, "check_stride": False}
     actual, expected = (value if isinstance(value, Tensor) else as_tensor(value) for value in (actual, expected))
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, msg=msg or None, **options)
+
+
+def _are_comparable(actual: Any, expected: Any, allow_subclasses: bool) -> bool:
+    for kind in ((int, float, complex), Mapping):
+        if isinstance(actual, kind) and isinstance(expected, kind):
+            return True
+    if all([isinstance(value, Sequence) and not isinstance(value, str) for value in (actual, expected)]):
+        return True
+    if not allow_subclasses:
+        return type(actual) is type(expected)
+    return isinstance(actual, type(expected)) or isinstance(expected, type(actual))
 
 
 def _difference(actual: Any, expected: Any, place: str, options: tuple) -> str | None:

@@ -29,7 +29,8 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
 
     Args:
         mat1 (N, K), mat2 (K, M): matrices.
-        reduce: what becomes of the products of a row's entries: "sum", "mean", "amax" or "amin" (a sparse matrix with a dense one).
+        reduce: what becomes of the products of a row's entries: "sum", "mean", "amax" or "amin" (a sparse matrix with a dense one); "max" and
+            "min" are the last two.
     Returns:
         (N, M): dense, or sparse when both are sparse.
     Raises:
@@ -46,6 +47,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
         raise ShapeError(f"sparse.mm: expected matrices, got shapes {tuple(mat1.shape)} and {tuple(mat2.shape)}.")
     if reduce == "sum":
         return matmul(mat1, mat2)
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in ("mean", "amax", "amin"):
         raise ValueError(f"sparse.mm: reduce must be one of sum, mean, amax, amin, got {reduce!r}.")
     _only_sparse("sparse.mm", mat1)

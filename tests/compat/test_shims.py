@@ -1,5 +1,6 @@
 """Modules that programs import: what they answer, and how they refuse."""
 
+import collections
 import importlib.util
 import os
 import pickle
@@ -412,7 +413,7 @@ def test_close(actual, expected, options):
         ([t(1.0)], [], {}, "length of the sequences mismatch: 1 != 0"),
         ({"a": 1}, {"b": 1}, {}, "keys of the mappings"),
         (1.0, 2.0, {}, "(?s)Scalars are not close.*Expected 2.0 but got 1.0"),
-        (t([1.0]), [1.0], {}, "no comparison of Tensor and list"),
+        (t([1.0]), None, {}, "no comparison of Tensor and NoneType"),
         (t([1]), t([2]), dict(msg="mine"), "^mine$"),
         (t([1]), t([2]), dict(msg=lambda text: "so: " + text), "^so: Tensor"),
         ("a", "b", {}, "Expected 'b' but got 'a'"),
@@ -422,6 +423,25 @@ def test_close(actual, expected, options):
 def test_not_close(actual, expected, options, words):
     with pytest.raises(AssertionError, match=words):
         torch.testing.assert_close(actual, expected, **options)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "options"),
+    [
+        (t([1.0]), [1.0], {}),
+        (1.0, t([1.0]), {}),
+        ("a", ["a"], {}),
+        (torch.nn.Parameter(t([1.0])), t([1.0]), dict(allow_subclasses=False)),
+    ],
+)  # fmt: skip
+def test_not_comparable(actual, expected, options):
+    with pytest.raises(TypeError, match="no comparison of .* expected equal types"):
+        torch.testing.assert_close(actual, expected, **options)
+
+
+def test_sequences_and_mappings_of_several_kinds_are_close():
+    torch.testing.assert_close([t([1.0]), 2.0], (t([1.0]), 2.0))
+    torch.testing.assert_close({"a": 1.0, "b": [2]}, collections.OrderedDict(b=(2,), a=1.0))
 
 
 def test_assert_allclose():

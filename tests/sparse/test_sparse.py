@@ -92,6 +92,7 @@ ON_ONE = {
     ),
     "largest of rows": (
         lambda x: sparse.mm(x, dynograd.tensor(WIDE), "amax"),
+        lambda x: sparse.mm(x, dynograd.tensor(WIDE), "min"),
         numpy.stack([DENSE[0, 1] * WIDE[1], 0 * WIDE[0], numpy.maximum(-2 * WIDE[0], 3 * WIDE[2]), 4 * WIDE[2]]),
     ),
 }
