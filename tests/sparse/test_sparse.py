@@ -92,8 +92,11 @@ ON_ONE = {
     ),
     "largest of rows": (
         lambda x: sparse.mm(x, dynograd.tensor(WIDE), "amax"),
-        lambda x: sparse.mm(x, dynograd.tensor(WIDE), "min"),
         numpy.stack([DENSE[0, 1] * WIDE[1], 0 * WIDE[0], numpy.maximum(-2 * WIDE[0], 3 * WIDE[2]), 4 * WIDE[2]]),
+    ),
+    "least of rows": (
+        lambda x: sparse.mm(x, dynograd.tensor(WIDE), "min"),
+        numpy.stack([DENSE[0, 1] * WIDE[1], 0 * WIDE[0], numpy.minimum(-2 * WIDE[0], 3 * WIDE[2]), 4 * WIDE[2]]),
     ),
 }
 
@@ -305,9 +308,9 @@ ERRORS = [
     (lambda: coo()[1:3], TypeError, "indexing with anything but integers"),
     (lambda: coo()[9], IndexError, "index 9 is out of range for dim 0 of size 4"),
     (
-        lambda: sparse.mm(coo(), dynograd.ones(3, 2).double(), "max"),
+        lambda: sparse.mm(coo(), dynograd.ones(3, 2).double(), "prod"),
         ValueError,
-        "one of sum, mean, amax, amin, got 'max'",
+        "one of sum, mean, amax, amin, got 'prod'",
     ),
     (lambda: sparse.sum(dynograd.ones(2)), TypeError, "expected a sparse tensor, got Tensor"),
     (lambda: dynograd.ones(4, 3).sparse_mask(dynograd.ones(4, 3)), TypeError, "mask is a sparse tensor, got Tensor"),
