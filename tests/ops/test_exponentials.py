@@ -1,6 +1,7 @@
 """Exponentials, logarithms, roots, hyperbolic functions and the logistic function."""
 
 import numpy
+import pytest
 from scipy import special
 
 import dynograd
@@ -101,6 +102,24 @@ def test_logaddexp_of_complex_numbers_large_and_impossible():
         numpy.testing.assert_allclose(result - 2j * numpy.pi * turns, expected, rtol=1e-5)
     nothing = dynograd.tensor([complex(-INF, 0)])
     assert dynograd.logaddexp(nothing, nothing).real.item() == -INF
+
+
+@pytest.mark.parametrize(
+    "one, other, expected",
+    [
+        (complex(-INF, 0), complex(3, NAN), complex(NAN, NAN)),
+        (complex(-INF, 0), complex(NAN, 2), complex(NAN, NAN)),
+        (complex(INF, 0), complex(3, NAN), complex(NAN, NAN)),
+        (complex(INF, 0), complex(INF, 1), complex(INF, numpy.pi / 4)),
+        (complex(INF, 1), complex(INF, 1), complex(INF, numpy.pi / 4)),
+        (complex(INF, 1), complex(INF, 3), complex(INF, NAN)),
+        (complex(INF, 0), complex(2, 1), complex(INF, 0)),
+    ],
+)
+def test_logaddexp_of_complex_numbers_without_end(one, other, expected):
+    for x, y in ((one, other), (other, one)):
+        got = dynograd.logaddexp(dynograd.tensor([x]), dynograd.tensor([y])).numpy()
+        numpy.testing.assert_allclose([got.real[0], got.imag[0]], [expected.real, expected.imag], rtol=1e-6)
 
 
 def test_sigmoid_of_large_complex_numbers():

@@ -35,12 +35,22 @@ logaddexp2 = numpy.logaddexp2
 
 
 def complex_logaddexp(input: Any, other: Any) -> Any:
-    """log(exp(input) + exp(other)) from the operand of the larger real part on; numpy's function has real numbers only."""
+    """log(exp(input) + exp(other)) from the operand of the larger real part on; numpy's function has real numbers only.
+
+    NaN in either part of an operand is NaN; of two operands that are infinite, the angle is that of the sum.
+    """
     swap = other.real > input.real
     large, small = numpy.where(swap, other, input), numpy.where(swap, input, other)
-    nothing = large.real == -numpy.inf
-    sums = large + numpy.log1p(numpy.exp(numpy.where(nothing, 0, small - large)))
-    return numpy.where(nothing, large, sums)
+    infinite = numpy.isinf(large.real) & (large.real == small.real)
+    nothing = infinite & (large.real < 0)
+    sums = large + numpy.log1p(numpy.exp(numpy.where(infinite, 0, small - large)))
+    sums = numpy.where(nothing, small, sums)
+    endless = infinite & ~nothing
+    if endless.any():
+        sums = numpy.where(endless, numpy.log(numpy.exp(small) + numpy.exp(large)), sums)
+    return numpy.where(numpy.isnan(input) | numpy.isnan(other), complex(numpy.nan, numpy.nan), sums).astype(
+        sums.dtype, copy=False
+    )
 
 
 # The same.

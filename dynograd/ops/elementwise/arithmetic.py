@@ -245,7 +245,7 @@ def fmod(input: Array, other: Array) -> Array:
     """
 
 
-@elementwise(formula="-input", derivative="-g", method=True, inplace="function")
+@elementwise(formula="-input", derivative="-g", method=True, inplace="function", out="exact")
 def neg(input: Array) -> Array:
     """`-input`.
 
@@ -409,7 +409,7 @@ def abs(input: Any) -> Array:
     return modulus(input) if getattr(input, "array", input).dtype.kind == "c" else absolute(input)
 
 
-@elementwise(formula="sign(input)", derivative="zeroed(g)", method=True, inplace=True)
+@elementwise(formula="sign(input)", derivative="zeroed(g)", method=True, inplace=True, out="exact")
 def sign(input: Array) -> Array:
     """-1, 0 or 1; gradient 0.
 
@@ -423,7 +423,7 @@ def sign(input: Array) -> Array:
     """
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out="exact")
 def sgn(input: Any) -> Array:
     """`sign` for real tensors; for complex ones the number of size 1 in the same direction, 0 at 0.
 
