@@ -20,7 +20,7 @@ from dynograd.ops.elementwise.arithmetic import maximum, minimum
 from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op, shortcut
-from dynograd.ops.reduce.reductions import LETTERS, REAL, kept
+from dynograd.ops.reduce.reductions import REAL, kept
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
