@@ -94,7 +94,7 @@ def slow_of(op: Op) -> Callable[..., Any]:
             raise DtypeError(f"{op.name}: expected tensors of integers, got bool. Convert with .int() first.")
         if kind.category == dtypes.COMPLEX and op.row["ordered"]:
             dtypes.refuse_complex(
-                op.name, next(operand for operand in operands if dtypes.result_dtype(operand) is kind)
+                op.name, next(operand for operand in operands if dtypes.result_dtype(operand).category == kind.category)
             )
         if op.name == "sub" and any([getattr(operand, "dtype", None) is _BOOL for operand in operands]):
             raise DtypeError(

@@ -80,14 +80,14 @@ def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
     Returns:
         A tensor of the broadcast shape, in the promoted dtype.
     Raises:
-        DtypeError: a floating alpha for integer tensors.
+        DtypeError: a floating alpha for integer tensors, a bool where the sum is none.
 
     >>> dynograd.add(tensor([1, 2]), tensor([10, 20]), alpha=2)
     tensor([21, 42])
     """
     if tensor is not None:
         other, alpha = tensor, other
-    return plus(input, other) if alpha == 1 else plus(input, _scaled("add", input, other, alpha))
+    return plus(input, other if alpha == 1 and alpha is not True else _scaled("add", input, other, alpha))
 
 
 @composed(covers="sub", method=True, direct=True)
@@ -111,7 +111,7 @@ def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
     """
     if tensor is not None:
         other, alpha = tensor, other
-    if alpha == 1:
+    if alpha == 1 and alpha is not True:
         return minus(input, other)
     for operand in (input, other):
         if getattr(getattr(getattr(operand, "array", operand), "dtype", None), "kind", "") == "b":
@@ -147,6 +147,10 @@ def _scaled(who: str, input: Any, other: Any, alpha: Any) -> Array:
             f"{who}: for integer tensors, alpha must not be a floating-point number, got {alpha}. Use input.float()."
         )
     augend, addend = getattr(input, "array", input), getattr(other, "array", other)
+    if dtypes.result_dtype(augend, addend) is dtypes.bool:
+        return mul(other, bool(alpha))
+    if isinstance(alpha, bool):
+        raise DtypeError(f"{who}: Boolean alpha only supported for Boolean results, got {alpha}. Use alpha={int(alpha)}.")
     kind = getattr(addend, "dtype", None)
     if kind is not None and getattr(augend, "dtype", kind) is not kind:  # in the dtype of the sum, which may hold more
         other = convert(other, dtypes.result_dtype(augend, addend))
@@ -320,7 +324,7 @@ def half_power(input: Array) -> Array:
     """`input ** 0.5`: `sqrt`, whose backward asks for the input instead, as that of powers does: the result may be written to."""
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out="exact")
 def float_power(input: Any, exponent: Any) -> Array:
     """`input ** exponent`, computed in float64 or complex128.
 

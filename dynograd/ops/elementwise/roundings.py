@@ -168,6 +168,7 @@ def copysign(input: Array, other: Array) -> Array:
     method=True,
     inplace=True,
     tensors="input values",
+    ordered=True,
 )
 def heaviside(input: Array, values: Array) -> Array:
     """0 below 0, 1 above, `values` at 0.
