@@ -337,3 +337,16 @@ def test_checks_of_places_are_switched_in_blocks_and_functions():
             return dynograd.sparse_coo_tensor([[0, 1]], [2.0, 3.0], (2,)).to_dense().tolist()
 
     assert values() == [2.0, 3.0] == values()
+
+
+@pytest.mark.parametrize("value, count", [(3.0, 1), (0.0, 0)])
+def test_a_tensor_without_dims_as_a_sparse_one(value, count):
+    x = dynograd.tensor(value, requires_grad=True)
+    sparse = x.to_sparse()
+    assert sparse.sparse_dim() == 0 and sparse._nnz() == count and tuple(sparse.shape) == ()
+    assert sparse.coalesce().indices().shape == (0, count)
+    assert sparse.to_dense().item() == value
+    (sparse.to_dense() * 2).backward()
+    assert x.grad.item() == 2 * count
+    with pytest.raises(RuntimeError, match=r"sparse_dim must be 0 to 0 for shape \(\), got 1"):
+        x.to_sparse(1)
