@@ -350,3 +350,40 @@ def test_a_tensor_without_dims_as_a_sparse_one(value, count):
     assert x.grad.item() == 2 * count
     with pytest.raises(RuntimeError, match=r"sparse_dim must be 0 to 0 for shape \(\), got 1"):
         x.to_sparse(1)
+
+
+def _entries_twice():
+    return dynograd.tensor([[0.0, 2.0], [-3.0, 0.0]]).to_sparse()
+
+
+@pytest.mark.parametrize("name", ["sqrt", "sin", "tanh", "relu", "sign", "ceil", "expm1", "asinh", "erf", "abs", "neg", "square"])
+@pytest.mark.parametrize("layout", [dynograd.sparse_coo, dynograd.sparse_csr])
+def test_in_place_ops(name, layout):
+    x = _entries_twice().to_sparse(layout=layout)
+    expected = getattr(x, name)().to_dense()
+    assert getattr(x, f"{name}_")() is x
+    assert x.layout is layout
+    numpy.testing.assert_array_equal(x.to_dense().numpy(), expected.numpy())
+
+
+def test_in_place_operators_copies_and_their_errors():
+    x = _entries_twice()
+    x *= 2
+    x += _entries_twice()
+    x /= 3
+    assert x.to_dense().tolist() == [[0, 2], [-3, 0]]
+    other = _entries_twice()
+    x.copy_(other)
+    other._values().mul_(5)
+    assert x.to_dense().tolist() == [[0, 2], [-3, 0]]
+    with pytest.raises(RuntimeError, match="div_: result type dynograd.float32 can't be cast.*dynograd.int64"):
+        x.long().div_(2)
+    with pytest.raises(RuntimeError, match=r"add_: output with shape \(2, 2\)|add.*shape"):
+        x.add_(dynograd.ones(3, 3).to_sparse())
+    with pytest.raises(RuntimeError, match="mul_: a leaf Variable that requires grad"):
+        x.requires_grad_().mul_(2)
+    leaf = dynograd.tensor([[0.0, 2.0]], requires_grad=True)
+    y = leaf.to_sparse() * 3
+    y *= 2
+    y.to_dense().sum().backward()
+    assert leaf.grad.tolist() == [[0, 6]]
