@@ -276,7 +276,9 @@ def to_sparse(
         check_whole("to_sparse", sparse_dim=sparse_dim)
     count = len(whole) if sparse_dim is None else sparse_dim
     if not min(len(whole), 1) <= count <= len(whole):
-        raise ShapeError(f"to_sparse: sparse_dim must be {min(len(whole), 1)} to {len(whole)} for shape {whole}, got {sparse_dim}.")
+        raise ShapeError(
+            f"to_sparse: sparse_dim must be {min(len(whole), 1)} to {len(whole)} for shape {whole}, got {sparse_dim}."
+        )
     if not whole:
         entries = input.reshape(1)[input.reshape(1) != 0]
         places = empty((0, entries.shape[0]), dtype=dtypes.int64, device=input.device)

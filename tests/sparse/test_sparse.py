@@ -356,7 +356,9 @@ def _entries_twice():
     return dynograd.tensor([[0.0, 2.0], [-3.0, 0.0]]).to_sparse()
 
 
-@pytest.mark.parametrize("name", ["sqrt", "sin", "tanh", "relu", "sign", "ceil", "expm1", "asinh", "erf", "abs", "neg", "square"])
+@pytest.mark.parametrize(
+    "name", ["sqrt", "sin", "tanh", "relu", "sign", "ceil", "expm1", "asinh", "erf", "abs", "neg", "square"]
+)
 @pytest.mark.parametrize("layout", [dynograd.sparse_coo, dynograd.sparse_csr])
 def test_in_place_ops(name, layout):
     x = _entries_twice().to_sparse(layout=layout)

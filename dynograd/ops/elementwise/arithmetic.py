@@ -150,7 +150,9 @@ def _scaled(who: str, input: Any, other: Any, alpha: Any) -> Array:
     if dtypes.result_dtype(augend, addend) is dtypes.bool:
         return mul(other, bool(alpha))
     if isinstance(alpha, bool):
-        raise DtypeError(f"{who}: Boolean alpha only supported for Boolean results, got {alpha}. Use alpha={int(alpha)}.")
+        raise DtypeError(
+            f"{who}: Boolean alpha only supported for Boolean results, got {alpha}. Use alpha={int(alpha)}."
+        )
     kind = getattr(addend, "dtype", None)
     if kind is not None and getattr(augend, "dtype", kind) is not kind:  # in the dtype of the sum, which may hold more
         other = convert(other, dtypes.result_dtype(augend, addend))
