@@ -143,6 +143,14 @@ def _pow(arguments: dict[str, Any]) -> Any:
     return whole.with_entries(whole.entries**exponent)
 
 
+@_rule("modulus")
+def _modulus(arguments: dict[str, Any]) -> Any:
+    """The absolute value of complex numbers."""
+    sparse = arguments["input"]
+    whole = sparse.coalesce() if sparse.form == COO else sparse
+    return whole.with_entries(whole.entries.abs())
+
+
 def _at(sparse: SparseTensor, factor: Any, who: str) -> Any:
     """A factor of a sparse tensor, as its entries see it."""
     if not isinstance(factor, Tensor) or not factor.ndim:

@@ -71,6 +71,15 @@ def _made(array: Any, requires_grad: bool, out: Any = None, who: str = "") -> Te
     return tensor
 
 
+def without_gradient(draws: Tensor, *parameters: Tensor) -> Tensor:
+    """`draws` recorded as a function of its parameters whose gradient is 0, as PyTorch records draws."""
+    if MODES.grad:
+        for parameter in parameters:
+            if parameter.requires_grad:
+                draws = draws + parameter.sign().to(draws.dtype) * 0
+    return draws
+
+
 def _shape(who: str, size: Any) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
@@ -510,12 +519,13 @@ def normal(
         shape = _shape("normal", (size,))
         kind = _floating("normal", out_dtype(dtype, out))
     centre, spread = (operand.array if isinstance(operand, Tensor) else operand for operand in (mean, std))
-    return _made(
+    made = _made(
         _normal(shape, kind, centre, spread, generator, _place("normal", _near(device, out))),
         requires_grad,
         out,
         "normal",
     )
+    return made if out is not None else without_gradient(made, *tensors)
 
 
 @drawn
@@ -544,7 +554,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     where = draw("bernoulli", array.size, generator)
     kind = (input if out is None else out).array.dtype
     result = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, kind)
-    return _made(result, False, out, "bernoulli")
+    made = _made(result, False, out, "bernoulli")
+    return made if out is not None else without_gradient(made, input)
 
 
 @drawn

@@ -389,3 +389,8 @@ def test_in_place_operators_copies_and_their_errors():
     y *= 2
     y.to_dense().sum().backward()
     assert leaf.grad.tolist() == [[0, 6]]
+
+
+def test_abs_of_complex_entries():
+    x = dynograd.sparse_coo_tensor([[0, 0, 1]], dynograd.tensor([3 + 0j, 4j, -2 + 0j]), (3,))
+    assert x.abs().to_dense().tolist() == [5, 2, 0]

@@ -205,3 +205,25 @@ def test_bernoulli_writes_into_any_dtype(dtype):
     out = dg.empty(4, dtype=dtype)
     assert dg.bernoulli(dg.tensor([0.0, 1.0, 0.0, 1.0]), out=out) is out
     assert out.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        dg.bernoulli,
+        dg.poisson,
+        lambda p: dg.bernoulli(p, 0.5),
+        lambda p: dg.normal(p, 1.0),
+        lambda p: dg.normal(0.0, p),
+        lambda p: dg.normal(p, p),
+    ],
+)
+def test_draws_have_gradient_zero(draw):
+    p = dg.tensor([0.25, 0.5], requires_grad=True)
+    y = draw(p)
+    assert y.requires_grad
+    (y * 3).sum().backward()
+    assert p.grad.tolist() == [0, 0]
+    with dg.no_grad():
+        assert not draw(p).requires_grad
+    assert not draw(p.detach()).requires_grad
