@@ -8,6 +8,7 @@ from scipy import stats
 
 import dynograd
 from dynograd import distributions as D
+from dynograd.distributions import constraints
 
 REAL = numpy.array([-1.5, -0.2, 0.3, 2.0])
 POSITIVE = numpy.array([0.1, 0.7, 1.3, 4.0])
