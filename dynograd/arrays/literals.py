@@ -184,7 +184,7 @@ def _overflow(value: Any, dtype: dtypes.dtype, limits: Any, what: str) -> Except
 def _no_numbers(data: Any) -> Exception:
     if isinstance(data, (list, tuple)):
         sizes = [
-            len(row) for row in data if isinstance(row, (list, tuple)) or isinstance(row, numpy.ndarray) and row.ndim
+            len(row) for row in data if isinstance(row, (list, tuple)) or (isinstance(row, numpy.ndarray) and row.ndim)
         ]
         if len(set(sizes)) > 1:
             return ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, Generic, TypeVar
 __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 
 class Future(Generic[T]):
@@ -78,10 +80,17 @@ class Future(Generic[T]):
             self._set.set()
             waiting, self._callbacks = self._callbacks, []
         for callback in waiting:
+            self._run(callback)
+
+    def _run(self, callback: Callable[[Future], Any]) -> None:
+        """Calls it; its error is logged, as the thread that sets the result is not the one to handle it."""
+        try:
             callback(self)
+        except Exception:
+            _LOG.exception("Future: an error in a callback is ignored. Use then() for a future that has it.")
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Runs `callback(self)` when the result is there; at once if it is.
+        """Runs `callback(self)` when the result is there; at once if it is. Its errors are logged and no more.
 
         Args:
             callback: a function of the future.
@@ -90,7 +99,7 @@ class Future(Generic[T]):
             if not self._set.is_set():
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._run(callback)
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
         """A future of what `callback(self)` gives when this one's result is there.
