@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from dynograd.base import dtypes
@@ -132,6 +132,33 @@ def _div(arguments: dict[str, Any]) -> Tensor:
     if isinstance(right, SparseTensor):
         raise refusal("div by a sparse tensor (by zeros)")
     return left.with_entries(left.entries / _at(left, right, "div"))
+
+
+def _rounded_quotient(name: str, arguments: dict[str, Any]) -> Tensor:
+    left, right = arguments["input"], arguments["other"]
+    if isinstance(right, SparseTensor):
+        raise refusal(f"{name} by a sparse tensor (by zeros)")
+    whole = left.coalesce() if left.form == COO else left  # parts of an entry are rounded together
+    return whole.with_entries(registry[name].function(whole.entries, _at(whole, right, name)))
+
+
+for _name in ("floor_divide", "trunc_divide"):
+    _rule(_name)(partial(_rounded_quotient, _name))
+
+
+@_rule("permute")
+def _permute(arguments: dict[str, Any]) -> Tensor:
+    return arguments["input"].permute(*arguments["dims"])
+
+
+@_rule("vector_norm")
+def _norm(arguments: dict[str, Any]) -> Tensor:
+    sparse, p, dim = arguments["input"], arguments["p"], arguments["dim"]
+    if dim is not None or p < 0:
+        raise refusal("norm over some dims, or of an order below 0")
+    whole = sparse.coalesce() if sparse.form == COO else sparse
+    norm = registry["vector_norm"].function(whole.entries, p, None, False)
+    return reshape(norm, (1,) * len(whole.whole)) if arguments["keepdim"] else norm
 
 
 @_rule("pow")

@@ -394,3 +394,28 @@ def test_in_place_operators_copies_and_their_errors():
 def test_abs_of_complex_entries():
     x = dynograd.sparse_coo_tensor([[0, 0, 1]], dynograd.tensor([3 + 0j, 4j, -2 + 0j]), (3,))
     assert x.abs().to_dense().tolist() == [5, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.permute(dims=(1, 0)),
+        lambda x: dynograd.permute(x, (1, 0)),
+        lambda x: dynograd.transpose(x, 0, 1),
+        lambda x: x // 2,
+        lambda x: dynograd.div(x, 2, rounding_mode="floor"),
+        lambda x: dynograd.div(x, 2, rounding_mode="trunc"),
+        lambda x: x.floor_divide_(2),
+        lambda x: x.norm(),
+        lambda x: dynograd.norm(x, 1),
+        lambda x: dynograd.norm(x, 0),
+        lambda x: dynograd.linalg.vector_norm(x, float("inf"), keepdim=True),
+    ],
+)
+def test_what_is_the_same_as_of_the_dense_tensor(call):
+    dense = dynograd.tensor([[0.0, 5.0, 0.0], [-3.0, 0.0, 1.0]])
+    twice = dynograd.sparse_coo_tensor([[0, 0, 1, 1], [1, 1, 0, 2]], dynograd.tensor([2.5, 2.5, -3.0, 1.0]), (2, 3))
+    for sparse in (dense.to_sparse(), twice):
+        result, expected = call(sparse), call(dense.clone())
+        result = result.to_dense() if result.is_sparse else result
+        numpy.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-6)
