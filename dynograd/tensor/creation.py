@@ -429,9 +429,17 @@ _FEW = 1 << 14  # elements
 _NUMBERS = frozenset({int, float})
 
 
+_ROWS = ("arange", "linspace", "logspace")
+
+
+def in_order(row: Tensor, out: Any) -> Tensor:
+    """A row of numbers in the shape of an `out` of as many elements, which gets them in order and keeps its shape."""
+    return row.reshape(out.shape) if isinstance(out, Tensor) and out.numel() == row.numel() else row
+
+
 def _finish(array: Any, requires_grad: bool, out: Tensor | None = None, who: str = "") -> Tensor:
     if out is not None:
-        return write_out(who, out, wrap(array), warn=False)
+        return write_out(who, out, in_order(wrap(array), out) if who in _ROWS else wrap(array), warn=False)
     tensor = wrap(array)
     if requires_grad:
         tensor.requires_grad = True
