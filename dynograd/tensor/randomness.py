@@ -462,10 +462,20 @@ def randperm(
     n = whole_number("randperm", "n", n)
     if n < 0:
         raise ShapeError(f"randperm: n must be non-negative, got {n}.")
+    kind = dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)
+    if n > _largest_whole(kind) + 1:
+        raise DtypeError(
+            f"randperm: n is too large for result tensor type {kind}, which holds whole numbers to {_largest_whole(kind)}: got {n}. Use a "
+            f"wider dtype."
+        )
     result = kernel("random", "permutation", place)(*draw("permutation", n, generator), n)
-    return _made(
-        arrays.cast(result, dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)), requires_grad, out, "randperm"
-    )
+    return _made(arrays.cast(result, kind), requires_grad, out, "randperm")
+
+
+def _largest_whole(kind: dtypes.dtype) -> int:
+    """The number up to which the dtype holds all whole ones."""
+    floats = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bfloat16": 1 << 8, "bool": 1}
+    return floats.get(kind.name, (1 << (8 * kind.itemsize - kind.is_signed)) - 1)
 
 
 @drawn
@@ -671,6 +681,13 @@ def uniform_(
     check_number("uniform_", "to", high)
     if low > high:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={high}.")
+    if not -30000 <= low <= high <= 30000:  # all floating dtypes hold such numbers and their difference
+        largest = dtypes.finfo(_floating("uniform_", self.dtype)).max
+        if not (-largest <= low <= high <= largest and high - low <= largest):
+            raise RuntimeError(
+                f"uniform_: expects from, to and to-from within {largest:g}, the largest of {self.dtype}, but found from={low} and to={high}. "
+                f"Use a narrower range."
+            )
     if _few_filled(self, "uniform", generator, low, high):
         return self
     return _fill(
@@ -734,8 +751,7 @@ def random_(
     elif len(bounds) == 1:
         low, high = 0, bounds[0]
     else:
-        largest = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bfloat16": 1 << 8, "bool": 1}
-        low, high = 0, largest.get(self.dtype.name, (1 << (8 * self.dtype.itemsize - self.dtype.is_signed)) - 1) + 1
+        low, high = 0, _largest_whole(self.dtype) + 1
     return _fill(self, _integers("random_", self.array.shape, low, high, self.dtype, generator, self.device), "random_")
 
 
@@ -753,6 +769,9 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     tensor([1., 1.])
     """
     probabilities = p.array if isinstance(p, Tensor) else p
+    inside = (probabilities >= 0) & (probabilities <= 1)
+    if not (bool(inside.all()) if isinstance(p, Tensor) else inside):
+        raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}.")
     where = draw("bernoulli", self.array.size, generator)
     return _fill(
         self,

@@ -415,7 +415,7 @@ def test_abs_of_complex_entries():
 def test_what_is_the_same_as_of_the_dense_tensor(call):
     dense = dynograd.tensor([[0.0, 5.0, 0.0], [-3.0, 0.0, 1.0]])
     twice = dynograd.sparse_coo_tensor([[0, 0, 1, 1], [1, 1, 0, 2]], dynograd.tensor([2.5, 2.5, -3.0, 1.0]), (2, 3))
-    for sparse in (dense.to_sparse(), twice):
-        result, expected = call(sparse), call(dense.clone())
+    for entries in (dense.to_sparse(), twice):
+        result, expected = call(entries), call(dense.clone())
         result = result.to_dense() if result.is_sparse else result
         numpy.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-6)
