@@ -389,7 +389,7 @@ def absolute(input: Array) -> Array:
     """The absolute value of real numbers."""
 
 
-@op(saves="input output", ragged="packed")
+@op(saves="input", ragged="packed")
 def modulus(input: Array) -> Array:
     """The absolute value of complex numbers."""
     return kernel("complexes", "modulus", input)(input)
@@ -397,7 +397,8 @@ def modulus(input: Array) -> Array:
 
 @modulus.backward
 def modulus_backward(g: Any, saved: Any) -> Gradients:
-    return (g * (saved.input / (saved.output + (saved.output == 0))),)
+    size = modulus(saved.input)  # once more: programs write into the result (`z.abs().clamp_(min=eps)`)
+    return (g * (saved.input / (size + (size == 0))),)
 
 
 @composed(covers="abs", method=True, direct=True)
