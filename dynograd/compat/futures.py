@@ -31,7 +31,7 @@ class Future(Generic[T]):
         self._lock = threading.Lock()
         self._value: Any = None
         self._error: BaseException | None = None
-        self._callbacks: list[Callable[[Future], Any]] = []
+        self._callbacks: list[tuple[Callable[[Future], Any], Future | None]] = []
 
     def done(self) -> bool:
         """Whether there is a result, or an error."""
@@ -79,15 +79,32 @@ class Future(Generic[T]):
             self._value, self._error = value, error
             self._set.set()
             waiting, self._callbacks = self._callbacks, []
-        for callback in waiting:
-            self._run(callback)
+        for callback, following in waiting:
+            self._run(callback, following)
 
-    def _run(self, callback: Callable[[Future], Any]) -> None:
-        """Calls it; its error is logged, as the thread that sets the result is not the one to handle it."""
+    def _run(self, callback: Callable[[Future], Any], following: Future | None) -> None:
+        """Calls it. Its error goes to the future that follows, or is logged: the thread that sets the result is not the one to handle it."""
         try:
-            callback(self)
-        except Exception:
-            _LOG.exception("Future: an error in a callback is ignored. Use then() for a future that has it.")
+            result = callback(self)
+        except BaseException as error:
+            if following is not None:
+                following.set_exception(error)
+            elif isinstance(error, Exception):
+                _LOG.error(
+                    "Future: an error in a callback is ignored. Use then() for a future that has it.", exc_info=error
+                )
+            else:
+                raise
+        else:
+            if following is not None:
+                following.set_result(result)
+
+    def _when_done(self, callback: Callable[[Future], Any], following: Future | None) -> None:
+        with self._lock:
+            if not self._set.is_set():
+                self._callbacks.append((callback, following))
+                return
+        self._run(callback, following)
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
         """Runs `callback(self)` when the result is there; at once if it is. Its errors are logged and no more.
@@ -95,11 +112,7 @@ class Future(Generic[T]):
         Args:
             callback: a function of the future.
         """
-        with self._lock:
-            if not self._set.is_set():
-                self._callbacks.append(callback)
-                return
-        self._run(callback)
+        self._when_done(callback, None)
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
         """A future of what `callback(self)` gives when this one's result is there.
@@ -110,16 +123,7 @@ class Future(Generic[T]):
             A `Future`.
         """
         following: Future = Future()
-
-        def run(done: Future) -> None:
-            try:
-                result = callback(done)
-            except BaseException as error:
-                following.set_exception(error)
-            else:
-                following.set_result(result)
-
-        self.add_done_callback(run)
+        self._when_done(callback, following)
         return following
 
 

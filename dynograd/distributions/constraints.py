@@ -93,15 +93,11 @@ class _Dependent(Constraint):
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        return self._known("is_discrete", self._is_discrete)
+    is_discrete: Any = property(lambda self: self._known("is_discrete"))
+    event_dim: Any = property(lambda self: self._known("event_dim"))
 
-    @property
-    def event_dim(self) -> int:  # type: ignore[override]
-        return self._known("event_dim", self._event_dim)
-
-    def _known(self, name: str, value: Any) -> Any:
+    def _known(self, name: str) -> bool | int:
+        value = getattr(self, f"_{name}")
         if value is NotImplemented:
             raise NotImplementedError(
                 f"{type(self).__name__}: .{name} cannot be determined statically. Ask an object's, not the class's."
@@ -162,13 +158,9 @@ class _IndependentConstraint(Constraint):
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
 
-    @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        return self.base_constraint.is_discrete
+    is_discrete: Any = property(lambda self: self.base_constraint.is_discrete)
 
-    @property
-    def event_dim(self) -> int:  # type: ignore[override]
-        return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
+    event_dim: Any = property(lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims)
 
     def check(self, value: Tensor) -> Tensor:
         fits = self.base_constraint.check(value)
@@ -418,9 +410,7 @@ class _Several(Constraint):
             raise TypeError(f"{type(self).__name__[1:].lower()}: expected a list of constraints, got {list(cseq)}.")
         self.cseq, self.dim = list(cseq), dim
 
-    @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        return any([constraint.is_discrete for constraint in self.cseq])
+    is_discrete: Any = property(lambda self: any([constraint.is_discrete for constraint in self.cseq]))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__[1:]}({self.cseq}, dim={self.dim})"
@@ -443,9 +433,7 @@ class _Cat(_Several):
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
 
-    @property
-    def event_dim(self) -> int:  # type: ignore[override]
-        return max([constraint.event_dim for constraint in self.cseq], default=0)
+    event_dim: Any = property(lambda self: max([constraint.event_dim for constraint in self.cseq], default=0))
 
     def check(self, value: Tensor) -> Tensor:
         parts = value.split(self.lengths, self.dim)
@@ -464,8 +452,9 @@ class _Stack(_Several):
     tensor([False,  True])
     """
 
-    @property
-    def event_dim(self) -> int:  # type: ignore[override]
+    event_dim: Any = property(lambda self: self._all_dims())
+
+    def _all_dims(self) -> int:
         inner = max([constraint.event_dim for constraint in self.cseq], default=0)
         return inner + (1 if self.dim + inner < 0 else 0)
 
@@ -492,13 +481,9 @@ class MixtureSameFamilyConstraint(Constraint):
             raise TypeError(f"MixtureSameFamilyConstraint: expected a constraint, got {base_constraint!r}.")
         self.base_constraint = base_constraint
 
-    @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        return self.base_constraint.is_discrete
+    is_discrete: Any = property(lambda self: self.base_constraint.is_discrete)
 
-    @property
-    def event_dim(self) -> int:  # type: ignore[override]
-        return self.base_constraint.event_dim
+    event_dim: Any = property(lambda self: self.base_constraint.event_dim)
 
     def check(self, value: Tensor) -> Tensor:
         return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)

@@ -171,7 +171,7 @@ def _pow(arguments: dict[str, Any]) -> Any:
 
 
 @_rule("modulus")
-def _modulus(arguments: dict[str, Any]) -> Any:
+def _modulus(arguments: dict[str, Any]) -> Tensor:
     """The absolute value of complex numbers."""
     sparse = arguments["input"]
     whole = sparse.coalesce() if sparse.form == COO else sparse
@@ -388,7 +388,7 @@ for _method in (index_select, select):
 setattr(SparseTensor, "__getitem__", get_item)  # noqa: B010
 
 
-def _write(target: Any, value: Any, who: str, write: Any) -> Any:
+def _write(target: Any, value: Any, who: str, write: Any) -> SparseTensor | None:
     """In-place ops: the entries of the result in the place of the tensor's own. None where a dense tensor is written to."""
     if not isinstance(target, SparseTensor):
         return None
@@ -410,7 +410,7 @@ def _write(target: Any, value: Any, who: str, write: Any) -> Any:
     return target
 
 
-SparseTensor.__dynograd_write__ = staticmethod(_write)  # type: ignore[attr-defined]
+setattr(SparseTensor, "__dynograd_write__", staticmethod(_write))  # noqa: B010
 
 
 def zero_(self: SparseTensor) -> SparseTensor:

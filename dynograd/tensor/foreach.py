@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.ops.linalg.matrix_norms import linalg_vector_norm
@@ -98,7 +98,7 @@ def _written(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _over(
     name: str, function: Callable[..., Any], places: list[list[str]], in_place: bool = False
 ) -> Callable[..., Any]:
-    def each(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def each(self: Any, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
         if len(self) == 0:
             raise RuntimeError(f"{name}: Tensor list must have at least one tensor, got none.")
         values = list(args)

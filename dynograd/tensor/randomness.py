@@ -529,13 +529,13 @@ def normal(
         shape = _shape("normal", (size,))
         kind = _floating("normal", out_dtype(dtype, out))
     centre, spread = (operand.array if isinstance(operand, Tensor) else operand for operand in (mean, std))
-    made = _made(
+    numbers = _made(
         _normal(shape, kind, centre, spread, generator, _place("normal", _near(device, out))),
         requires_grad,
         out,
         "normal",
     )
-    return made if out is not None else without_gradient(made, *tensors)
+    return numbers if out is not None else without_gradient(numbers, *tensors)
 
 
 @drawn
@@ -564,8 +564,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     where = draw("bernoulli", array.size, generator)
     kind = (input if out is None else out).array.dtype
     result = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, kind)
-    made = _made(result, False, out, "bernoulli")
-    return made if out is not None else without_gradient(made, input)
+    draws = _made(result, False, out, "bernoulli")
+    return draws if out is not None else without_gradient(draws, input)
 
 
 @drawn

@@ -463,7 +463,8 @@ def _take_up_to(spec: TreeSpec, tree: Any, parts: list[Any]) -> None:
         raise ValueError(f"Node type mismatch; expected {spec.type!r}, but got {kind!r}. Give trees of one structure.")
     children, context = SUPPORTED_NODES[kind].flatten_fn(tree) if kind in SUPPORTED_NODES else ([], None)
     if both_dicts:
-        keys: Any = spec.context[1] if spec.type is defaultdict else spec.context  # type: ignore[index]
+        names: Any = spec.context
+        keys = names[1] if spec.type is defaultdict else names
         if set(keys) != set(tree):
             raise ValueError(
                 f"Node keys mismatch; expected {list(keys)}, but got {list(tree)}. Give trees of one structure."

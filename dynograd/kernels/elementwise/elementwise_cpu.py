@@ -53,7 +53,7 @@ def complex_logaddexp(input: Any, other: Any) -> Any:
     )
 
 
-def complex_log1p(input: Any) -> Any:
+def complex_log1p(input: Any) -> numpy.ndarray:
     """log(1 + input); numpy's function loses the real part of small complex numbers."""
     real, imag = input.real, input.imag
     small = numpy.abs(input) < 0.5
