@@ -93,8 +93,8 @@ class _Dependent(Constraint):
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    is_discrete: Any = property(lambda self: self._known("is_discrete"))
-    event_dim: Any = property(lambda self: self._known("event_dim"))
+    is_discrete: Any = property(lambda self: self._known("is_discrete"), doc="Whether values are whole numbers.")
+    event_dim: Any = property(lambda self: self._known("event_dim"), doc="How many dims at the end are one value.")
 
     def _known(self, name: str) -> bool | int:
         value = getattr(self, f"_{name}")
@@ -158,9 +158,12 @@ class _IndependentConstraint(Constraint):
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
 
-    is_discrete: Any = property(lambda self: self.base_constraint.is_discrete)
+    is_discrete: Any = property(lambda self: self.base_constraint.is_discrete, doc="Whether values are whole numbers.")
 
-    event_dim: Any = property(lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims)
+    event_dim: Any = property(
+        lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims,
+        doc="How many dims at the end are one value.",
+    )
 
     def check(self, value: Tensor) -> Tensor:
         fits = self.base_constraint.check(value)
@@ -410,7 +413,9 @@ class _Several(Constraint):
             raise TypeError(f"{type(self).__name__[1:].lower()}: expected a list of constraints, got {list(cseq)}.")
         self.cseq, self.dim = list(cseq), dim
 
-    is_discrete: Any = property(lambda self: any([constraint.is_discrete for constraint in self.cseq]))
+    is_discrete: Any = property(
+        lambda self: any([constraint.is_discrete for constraint in self.cseq]), doc="Whether values are whole numbers."
+    )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__[1:]}({self.cseq}, dim={self.dim})"
@@ -433,7 +438,10 @@ class _Cat(_Several):
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
 
-    event_dim: Any = property(lambda self: max([constraint.event_dim for constraint in self.cseq], default=0))
+    event_dim: Any = property(
+        lambda self: max([constraint.event_dim for constraint in self.cseq], default=0),
+        doc="How many dims at the end are one value.",
+    )
 
     def check(self, value: Tensor) -> Tensor:
         parts = value.split(self.lengths, self.dim)
@@ -452,7 +460,7 @@ class _Stack(_Several):
     tensor([False,  True])
     """
 
-    event_dim: Any = property(lambda self: self._all_dims())
+    event_dim: Any = property(lambda self: self._all_dims(), doc="How many dims at the end are one value.")
 
     def _all_dims(self) -> int:
         inner = max([constraint.event_dim for constraint in self.cseq], default=0)
@@ -481,9 +489,11 @@ class MixtureSameFamilyConstraint(Constraint):
             raise TypeError(f"MixtureSameFamilyConstraint: expected a constraint, got {base_constraint!r}.")
         self.base_constraint = base_constraint
 
-    is_discrete: Any = property(lambda self: self.base_constraint.is_discrete)
+    is_discrete: Any = property(lambda self: self.base_constraint.is_discrete, doc="Whether values are whole numbers.")
 
-    event_dim: Any = property(lambda self: self.base_constraint.event_dim)
+    event_dim: Any = property(
+        lambda self: self.base_constraint.event_dim, doc="How many dims at the end are one value."
+    )
 
     def check(self, value: Tensor) -> Tensor:
         return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
