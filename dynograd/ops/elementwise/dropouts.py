@@ -43,10 +43,11 @@ def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, 
     if mask_shape == input.shape and kernel("dropouts", "in_one_pass", input)(input):
         return kernel("dropouts", "dropout_forward", input)(*key, input, p)
     mask = kernel("random", "dropout_mask", arrays.device_of(input))(*key, mask_shape, p, input.dtype)
+    result = kernel("elementwise", "mul", input)(input, mask)
     order = arrays.order_of(input) if mask_shape == input.shape else None
-    if order is not None:
-        mask = arrays.turned(arrays.copy(mask.transpose(order)), order)
-    return kernel("elementwise", "mul", input)(input, mask), mask
+    if order is not None and arrays.order_of(result) != order:  # the mask's, which lies row by row
+        result = arrays.turned(arrays.copy(result.transpose(order)), order)
+    return result, mask
 
 
 @masked.backward
