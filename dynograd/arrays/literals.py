@@ -183,7 +183,9 @@ def _overflow(value: Any, dtype: dtypes.dtype, limits: Any, what: str) -> Except
 
 def _no_numbers(data: Any) -> Exception:
     if isinstance(data, (list, tuple)):
-        sizes = [len(row) for row in data if isinstance(row, (list, tuple))]
+        sizes = [
+            len(row) for row in data if isinstance(row, (list, tuple)) or (isinstance(row, numpy.ndarray) and row.ndim)
+        ]
         if len(set(sizes)) > 1:
             return ValueError(
                 f"tensor: rows have different lengths ({', '.join(map(str, sizes[:6]))}{', ...' if len(sizes) > 6 else ''}), "

@@ -7,6 +7,7 @@ tensors with dimensions beat 0-d tensors, which beat Python numbers; only the wi
 from __future__ import annotations
 
 import builtins
+import math
 from typing import Any, NoReturn
 
 import ml_dtypes
@@ -431,8 +432,11 @@ class finfo:
         info = ml_dtypes.finfo(kind.numpy) if kind.num >= _FIRST_OF_OTHERS else numpy.finfo(kind.numpy)
         self.dtype = kind.to_real().name
         self.bits = builtins.int(info.bits)
-        for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+        for name in ("eps", "max", "min", "tiny", "smallest_normal"):
             setattr(self, name, builtins.float(getattr(info, name)))
+        self.resolution = builtins.float(
+            f"1e-{builtins.int(-math.log10(self.eps))}"
+        )  # of the decimal digits that all numbers keep
 
     def __repr__(self) -> str:
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, Generic, TypeVar
 __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 
 class Future(Generic[T]):
@@ -29,7 +31,7 @@ class Future(Generic[T]):
         self._lock = threading.Lock()
         self._value: Any = None
         self._error: BaseException | None = None
-        self._callbacks: list[Callable[[Future], Any]] = []
+        self._callbacks: list[tuple[Callable[[Future], Any], Future | None]] = []
 
     def done(self) -> bool:
         """Whether there is a result, or an error."""
@@ -77,20 +79,40 @@ class Future(Generic[T]):
             self._value, self._error = value, error
             self._set.set()
             waiting, self._callbacks = self._callbacks, []
-        for callback in waiting:
-            callback(self)
+        for callback, following in waiting:
+            self._run(callback, following)
+
+    def _run(self, callback: Callable[[Future], Any], following: Future | None) -> None:
+        """Calls it. Its error goes to the future that follows, or is logged: the thread that sets the result is not the one to handle it."""
+        try:
+            result = callback(self)
+        except BaseException as error:
+            if following is not None:
+                following.set_exception(error)
+            elif isinstance(error, Exception):
+                _LOG.error(
+                    "Future: an error in a callback is ignored. Use then() for a future that has it.", exc_info=error
+                )
+            else:
+                raise
+        else:
+            if following is not None:
+                following.set_result(result)
+
+    def _when_done(self, callback: Callable[[Future], Any], following: Future | None) -> None:
+        with self._lock:
+            if not self._set.is_set():
+                self._callbacks.append((callback, following))
+                return
+        self._run(callback, following)
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Runs `callback(self)` when the result is there; at once if it is.
+        """Runs `callback(self)` when the result is there; at once if it is. Its errors are logged and no more.
 
         Args:
             callback: a function of the future.
         """
-        with self._lock:
-            if not self._set.is_set():
-                self._callbacks.append(callback)
-                return
-        callback(self)
+        self._when_done(callback, None)
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
         """A future of what `callback(self)` gives when this one's result is there.
@@ -101,16 +123,7 @@ class Future(Generic[T]):
             A `Future`.
         """
         following: Future = Future()
-
-        def run(done: Future) -> None:
-            try:
-                result = callback(done)
-            except BaseException as error:
-                following.set_exception(error)
-            else:
-                following.set_result(result)
-
-        self.add_done_callback(run)
+        self._when_done(callback, following)
         return following
 
 

@@ -104,7 +104,10 @@ def prod(
     tensor(12.)
     """
     result = _kept("prod", input, mask, 1).to(_summed(input, dtype))
-    for axis in sorted(_dims("prod", input, dim), reverse=True):
+    dims = (
+        () if isinstance(dim, list) and not dim else _dims("prod", input, dim)
+    )  # PyTorch multiplies over each of a list
+    for axis in sorted(dims, reverse=True):
         result = reductions.prod(result, axis, bool(keepdim))
     return result
 

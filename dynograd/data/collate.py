@@ -49,7 +49,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     [tensor([[1, 2],
             [3, 4]]), tensor([0.5000, 1.5000], dtype=dynograd.float64), ('a', 'b')]
     """
-    if not batch:
+    if len(batch) == 0:
         raise ValueError("default_collate: expected a batch of at least one sample, got none. Check the batch_sampler.")
     return collate_field(batch, "sample")
 

@@ -155,7 +155,8 @@ class DynogradSource:
     name = "dynograd"
 
     def seed(self, seed: int) -> None:
-        default_generator.set_plain_state((seed, 0))
+        """Of 63 bits, so that a data set may make a tensor of `initial_seed()`."""
+        default_generator.set_plain_state((seed & (_MASK >> 1), 0))
 
     def save(self) -> Any:
         return default_generator.state()

@@ -80,7 +80,7 @@ class Constraint:
 class _Dependent(Constraint):
     """A region that depends on other values; nothing can be checked.
 
-    Called, it gives one with other settings.
+    Called, it gives one with other settings. What was not said of it raises NotImplementedError where it is asked for.
 
     Args:
         is_discrete: whether values are whole numbers.
@@ -90,11 +90,25 @@ class _Dependent(Constraint):
     True
     """
 
-    def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
-        self.is_discrete, self.event_dim = is_discrete, event_dim
+    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
+        self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    def __call__(self, *, is_discrete: bool = False, event_dim: int = 0) -> _Dependent:
-        return _Dependent(is_discrete=is_discrete, event_dim=event_dim)
+    is_discrete: Any = property(lambda self: self._known("is_discrete"), doc="Whether values are whole numbers.")
+    event_dim: Any = property(lambda self: self._known("event_dim"), doc="How many dims at the end are one value.")
+
+    def _known(self, name: str) -> bool | int:
+        value = getattr(self, f"_{name}")
+        if value is NotImplemented:
+            raise NotImplementedError(
+                f"{type(self).__name__}: .{name} cannot be determined statically. Ask an object's, not the class's."
+            )
+        return value
+
+    def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
+        return _Dependent(
+            is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
+            event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
+        )
 
     def check(self, value: Tensor) -> Tensor:
         raise ValueError("Cannot determine validity of dependent constraint")
@@ -118,12 +132,15 @@ class dependent_property(property, _Dependent):
     (tensor([ True, False]), True)
     """
 
-    def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+    def __init__(self, fn: Any = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         property.__init__(self, fn)
         _Dependent.__init__(self, is_discrete=is_discrete, event_dim=event_dim)
 
+    def __repr__(self) -> str:
+        return "DependentProperty()"
+
     def __call__(self, fn: Any) -> dependent_property:  # type: ignore[override]
-        return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
+        return dependent_property(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
 class _IndependentConstraint(Constraint):
@@ -140,8 +157,13 @@ class _IndependentConstraint(Constraint):
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
-        self.is_discrete = base_constraint.is_discrete
-        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+
+    is_discrete: Any = property(lambda self: self.base_constraint.is_discrete, doc="Whether values are whole numbers.")
+
+    event_dim: Any = property(
+        lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims,
+        doc="How many dims at the end are one value.",
+    )
 
     def check(self, value: Tensor) -> Tensor:
         fits = self.base_constraint.check(value)
@@ -390,7 +412,10 @@ class _Several(Constraint):
         if not all([isinstance(constraint, Constraint) for constraint in cseq]):
             raise TypeError(f"{type(self).__name__[1:].lower()}: expected a list of constraints, got {list(cseq)}.")
         self.cseq, self.dim = list(cseq), dim
-        self.is_discrete = any([constraint.is_discrete for constraint in self.cseq])
+
+    is_discrete: Any = property(
+        lambda self: any([constraint.is_discrete for constraint in self.cseq]), doc="Whether values are whole numbers."
+    )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__[1:]}({self.cseq}, dim={self.dim})"
@@ -412,7 +437,11 @@ class _Cat(_Several):
     def __init__(self, cseq: Any, dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
-        self.event_dim = max([constraint.event_dim for constraint in self.cseq], default=0)
+
+    event_dim: Any = property(
+        lambda self: max([constraint.event_dim for constraint in self.cseq], default=0),
+        doc="How many dims at the end are one value.",
+    )
 
     def check(self, value: Tensor) -> Tensor:
         parts = value.split(self.lengths, self.dim)
@@ -431,10 +460,11 @@ class _Stack(_Several):
     tensor([False,  True])
     """
 
-    def __init__(self, cseq: Any, dim: int = 0) -> None:
-        super().__init__(cseq, dim)
+    event_dim: Any = property(lambda self: self._all_dims(), doc="How many dims at the end are one value.")
+
+    def _all_dims(self) -> int:
         inner = max([constraint.event_dim for constraint in self.cseq], default=0)
-        self.event_dim = inner + (1 if dim + inner < 0 else 0)
+        return inner + (1 if self.dim + inner < 0 else 0)
 
     def check(self, value: Tensor) -> Tensor:
         parts = value.unbind(self.dim)
@@ -458,7 +488,12 @@ class MixtureSameFamilyConstraint(Constraint):
         if not isinstance(base_constraint, Constraint):
             raise TypeError(f"MixtureSameFamilyConstraint: expected a constraint, got {base_constraint!r}.")
         self.base_constraint = base_constraint
-        self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim
+
+    is_discrete: Any = property(lambda self: self.base_constraint.is_discrete, doc="Whether values are whole numbers.")
+
+    event_dim: Any = property(
+        lambda self: self.base_constraint.event_dim, doc="How many dims at the end are one value."
+    )
 
     def check(self, value: Tensor) -> Tensor:
         return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)

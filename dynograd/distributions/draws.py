@@ -13,6 +13,7 @@ from dynograd.base.random_streams import Generator, default_generator
 from dynograd.base.shapes import broadcast_shapes
 from dynograd.kernels import kernel
 from dynograd.tensor.custom_function import Function, once_differentiable
+from dynograd.tensor.randomness import without_gradient
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["binomial", "binomial_numbers", "gamma_numbers", "poisson", "poisson_numbers", "simplex_numbers"]
@@ -93,7 +94,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         input: rates, 0 or more, of any shape.
         generator: the source of random numbers; None is the default one.
     Returns:
-        Whole numbers in the shape and dtype of `input`, without gradient.
+        Whole numbers in the shape and dtype of `input`; the gradient is 0.
     Raises:
         ValueError: a rate is negative or NaN.
 
@@ -102,7 +103,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """
     if not bool((input >= 0).all()):
         raise ValueError("poisson: expected rates of at least 0, found a negative one or NaN. Take input.clamp(min=0).")
-    return _drawn("poisson", input, input.detach(), generator=generator)
+    return without_gradient(_drawn("poisson", input, input.detach(), generator=generator), input)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:

@@ -86,16 +86,26 @@ def _written(entry: Op, out: Any, function: Any, args: tuple, kwargs: dict[str, 
                     if "apart" in ways:
                         refuse_repeats(name, target)
                     refuse_overlap(name, target, operand.array, "apart" in ways)
+    if "dtype" in ways and isinstance(out, Tensor):
+        if kwargs.get("dtype") is None:
+            kwargs["dtype"] = out.dtype
     result = function(*args, **kwargs)
     if "exact" in ways:
         operands, outcome = (operand if isinstance(operand, tuple) else (operand,) for operand in (out, result))
         for target, part in zip(operands, outcome, strict=False):
-            if isinstance(target, Tensor) and target.dtype is not part.dtype:
+            if isinstance(target, Tensor) and target.dtype is not part.dtype and not _is_part_of_complex(args, part):
                 raise DtypeError(
                     f"{name}: Expected out tensor to have dtype {part.dtype}, but got {target.dtype} instead. "
                     f"Make out with dtype={part.dtype}."
                 )
     return write_out(name, out, result)
+
+
+def _is_part_of_complex(args: tuple, result: Tensor) -> bool:
+    """Whether a real result comes of complex numbers, as that of `abs` does: it may be cast."""
+    return not result.dtype.is_complex and any(
+        type(operand) in TENSORS and operand.dtype.is_complex for operand in args
+    )
 
 
 # --- writing a result ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dynograd.base.shapes import broadcast_shapes, check_sizes
 from dynograd.errors import DtypeError, refusal
 from dynograd.interpreter.shared import C64, C128, F32, F64
 from dynograd.kernels import kernel
+from dynograd.kernels.elementwise import OF_COMPLEX
 from dynograd.ops.op import Op
 
 scalars32: dict[Any, Any] = {}
@@ -93,7 +94,7 @@ def slow_of(op: Op) -> Callable[..., Any]:
             raise DtypeError(f"{op.name}: expected tensors of integers, got bool. Convert with .int() first.")
         if kind.category == dtypes.COMPLEX and op.row["ordered"]:
             dtypes.refuse_complex(
-                op.name, next(operand for operand in operands if dtypes.result_dtype(operand) is kind)
+                op.name, next(operand for operand in operands if dtypes.result_dtype(operand).category == kind.category)
             )
         if op.name == "sub" and any([getattr(operand, "dtype", None) is _BOOL for operand in operands]):
             raise DtypeError(
@@ -116,7 +117,9 @@ def slow_of(op: Op) -> Callable[..., Any]:
             if compute is not kind:
                 ready = [arrays.cast(operand, compute) for operand in ready]
         try:
-            name = _OF_COMPLEX.get(op.name, op.name) if kind.category == dtypes.COMPLEX else op.name
+            name = op.name
+            if kind.category == dtypes.COMPLEX and type(ready[0]) is ndarray:
+                name = OF_COMPLEX.get(name, name)
             out = as_result(quietly(kernel("elementwise", name, ready[0]), *ready, *statics))
         except TypeError as error:
             if kind is dtypes.bool and op.name == "neg":
@@ -140,7 +143,7 @@ def computes_on(op: Op, fast: Any, kind: Any) -> bool:
     """Whether the kernel `fast` of the op computes on complex numbers, or ints, what `slow_of` would."""
     if op.promote not in ("arithmetic", "compare") and (op.promote != "float" or kind.kind != "c"):
         return False
-    if kind.kind == "c" and (op.row["ordered"] or op.name in _OF_COMPLEX):
+    if kind.kind == "c" and (op.row["ordered"] or op.name in OF_COMPLEX):
         return False
     try:
         quietly(fast, *[numpy.ones(1, kind) for _ in op.array_names], *[1] * len(op.static_names))
@@ -149,7 +152,6 @@ def computes_on(op: Op, fast: Any, kind: Any) -> bool:
     return True
 
 
-_OF_COMPLEX = {"logaddexp": "complex_logaddexp"}  # where the kernel of real numbers will not do
 _BOOL = dtypes.bool.numpy
 
 

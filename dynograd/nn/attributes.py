@@ -119,6 +119,7 @@ def _keep_functions_plain(kind: type) -> None:
             isinstance(value, FunctionType)
             and f"{value.__module__}.".startswith("dynograd.")
             and "." not in value.__qualname__
+            and not value.__name__.startswith("_")  # methods that dynograd itself gives a class, as `parametrize` does
         ):
             type.__setattr__(kind, name, staticmethod(value))
 

@@ -33,9 +33,10 @@ class Row(TypedDict, total=False):
     """
 
     # --- how users call it
-    out: Literal["cast", "exact", "apart", "exact apart"] | None
-    """How the function under `dynograd.` takes `out=`: "cast" (into another dtype), "exact" (of the result's own dtype only), "apart" (it may
-    not lie in an operand's memory at all, else: not partly), "exact apart"; None: it has none, as views and layers of PyTorch."""
+    out: Literal["cast", "exact", "exact dtype", "apart", "exact apart"] | None
+    """How the function under `dynograd.` takes `out=`: "cast" (into another dtype), "exact" (of the result's own dtype only), "exact dtype" (the
+    same, and `dtype` is that of `out` unless it is given), "apart" (it may not lie in an operand's memory at all, else: not partly), "exact
+    apart"; None: it has none, as views and layers of PyTorch."""
     tensors: str | None
     """The operands that may not be Python numbers ("input other"); "": all may be. None: an elementwise op of two wants one tensor."""
     aliases: dict[str, str]

@@ -104,7 +104,8 @@ class NAdam(Elementwise):
             p.mul_(1 - lr * weight_decay)
         g = directed(p, g, group)
         now, ahead = (beta1 * (1 - 0.5 * 0.96 ** (t * decay)) for t in (step, step + 1))
-        product = float(state["mu_product"].mul_(now).item())
+        product = state["mu_product"].mul_(now)
+        product = product.clone() if group["differentiable"] else float(product.item())
         mean.lerp_(g, 1 - beta1)
         square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
         scale = (1 - beta2**step) ** 0.5

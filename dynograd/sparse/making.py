@@ -275,8 +275,14 @@ def to_sparse(
     if sparse_dim is not None:
         check_whole("to_sparse", sparse_dim=sparse_dim)
     count = len(whole) if sparse_dim is None else sparse_dim
-    if not 0 < count <= max(len(whole), 1) or not whole:
-        raise ShapeError(f"to_sparse: sparse_dim must be 1 to {len(whole)} for shape {whole}, got {sparse_dim}.")
+    if not min(len(whole), 1) <= count <= len(whole):
+        raise ShapeError(
+            f"to_sparse: sparse_dim must be {min(len(whole), 1)} to {len(whole)} for shape {whole}, got {sparse_dim}."
+        )
+    if not whole:
+        entries = input.reshape(1)[input.reshape(1) != 0]
+        places = empty((0, entries.shape[0]), dtype=dtypes.int64, device=input.device)
+        return of_coordinates(places, entries, whole, True).to_sparse(layout=layout or COO)
     there = input != 0
     for _ in range(len(whole) - count):
         there = there.any(-1)

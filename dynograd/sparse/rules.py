@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, normalize_dim
-from dynograd.errors import ShapeError
+from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.index.indexing import getitem
 from dynograd.ops.index.picks import index_add
 from dynograd.ops.layout.broadcasting import expand
@@ -18,6 +19,7 @@ from dynograd.ops.op import Op, registry
 from dynograd.sparse import coordinates
 from dynograd.sparse.tensor import COO, SparseTensor, of_coordinates, refusal
 from dynograd.tensor.creation import tensor, zeros
+from dynograd.tensor.inplace import check_writable
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["run_op", "sum_of"]
@@ -132,6 +134,33 @@ def _div(arguments: dict[str, Any]) -> Tensor:
     return left.with_entries(left.entries / _at(left, right, "div"))
 
 
+def _rounded_quotient(name: str, arguments: dict[str, Any]) -> Tensor:
+    left, right = arguments["input"], arguments["other"]
+    if isinstance(right, SparseTensor):
+        raise refusal(f"{name} by a sparse tensor (by zeros)")
+    whole = left.coalesce() if left.form == COO else left  # parts of an entry are rounded together
+    return whole.with_entries(registry[name].function(whole.entries, _at(whole, right, name)))
+
+
+for _name in ("floor_divide", "trunc_divide"):
+    _rule(_name)(partial(_rounded_quotient, _name))
+
+
+@_rule("permute")
+def _permute(arguments: dict[str, Any]) -> Tensor:
+    return arguments["input"].permute(*arguments["dims"])
+
+
+@_rule("vector_norm")
+def _norm(arguments: dict[str, Any]) -> Tensor:
+    sparse, p, dim = arguments["input"], arguments["p"], arguments["dim"]
+    if dim is not None or p < 0:
+        raise refusal("norm over some dims, or of an order below 0")
+    whole = sparse.coalesce() if sparse.form == COO else sparse
+    norm = registry["vector_norm"].function(whole.entries, p, None, False)
+    return reshape(norm, (1,) * len(whole.whole)) if arguments["keepdim"] else norm
+
+
 @_rule("pow")
 def _pow(arguments: dict[str, Any]) -> Any:
     base, exponent = arguments["input"], arguments.get("exponent")
@@ -139,6 +168,14 @@ def _pow(arguments: dict[str, Any]) -> Any:
         raise refusal("pow with an exponent that is not a number above 0")
     whole = base.coalesce() if base.form == COO else base
     return whole.with_entries(whole.entries**exponent)
+
+
+@_rule("modulus")
+def _modulus(arguments: dict[str, Any]) -> Tensor:
+    """The absolute value of complex numbers."""
+    sparse = arguments["input"]
+    whole = sparse.coalesce() if sparse.form == COO else sparse
+    return whole.with_entries(whole.entries.abs())
 
 
 def _at(sparse: SparseTensor, factor: Any, who: str) -> Any:
@@ -351,23 +388,29 @@ for _method in (index_select, select):
 setattr(SparseTensor, "__getitem__", get_item)  # noqa: B010
 
 
-def _written(name: str) -> Callable[..., Any]:
-    """`add_`, `mul_`, ...: the result in the place of the tensor's own entries."""
+def _write(target: Any, value: Any, who: str, write: Any) -> SparseTensor | None:
+    """In-place ops: the entries of the result in the place of the tensor's own. None where a dense tensor is written to."""
+    if not isinstance(target, SparseTensor):
+        return None
+    if not isinstance(value, SparseTensor):
+        raise refusal(f"{who} of a dense tensor to a sparse one")
+    if value.whole != target.whole:
+        raise ShapeError(
+            f"{who}: output with shape {target.whole} doesn't match the shape of the result, {value.whole}. Use {who.rstrip('_')} instead."
+        )
+    if not dtypes.can_cast(value.dtype, target.dtype):
+        raise DtypeError(
+            f"{who}: result type {value.dtype} can't be cast to the desired output type {target.dtype}. Use {who.rstrip('_')}, which "
+            f"returns a new tensor, or convert the operand first."
+        )
+    check_writable(target.entries, who)
+    value = value.to(target.dtype, copy=who == "copy_")
+    target.form, target.places, target.starts, target.entries = value.form, value.places, value.starts, value.entries
+    target.coalesced, target.rows = value.coalesced, None
+    return target
 
-    def method(self: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
-        result = getattr(self, name)(*args, **kwargs)
-        if not isinstance(result, SparseTensor):
-            raise refusal(f"{name}_ of a dense tensor to a sparse one")
-        self.form, self.places, self.starts, self.entries = result.form, result.places, result.starts, result.entries
-        self.coalesced, self.rows = result.coalesced, None
-        return self
 
-    method.__name__, method.__doc__ = f"{name}_", f"`{name}`, in place."
-    return method
-
-
-for _name in ("add", "sub", "mul", "div", "neg", "abs", "pow"):
-    setattr(SparseTensor, f"{_name}_", _written(_name))
+setattr(SparseTensor, "__dynograd_write__", staticmethod(_write))  # noqa: B010
 
 
 def zero_(self: SparseTensor) -> SparseTensor:

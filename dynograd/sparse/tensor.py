@@ -382,31 +382,34 @@ class SparseTensor(Tensor):
         order[first], order[second] = second, first
         return self.permute(*order)
 
-    def permute(self, *dims: int | Sequence[int]) -> SparseTensor:  # type: ignore[override]
+    def permute(self, *order: int | Sequence[int], dims: Sequence[int] | None = None) -> SparseTensor:  # type: ignore[override]
         """Dims in another order; sparse dims stay in front of dense ones.
 
         Args:
-            *dims: the old number of each dim.
+            *order: the old number of each dim.
+            dims: the same as a tuple.
         Returns:
             A `SparseTensor`.
         """
-        order = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
-        order = [normalize_dim("permute", dim, len(self.whole)) for dim in order]
+        named: Any = (
+            dims if dims is not None else order[0] if len(order) == 1 and isinstance(order[0], Sequence) else order
+        )
+        places = [normalize_dim("permute", dim, len(self.whole)) for dim in named]
         sparse = self.sparse_dim()
-        if sorted(order) != list(range(len(self.whole))) or any(dim >= sparse for dim in order[:sparse]):
+        if sorted(places) != list(range(len(self.whole))) or any(dim >= sparse for dim in places[:sparse]):
             raise ShapeError(
-                f"permute: expected each of the {len(self.whole)} dims once, the {sparse} sparse ones in front; got {tuple(order)}."
+                f"permute: expected each of the {len(self.whole)} dims once, the {sparse} sparse ones in front; got {tuple(places)}."
             )
-        whole = tuple(self.whole[dim] for dim in order)
-        dense = order[sparse:]
+        whole = tuple(self.whole[dim] for dim in places)
+        dense = places[sparse:]
         entries = self.entries
         if dense != sorted(dense):
             entries = entries.permute(0, *[1 + dim - sparse for dim in dense])
         if self.form == COO:
-            if order[:sparse] == list(range(sparse)):
+            if places[:sparse] == list(range(sparse)):
                 return of_coordinates(self.places, entries, whole, self.coalesced)
-            return of_coordinates(self.places[order[:sparse]], entries, whole, False)
-        form = self.form if order[:2] == [0, 1] else CSC if self.form == CSR else CSR
+            return of_coordinates(self.places[places[:sparse]], entries, whole, False)
+        form = self.form if places[:2] == [0, 1] else CSC if self.form == CSR else CSR
         return compressed(form, self.starts, self.places, entries, whole)
 
     T = property(lambda self: self.t(), doc="The transpose of a matrix.")

@@ -73,6 +73,8 @@ def tensor(
             [3, 4]])
     """
     kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if _is_foreign(data):
+        data = from_dlpack(data)
     if device is None and isinstance(data, Tensor):
         device = data.device
     place = arrays.check_device("tensor", device)
@@ -81,6 +83,15 @@ def tensor(
     if requires_grad:
         tensor.requires_grad = True
     return tensor
+
+
+def _is_foreign(data: Any) -> bool:
+    """Whether it is the array of another library, which shows its memory by DLPack."""
+    return (
+        not isinstance(data, (list, tuple, int, float, Tensor))
+        and not arrays.is_array(data)
+        and hasattr(data, "__dlpack__")
+    )
 
 
 def _from_data(data: Any, kind: Any) -> Any:
@@ -110,8 +121,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data.to(device=device, dtype=kind)
     if is_storage(data):
         data = data._array
+    if _is_foreign(data):
+        return from_dlpack(data).to(device=device, dtype=kind)
     if arrays.is_array(data) and len(data.shape):
         dtypes.of_array(data)
+        _check_strides("as_tensor", data)
         result = data if kind is None else arrays.cast(data, kind)
         if device is not None or not isinstance(data, arrays.CudaArray):
             result = arrays.to_device(result, arrays.check_device("as_tensor", device))
@@ -167,6 +181,7 @@ def from_numpy(ndarray: Any) -> Tensor:
         A tensor of its shape.
     Raises:
         TypeError: another dtype, or no array.
+        ValueError: elements that do not lie whole elements apart.
 
     >>> import numpy
     >>> dynograd.from_numpy(numpy.array([1.0, 2.0]))
@@ -177,7 +192,16 @@ def from_numpy(ndarray: Any) -> Tensor:
             f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}). Use tensor(...) for lists and numbers."
         )
     dtypes.of_array(ndarray)
+    _check_strides("from_numpy", ndarray)
     return wrap(ndarray)
+
+
+def _check_strides(who: str, array: Any) -> None:
+    if any([step % array.itemsize for step in array.strides]):
+        raise ValueError(
+            f"{who}: given numpy array strides {array.strides} not a multiple of the element byte size {array.itemsize}. Copy the numpy "
+            f"array to reallocate the memory."
+        )
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -405,9 +429,17 @@ _FEW = 1 << 14  # elements
 _NUMBERS = frozenset({int, float})
 
 
+_ROWS = ("arange", "linspace", "logspace")
+
+
+def in_order(row: Tensor, out: Any) -> Tensor:
+    """A row of numbers in the shape of an `out` of as many elements, which gets them in order and keeps its shape."""
+    return row.reshape(out.shape) if isinstance(out, Tensor) and out.numel() == row.numel() else row
+
+
 def _finish(array: Any, requires_grad: bool, out: Tensor | None = None, who: str = "") -> Tensor:
     if out is not None:
-        return write_out(who, out, wrap(array), warn=False)
+        return write_out(who, out, in_order(wrap(array), out) if who in _ROWS else wrap(array), warn=False)
     tensor = wrap(array)
     if requires_grad:
         tensor.requires_grad = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.ops.linalg.matrix_norms import linalg_vector_norm
@@ -98,7 +98,9 @@ def _written(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _over(
     name: str, function: Callable[..., Any], places: list[list[str]], in_place: bool = False
 ) -> Callable[..., Any]:
-    def each(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...] | None:
+    def each(self: Any, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
+        if len(self) == 0:
+            raise RuntimeError(f"{name}: Tensor list must have at least one tensor, got none.")
         values = list(args)
         for keys in places[len(args) :]:
             key = next((key for key in keys if key in kwargs), None)
@@ -107,7 +109,7 @@ def _over(
             values.append(kwargs.pop(key))
         rows = [_row(name, values, number, len(self)) for number in range(len(self))]
         results = [function(tensor, *row, **kwargs) for tensor, row in zip(self, rows)]
-        return None if in_place else tuple(results)
+        return self if in_place else tuple(results)
 
     each.__name__ = each.__qualname__ = name
     each.__doc__ = (
@@ -127,6 +129,10 @@ def _row(name: str, values: list[Any], number: int, count: int) -> list[Any]:
                 )
             row.append(value[number])
         elif isinstance(value, Tensor) and value.ndim == 1 and place == 2 and "addc" in name:  # one number for each
+            if len(value) != count:
+                raise RuntimeError(
+                    f"{name}: Expected length of scalars to match input of length {count} but got {len(value)} instead."
+                )
             row.append(value[number].item())
         else:
             row.append(value)

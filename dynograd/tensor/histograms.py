@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
-from math import inf, isfinite, prod
+from math import inf, isfinite, nan, prod
 from typing import Any
 
 from dynograd.base import dtypes
@@ -15,7 +15,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.out_forms import write_out
 from dynograd.ops.index.lookups import bincount, searchsorted
 from dynograd.ops.layout.joins import stack
-from dynograd.tensor.creation import linspace, zeros
+from dynograd.tensor.creation import full, linspace, zeros
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["histc", "histogram", "histogramdd"]
@@ -49,6 +49,8 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, got {bins}.")
     low, high = float(min), float(max)
+    if low > high:
+        raise RuntimeError(f"histc: max must be larger than min, got min={min} and max={max}.")
     all_inside = low == high and values.numel()
     if all_inside:
         low, high = values.min().item(), values.max().item()
@@ -56,8 +58,6 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
         low, high = low - 1, high + 1
     if not (isfinite(low) and isfinite(high)):
         raise RuntimeError(f"histc: range of [{low}, {high}] is not finite. Pass min and max.")
-    if low > high:
-        raise RuntimeError(f"histc: max must be larger than min, got min={min} and max={max}.")
     wide = values if input.dtype is dtypes.float64 else values.to(dtypes.float32)
     places = ((wide - low) * bins / (high - low)).clamp(max=bins - 1)
     if not all_inside:
@@ -136,6 +136,8 @@ def histogramdd(
             f"histogramdd: weight of shape {tuple(weight.shape)} should have the shape of the input without its last dim, "
             f"{tuple(points.shape[:-1])}."
         )
+    if not dims:
+        return histogramdd_result(full((), nan if density else 0.0, dtype=points.dtype, device=points.device), ())
     operands = list(bins) if isinstance(bins, (tuple, list)) else [bins] * dims
     if len(operands) != dims:
         raise RuntimeError(
@@ -153,6 +155,14 @@ def _checked(who: str, input: Any) -> Tensor:
 
 def _counted(who: str, points: Any, bins: list[Any], range: Any, weight: Any, density: bool) -> tuple[Any, list[Any]]:
     """(hist, edges) of points (N, D)."""
+    for dim, edge in enumerate(bins if isinstance(bins[0], Tensor) else ()):
+        if len(edge.shape) != 1 or edge.numel() < 2:
+            raise ShapeError(
+                f"{who}: bins tensor should have one dimension and at least 2 elements, but got shape {tuple(edge.shape)} for dimension {dim}."
+            )
+        _same_dtype(who, f"bins tensor of dimension {dim}", edge, points)
+    if weight is not None:
+        _same_dtype(who, "weight tensor", weight, points)
     edges = [tensor.detach() for tensor in bins] if isinstance(bins[0], Tensor) else _edges(who, points, bins, range)
     counts = [edge.numel() - 1 for edge in edges]
     total = prod(counts)
@@ -177,6 +187,14 @@ def _counted(who: str, points: Any, bins: list[Any], range: Any, weight: Any, de
             widths = edge[1:] - edge[:-1]
             hist = hist / widths.reshape([-1 if place == dim else 1 for place in _dims(counts)])
     return hist, edges
+
+
+def _same_dtype(who: str, name: str, tensor: Tensor, points: Tensor) -> None:
+    if tensor.dtype is not points.dtype:
+        raise DtypeError(
+            f"{who}: input tensor and {name} should have the same dtype, but got input with dtype {points.dtype} and {name} with dtype "
+            f"{tensor.dtype}. Convert it with .to({points.dtype})."
+        )
 
 
 def _dims(counts: list[int]) -> list[int]:

@@ -371,7 +371,7 @@ _REAL = "(type({0}) is float or type({0}) is int)"
 _NORMAL, _UNIFORM = _DRAWN.format("normal", "std", "mean"), _DRAWN.format("uniform", "a", "b")
 DRAWS = {
     "normal_": f"{_REAL.format('std')} and {_REAL.format('mean')} and std >= 0 and {_NORMAL}",
-    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and a <= b and not bounds and {_UNIFORM}",
+    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and -30000 <= a <= b <= 30000 and not bounds and {_UNIFORM}",
 }
 
 

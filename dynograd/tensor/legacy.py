@@ -13,7 +13,7 @@ from dynograd.base.hints import DeviceLike
 from dynograd.base.shown_names import shown
 from dynograd.errors import ShapeError, user_level
 from dynograd.interpreter.out_forms import out_dtype, write_out
-from dynograd.tensor.creation import arange
+from dynograd.tensor.creation import arange, in_order
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -261,4 +261,4 @@ def range(
     count = int((end - start) // step) + 1
     result = arange(count, dtype=dtypes.float64, device=out.device if device is None and out is not None else device)
     result = (start + step * result).to(kind).requires_grad_(requires_grad)
-    return result if out is None else write_out("range", out, result, warn=False)
+    return result if out is None else write_out("range", out, in_order(result, out), warn=False)

@@ -71,6 +71,15 @@ def _made(array: Any, requires_grad: bool, out: Any = None, who: str = "") -> Te
     return tensor
 
 
+def without_gradient(draws: Tensor, *parameters: Tensor) -> Tensor:
+    """`draws` recorded as a function of its parameters whose gradient is 0, as PyTorch records draws."""
+    if MODES.grad:
+        for parameter in parameters:
+            if parameter.requires_grad:
+                draws = draws + parameter.sign().to(draws.dtype) * 0
+    return draws
+
+
 def _shape(who: str, size: Any) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
@@ -453,10 +462,20 @@ def randperm(
     n = whole_number("randperm", "n", n)
     if n < 0:
         raise ShapeError(f"randperm: n must be non-negative, got {n}.")
+    kind = dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)
+    if n > _largest_whole(kind) + 1:
+        raise DtypeError(
+            f"randperm: n is too large for result tensor type {kind}, which holds whole numbers to {_largest_whole(kind)}: got {n}. Use a "
+            f"wider dtype."
+        )
     result = kernel("random", "permutation", place)(*draw("permutation", n, generator), n)
-    return _made(
-        arrays.cast(result, dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)), requires_grad, out, "randperm"
-    )
+    return _made(arrays.cast(result, kind), requires_grad, out, "randperm")
+
+
+def _largest_whole(kind: dtypes.dtype) -> int:
+    """The number up to which the dtype holds all whole ones."""
+    floats = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bfloat16": 1 << 8, "bool": 1}
+    return floats.get(kind.name, (1 << (8 * kind.itemsize - kind.is_signed)) - 1)
 
 
 @drawn
@@ -510,12 +529,13 @@ def normal(
         shape = _shape("normal", (size,))
         kind = _floating("normal", out_dtype(dtype, out))
     centre, spread = (operand.array if isinstance(operand, Tensor) else operand for operand in (mean, std))
-    return _made(
+    numbers = _made(
         _normal(shape, kind, centre, spread, generator, _place("normal", _near(device, out))),
         requires_grad,
         out,
         "normal",
     )
+    return numbers if out is not None else without_gradient(numbers, *tensors)
 
 
 @drawn
@@ -544,7 +564,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     where = draw("bernoulli", array.size, generator)
     kind = (input if out is None else out).array.dtype
     result = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, kind)
-    return _made(result, False, out, "bernoulli")
+    draws = _made(result, False, out, "bernoulli")
+    return draws if out is not None else without_gradient(draws, input)
 
 
 @drawn
@@ -660,6 +681,13 @@ def uniform_(
     check_number("uniform_", "to", high)
     if low > high:
         raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={high}.")
+    if not -30000 <= low <= high <= 30000:  # all floating dtypes hold such numbers and their difference
+        largest = dtypes.finfo(_floating("uniform_", self.dtype)).max
+        if not (-largest <= low <= high <= largest and high - low <= largest):
+            raise RuntimeError(
+                f"uniform_: expects from, to and to-from within {largest:g}, the largest of {self.dtype}, but found from={low} and to={high}. "
+                f"Use a narrower range."
+            )
     if _few_filled(self, "uniform", generator, low, high):
         return self
     return _fill(
@@ -723,8 +751,7 @@ def random_(
     elif len(bounds) == 1:
         low, high = 0, bounds[0]
     else:
-        largest = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bfloat16": 1 << 8, "bool": 1}
-        low, high = 0, largest.get(self.dtype.name, (1 << (8 * self.dtype.itemsize - self.dtype.is_signed)) - 1) + 1
+        low, high = 0, _largest_whole(self.dtype) + 1
     return _fill(self, _integers("random_", self.array.shape, low, high, self.dtype, generator, self.device), "random_")
 
 
@@ -742,6 +769,9 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     tensor([1., 1.])
     """
     probabilities = p.array if isinstance(p, Tensor) else p
+    inside = (probabilities >= 0) & (probabilities <= 1)
+    if not (bool(inside.all()) if isinstance(p, Tensor) else inside):
+        raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}.")
     where = draw("bernoulli", self.array.size, generator)
     return _fill(
         self,

@@ -179,6 +179,24 @@ class TreeSpec:
         """
         return tree_unflatten(leaves, self)
 
+    def flatten_up_to(self, tree: object) -> list[Any]:
+        """What stands in `tree` where this structure has leaves; dicts are compared by their keys, in whichever order.
+
+        Args:
+            tree: a tree that begins as this structure does, and may go on where it has leaves.
+        Returns:
+            A list of as many parts as the structure has leaves.
+        Raises:
+            ValueError: it begins otherwise.
+
+        >>> from dynograd.utils import _pytree
+        >>> _pytree.tree_structure({"a": 0, "b": 0}).flatten_up_to({"b": [1, 2], "a": 3})
+        [3, [1, 2]]
+        """
+        parts: list[Any] = []
+        _take_up_to(self, tree, parts)
+        return parts
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TreeSpec):
             return NotImplemented
@@ -432,6 +450,38 @@ def _take(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
     return TreeSpec(kind, context, [_take(child, leaves, is_leaf) for child in children])
 
 
+_DICTS = (dict, OrderedDict, defaultdict)
+
+
+def _take_up_to(spec: TreeSpec, tree: Any, parts: list[Any]) -> None:
+    if spec.is_leaf():
+        parts.append(tree)
+        return
+    kind = _get_node_type(tree)
+    both_dicts = kind in _DICTS and spec.type in _DICTS
+    if kind is not spec.type and not both_dicts:
+        raise ValueError(f"Node type mismatch; expected {spec.type!r}, but got {kind!r}. Give trees of one structure.")
+    children, context = SUPPORTED_NODES[kind].flatten_fn(tree) if kind in SUPPORTED_NODES else ([], None)
+    if both_dicts:
+        names: Any = spec.context
+        keys = names[1] if spec.type is defaultdict else names
+        if set(keys) != set(tree):
+            raise ValueError(
+                f"Node keys mismatch; expected {list(keys)}, but got {list(tree)}. Give trees of one structure."
+            )
+        children = [tree[key] for key in keys]
+    elif len(children) != spec.num_children:
+        raise ValueError(
+            f"Node arity mismatch; expected {spec.num_children}, but got {len(children)}. Give trees of one structure."
+        )
+    elif kind is not deque and context != spec.context:  # of a deque, its largest length
+        raise ValueError(
+            f"Node context mismatch for {kind!r}; expected {spec.context!r}, but got {context!r}. Give trees of one structure."
+        )
+    for child, part in zip(spec.children_specs, children, strict=True):
+        _take_up_to(child, part, parts)
+
+
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The structure with these leaves.
 
@@ -517,7 +567,7 @@ def tree_map(
 
     Args:
         func: a function of a leaf.
-        rests: more trees of the same structure, whose leaves are the function's next arguments.
+        rests: more trees that begin with this structure; what they have in the places of its leaves are the function's next arguments.
         tree: tuples, lists, dicts and their like, nested.
         is_leaf: a function of a part; where it is True, the part is not taken apart.
     Returns:
@@ -528,7 +578,7 @@ def tree_map(
     {'a': [10, 20]}
     """
     leaves, spec = tree_flatten(tree, is_leaf)
-    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    others = [spec.flatten_up_to(rest) for rest in rests]
     return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], spec)
 
 
@@ -539,7 +589,7 @@ def tree_map_(
 
     Args:
         func: a function of a leaf.
-        rests: more trees of the same structure, whose leaves are the function's next arguments.
+        rests: more trees that begin with this structure; what they have in the places of its leaves are the function's next arguments.
         tree: tuples, lists, dicts and their like, nested.
         is_leaf: a function of a part; where it is True, the part is not taken apart.
     Returns:
@@ -742,7 +792,7 @@ def tree_map_with_path(
 
     Args:
         func: a function of path and leaf.
-        rests: more trees of the same structure, whose leaves are the function's next arguments.
+        rests: more trees that begin with this structure; what they have in the places of its leaves are the function's next arguments.
         tree: tuples, lists, dicts and their like, nested.
         is_leaf: a function of a part; where it is True, the part is not taken apart.
     Returns:
@@ -753,7 +803,7 @@ def tree_map_with_path(
     {'a': "['a']"}
     """
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
-    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    others = [spec.flatten_up_to(rest) for rest in rests]
     return tree_unflatten([func(*pair, *more) for pair, *more in zip(pairs, *others, strict=True)], spec)
 
 

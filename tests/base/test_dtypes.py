@@ -162,6 +162,15 @@ def test_can_cast_never_drops_a_kind():
 
 def test_limits():
     assert dg.finfo(dg.float32).max == numpy.finfo(numpy.float32).max and dg.finfo(dg.bfloat16).eps == 0.0078125
+    digits = {
+        dg.float64: 1e-15,
+        dg.float32: 1e-6,
+        dg.complex64: 1e-6,
+        dg.half: 1e-3,
+        dg.bfloat16: 1e-2,
+        dg.float8_e5m2: 1.0,
+    }
+    assert {kind: dg.finfo(kind).resolution for kind in digits} == digits
     assert dg.finfo().bits == 32 and dg.iinfo(dg.uint8).max == 255 and dg.iinfo(dg.int64).min == -(2**63)
     assert "dtype=float16" in repr(dg.finfo(dg.half)) and "max=127" in repr(dg.iinfo(dg.int8))
     with pytest.raises(TypeError, match="Use iinfo"):

@@ -427,3 +427,41 @@ def test_a_text_of_a_structure_imports_nothing():
             ValueError, match=f"expected a defaultdict of a type of Python's own, such as list, got {module}.{name}"
         ):
             _pytree.treespec_loads(other)
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize(
+    "tree, rest, parts",
+    [
+        ({"a": 1, "b": 2}, {"b": 3, "a": 4}, [4, 3]),
+        ({"a": 1, "b": 2}, collections.OrderedDict(b=3, a=4), [4, 3]),
+        (collections.defaultdict(int, a=1, b=2), {"b": 3, "a": 4}, [4, 3]),
+        ([1, 2], [[1, 2], {"a": 1}], [[1, 2], {"a": 1}]),
+        (Point(1, 2), Point(3, (4,)), [3, (4,)]),
+        (collections.deque([1]), collections.deque([2], maxlen=3), [2]),
+        (1, [1, 2], [[1, 2]]),
+    ],
+)
+def test_trees_side_by_side(tree, rest, parts):
+    spec = _pytree.tree_structure(tree)
+    assert spec.flatten_up_to(rest) == parts
+    seen = []
+    _pytree.tree_map(lambda leaf, part: seen.append(part), tree, rest)
+    assert seen == parts
+
+
+@pytest.mark.parametrize(
+    "tree, rest, words",
+    [
+        ({"a": 1}, {"b": 1}, r"keys mismatch; expected \['a'\], but got \['b'\]"),
+        ([1, 2], (1, 2), "type mismatch; expected .*list.* got .*tuple"),
+        ([1, 2], [1], "arity mismatch; expected 2, but got 1"),
+        ([1, 2], 3, "type mismatch; expected .*list.* got .*int"),
+        (Point(1, 2), collections.namedtuple("Other", "x y")(1, 2), "context mismatch"),
+    ],
+)
+def test_trees_that_do_not_fit(tree, rest, words):
+    with pytest.raises(ValueError, match=words):
+        _pytree.tree_map(max, tree, rest)

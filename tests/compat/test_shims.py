@@ -465,3 +465,14 @@ def test_registered_tree_nodes():
     for known in (Span, dict):
         with pytest.raises(ValueError, match=f"{known.__name__} is already registered"):
             tree.register_pytree_node(known, None, None)
+
+
+def test_errors_in_callbacks_of_futures_are_logged(caplog):
+    future = torch.futures.Future()
+    seen = []
+    future.add_done_callback(lambda: None)
+    future.add_done_callback(seen.append)
+    future.set_result(5)
+    future.add_done_callback(lambda done: 1 / 0)
+    assert future.wait() == 5 and seen == [future]
+    assert [record.exc_info[0] for record in caplog.records] == [TypeError, ZeroDivisionError]

@@ -55,6 +55,8 @@ def same(made, expected):
             collections.OrderedDict(x=dg.tensor([1, 2])),
         ),
         ([range(2), range(2)], [dg.tensor([0, 0]), dg.tensor([1, 1])]),
+        (np.array([[1, 2], [3, 4]]), dg.tensor([[1, 2], [3, 4]])),
+        (dg.tensor([[1.0, 2.0], [3.0, 4.0]]), dg.tensor([[1.0, 2.0], [3.0, 4.0]])),
     ],
 )
 def test_default_collate(batch, expected):

@@ -530,6 +530,19 @@ def test_worker_seeds_follow_pytorch():
     assert got[1][4] == (got[1][2], 1)
 
 
+def test_seeds_of_samples_fit_into_a_tensor():
+    class Seeds(Dataset):
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, index):
+            dg.rand(1)  # so that each sample is seeded
+            return dg.initial_seed()
+
+    seeds = dg.cat(list(DataLoader(Seeds(), batch_size=8, num_workers=2)))
+    assert len(set(seeds.tolist())) == 64
+
+
 # --- workers across epochs -------------------------------------------------------------------------------------------------
 
 

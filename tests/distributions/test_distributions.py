@@ -8,6 +8,7 @@ from scipy import stats
 
 import dynograd
 from dynograd import distributions as D
+from dynograd.distributions import constraints
 
 REAL = numpy.array([-1.5, -0.2, 0.3, 2.0])
 POSITIVE = numpy.array([0.1, 0.7, 1.3, 4.0])
@@ -399,3 +400,15 @@ def test_messages(call, kind, words):
 def test_validation_can_be_left_out():
     assert math.isnan(D.Normal(0.0, -1.0, validate_args=False).log_prob(t(0.0)).item())
     assert math.isfinite(D.Bernoulli(0.5, validate_args=False).log_prob(t(0.5)).item())
+
+
+@pytest.mark.parametrize("kind", ["Independent", "MixtureSameFamily", "TransformedDistribution"])
+def test_what_a_class_cannot_say_of_its_support(kind):
+    support = getattr(D, kind).support
+    assert constraints.is_dependent(support) and repr(support) == "DependentProperty()"
+    with pytest.raises(NotImplementedError, match="event_dim cannot be determined statically"):
+        support.event_dim  # noqa: B018
+    with pytest.raises(NotImplementedError, match="event_dim cannot be determined statically"):
+        constraints.independent(constraints.dependent, 1).event_dim  # noqa: B018
+    assert constraints.independent(constraints.dependent(event_dim=0), 1).event_dim == 1
+    assert D.Uniform.support.event_dim == 0

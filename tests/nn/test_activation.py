@@ -59,7 +59,7 @@ TABLE = [
     ("GELU", (), lambda x: x * (1 + erf(x / math.sqrt(2))) / 2, "approximate='none'"),
     ("GELU", ("tanh",), lambda x: x * (1 + numpy.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2, "approximate='tanh'"),
     ("Softplus", (2.0, 1.0), lambda x: numpy.where(2 * x > 1, x, np_softplus(2 * x) / 2), "beta=2.0, threshold=1.0"),
-    ("Hardshrink", (0.4,), lambda x: numpy.where(abs(x) > 0.4, x, 0), "0.4"),
+    ("Hardshrink", (0.375,), lambda x: numpy.where(abs(x) > 0.375, x, 0), "0.375"),  # a number of half types, too
     ("Softshrink", (0.4,), lambda x: numpy.sign(x) * numpy.maximum(abs(x) - 0.4, 0), "0.4"),
     ("GLU", (1,), lambda x: np_glu(x, 1), "dim=1"),
     ("Softmax", (0,), lambda x: np_softmax(x, 0), "dim=0"),

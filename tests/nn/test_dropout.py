@@ -34,3 +34,21 @@ def test_added_calls_a_dropout_that_somebody_watches():
     dynograd.manual_seed(1)
     numpy.testing.assert_allclose(alone.detach().numpy(), layer(x).detach().numpy(), rtol=1e-4, atol=1e-5)
     assert seen == [(20, 5, 16)]
+
+
+@pytest.mark.parametrize("function", [nn.functional.dropout, nn.functional.dropout2d])
+def test_the_order_in_memory_stays(function):
+    x = dynograd.rand(2, 3, 4, 5).contiguous(memory_format=dynograd.channels_last)
+    assert function(x, 0.5).is_contiguous(memory_format=dynograd.channels_last)
+    turned = dynograd.rand(5, 4, 3, 2).permute(3, 2, 1, 0)
+    dynograd.manual_seed(3)
+    y = nn.functional.dropout(turned, 0.5)
+    dynograd.manual_seed(3)
+    numpy.testing.assert_array_equal(y.numpy(), nn.functional.dropout(turned.contiguous(), 0.5).numpy())
+    assert y.stride() == turned.stride()
+
+
+def test_dropout2d_of_three_dims_says_how_it_reads_them():
+    with pytest.warns(UserWarning, match="3-D input to dropout2d.*dropout1d"):
+        y = nn.functional.dropout2d(dynograd.ones(3, 50, 4), 0.5)
+    assert all(len(set(channel)) == 1 for channel in y.reshape(150, 4).tolist())

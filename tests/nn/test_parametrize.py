@@ -110,6 +110,21 @@ def test_copies_are_independent_and_pickle_says_what_to_do():
         pickle.dumps(layer)
 
 
+class Written(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(dg.ones(2))
+
+
+def test_modules_of_a_program_are_copied():
+    layer = register_parametrization(Written(), "weight", Times())
+    other = copy.deepcopy(layer)
+    assert type(other) is type(layer) and other is not layer
+    assert other.weight.tolist() == layer.weight.tolist()
+    with pytest.raises(RuntimeError, match="only supported through state_dict.*ParametrizedWritten"):
+        pickle.dumps(layer)
+
+
 def test_transfer():
     source = register_parametrization(nn.Linear(2, 2), "weight", Times(3.0))
     target = nn.Linear(2, 2)

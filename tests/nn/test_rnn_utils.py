@@ -124,6 +124,9 @@ def test_the_tuple_and_its_conversions():
     assert packed.double().data.dtype is dg.float64 and packed.to(dg.float16).data.dtype is dg.float16
     assert isinstance(packed.to("cpu"), PackedSequence) and not packed.is_cuda and not packed.is_pinned()
     assert packed.pin_memory().data.tolist() == data.tolist()
+    for name, kind in (("int", dg.int32), ("short", dg.int16), ("char", dg.int8), ("byte", dg.uint8)):
+        assert getattr(packed, name)().data.dtype is kind
+    assert packed.to("cpu") is packed and packed.cpu() is packed and packed.to(packed.data.dtype) is packed
     assert packed.long().data.dtype is dg.int64 and packed.half().float().data.dtype is dg.float32
 
 

@@ -330,3 +330,11 @@ def test_special_real_numbers_are_real_and_have_an_angle():
     assert x.isreal().tolist() == [True] * 5
     numpy.testing.assert_array_equal(x.angle().numpy(), numpy.float32([0, numpy.pi, numpy.nan, 0, 0]))
     assert not numpy.signbit(x.angle().numpy()).any()
+
+
+def test_the_absolute_value_of_complex_numbers_may_be_written_into():
+    z = dynograd.tensor([3 + 4j, 0j, 1e-3 + 0j], requires_grad=True)
+    size = z.abs()
+    size.clamp_(min=0.1).mul_(2)
+    size.sum().backward()
+    numpy.testing.assert_allclose(z.grad.numpy(), [1.2 + 1.6j, 0, 0], rtol=1e-6)

@@ -1,6 +1,7 @@
 """Exponentials, logarithms, roots, hyperbolic functions and the logistic function."""
 
 import numpy
+import pytest
 from scipy import special
 
 import dynograd
@@ -101,6 +102,41 @@ def test_logaddexp_of_complex_numbers_large_and_impossible():
         numpy.testing.assert_allclose(result - 2j * numpy.pi * turns, expected, rtol=1e-5)
     nothing = dynograd.tensor([complex(-INF, 0)])
     assert dynograd.logaddexp(nothing, nothing).real.item() == -INF
+
+
+@pytest.mark.parametrize(
+    "one, other, expected",
+    [
+        (complex(-INF, 0), complex(3, NAN), complex(NAN, NAN)),
+        (complex(-INF, 0), complex(NAN, 2), complex(NAN, NAN)),
+        (complex(INF, 0), complex(3, NAN), complex(NAN, NAN)),
+        (complex(INF, 0), complex(INF, 1), complex(INF, numpy.pi / 4)),
+        (complex(INF, 1), complex(INF, 1), complex(INF, numpy.pi / 4)),
+        (complex(INF, 1), complex(INF, 3), complex(INF, NAN)),
+        (complex(INF, 0), complex(2, 1), complex(INF, 0)),
+    ],
+)
+def test_logaddexp_of_complex_numbers_without_end(one, other, expected):
+    for x, y in ((one, other), (other, one)):
+        got = dynograd.logaddexp(dynograd.tensor([x]), dynograd.tensor([y])).numpy()
+        numpy.testing.assert_allclose([got.real[0], got.imag[0]], [expected.real, expected.imag], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind, least, most", [(numpy.complex64, 1e-30, 1e30), (numpy.complex128, 1e-250, 1e250)])
+def test_log1p_of_small_and_large_complex_numbers(kind, least, most):
+    cases = {
+        complex(least, 2 * least): complex(least, 2 * least),
+        1e-5 + 1e-5j: 1e-5 + 9.9999e-6j,
+        1e-18 + 0.1j: 0.00497516542658 + 0.0996686524912j,
+        -0.5 + 1e-9j: numpy.log(0.5) + 2e-9j,
+        2 + 1j: numpy.log(3 + 1j),
+        complex(-1, most): numpy.log(most) + numpy.pi / 2 * 1j,
+        complex(most, most): numpy.log(most) + numpy.log(2) / 2 + numpy.pi / 4 * 1j,
+    }
+    got = dynograd.log1p(dynograd.tensor(numpy.array(list(cases), kind))).numpy()
+    expected = numpy.array(list(cases.values()))
+    numpy.testing.assert_allclose(got.real, expected.real, rtol=1e-5)
+    numpy.testing.assert_allclose(got.imag, expected.imag, rtol=1e-5)
 
 
 def test_sigmoid_of_large_complex_numbers():

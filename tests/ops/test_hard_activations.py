@@ -97,3 +97,12 @@ def test_gradients_at_the_kinks():
     y = tensor([-3.0, 3.0], requires_grad=True)
     dynograd.nn.functional.hardswish(y).sum().backward()
     assert y.grad.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", [dynograd.bfloat16, dynograd.float16])
+def test_hardshrink_compares_with_the_number_in_the_tensors_dtype(kind):
+    x = dynograd.tensor([0.3, -0.3, 0.31], dtype=kind, requires_grad=True)
+    y = dynograd.hardshrink(x, 0.3)
+    assert y.tolist() == [0, 0, x[2].item()]
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0, 1]

@@ -376,6 +376,13 @@ ERRORS = {
     "together": (lambda: E5[[0, 1], [0, 1, 2]], IndexError, ["could not be broadcast together", "[2], [3]"]),
     "float": (lambda: E5[1.5], IndexError, ["only integers, slices", "float", "1.5"]),
     "float-tensor": (lambda: E5[zeros(2)], IndexError, ["must be long, int, byte or bool", "float32", ".long()"]),
+    "mask-without-elements": (
+        lambda: E5[tensor([], dtype=dynograd.bool)],
+        IndexError,
+        ["mask [0]", "[5, 3] at index 0"],
+    ),
+    "mask-without-elements-second": (lambda: E5[:, tensor([], dtype=dynograd.bool)], IndexError, ["[5, 3] at index 1"]),
+    "float-tensor-without-elements": (lambda: E5[zeros(0)], IndexError, ["must be long, int, byte or bool", "float32"]),
     "float-list": (lambda: E5[[1.5]], IndexError, ["must be long, int, byte or bool"]),
     "float-slice": (lambda: E5[1.0:], TypeError, ["slice indices must be integers", "1.0"]),
     "text": (lambda: E5["a"], IndexError, ["only integers, slices", "'a'"]),

@@ -256,6 +256,26 @@ def test_differentiable_step(row):
         np.testing.assert_allclose(first.grad[number].item(), slope, rtol=1e-5, atol=1e-6)
 
 
+def test_nadam_differentiates_the_product_of_its_momenta():
+    def stepped(product):
+        p = dynograd.tensor([1.0, -2.0], dtype=dynograd.float64, requires_grad=True).clone()
+        optimizer = optim.NAdam([p], lr=0.1, differentiable=True)
+        p.grad = dynograd.tensor([0.5, 0.25], dtype=dynograd.float64)
+        optimizer.state[p] = {
+            "step": dynograd.tensor(3.0),
+            "mu_product": product.clone(),
+            "exp_avg": dynograd.ones(2, dtype=dynograd.float64),
+            "exp_avg_sq": dynograd.ones(2, dtype=dynograd.float64),
+        }
+        optimizer.step()
+        return p.sum()
+
+    product = dynograd.tensor(0.5, dtype=dynograd.float64, requires_grad=True)
+    stepped(product).backward()
+    slope = (stepped(product.detach() + 1e-6) - stepped(product.detach() - 1e-6)).item() / 2e-6
+    np.testing.assert_allclose(product.grad.item(), slope, rtol=1e-6)
+
+
 # --- errors ------------------------------------------------------------------------------------------------------------------
 
 

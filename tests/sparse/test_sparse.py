@@ -341,3 +341,85 @@ def test_checks_of_places_are_switched_in_blocks_and_functions():
             return dynograd.sparse_coo_tensor([[0, 1]], [2.0, 3.0], (2,)).to_dense().tolist()
 
     assert values() == [2.0, 3.0] == values()
+
+
+@pytest.mark.parametrize("value, count", [(3.0, 1), (0.0, 0)])
+def test_a_tensor_without_dims_as_a_sparse_one(value, count):
+    x = dynograd.tensor(value, requires_grad=True)
+    sparse = x.to_sparse()
+    assert sparse.sparse_dim() == 0 and sparse._nnz() == count and tuple(sparse.shape) == ()
+    assert sparse.coalesce().indices().shape == (0, count)
+    assert sparse.to_dense().item() == value
+    (sparse.to_dense() * 2).backward()
+    assert x.grad.item() == 2 * count
+    with pytest.raises(RuntimeError, match=r"sparse_dim must be 0 to 0 for shape \(\), got 1"):
+        x.to_sparse(1)
+
+
+def _entries_twice():
+    return dynograd.tensor([[0.0, 2.0], [-3.0, 0.0]]).to_sparse()
+
+
+@pytest.mark.parametrize(
+    "name", ["sqrt", "sin", "tanh", "relu", "sign", "ceil", "expm1", "asinh", "erf", "abs", "neg", "square"]
+)
+@pytest.mark.parametrize("layout", [dynograd.sparse_coo, dynograd.sparse_csr])
+def test_in_place_ops(name, layout):
+    x = _entries_twice().to_sparse(layout=layout)
+    expected = getattr(x, name)().to_dense()
+    assert getattr(x, f"{name}_")() is x
+    assert x.layout is layout
+    numpy.testing.assert_array_equal(x.to_dense().numpy(), expected.numpy())
+
+
+def test_in_place_operators_copies_and_their_errors():
+    x = _entries_twice()
+    x *= 2
+    x += _entries_twice()
+    x /= 3
+    assert x.to_dense().tolist() == [[0, 2], [-3, 0]]
+    other = _entries_twice()
+    x.copy_(other)
+    other._values().mul_(5)
+    assert x.to_dense().tolist() == [[0, 2], [-3, 0]]
+    with pytest.raises(RuntimeError, match="div_: result type dynograd.float32 can't be cast.*dynograd.int64"):
+        x.long().div_(2)
+    with pytest.raises(RuntimeError, match=r"add_: output with shape \(2, 2\)|add.*shape"):
+        x.add_(dynograd.ones(3, 3).to_sparse())
+    with pytest.raises(RuntimeError, match="mul_: a leaf Variable that requires grad"):
+        x.requires_grad_().mul_(2)
+    leaf = dynograd.tensor([[0.0, 2.0]], requires_grad=True)
+    y = leaf.to_sparse() * 3
+    y *= 2
+    y.to_dense().sum().backward()
+    assert leaf.grad.tolist() == [[0, 6]]
+
+
+def test_abs_of_complex_entries():
+    x = dynograd.sparse_coo_tensor([[0, 0, 1]], dynograd.tensor([3 + 0j, 4j, -2 + 0j]), (3,))
+    assert x.abs().to_dense().tolist() == [5, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.permute(dims=(1, 0)),
+        lambda x: dynograd.permute(x, (1, 0)),
+        lambda x: dynograd.transpose(x, 0, 1),
+        lambda x: x // 2,
+        lambda x: dynograd.div(x, 2, rounding_mode="floor"),
+        lambda x: dynograd.div(x, 2, rounding_mode="trunc"),
+        lambda x: x.floor_divide_(2),
+        lambda x: x.norm(),
+        lambda x: dynograd.norm(x, 1),
+        lambda x: dynograd.norm(x, 0),
+        lambda x: dynograd.linalg.vector_norm(x, float("inf"), keepdim=True),
+    ],
+)
+def test_what_is_the_same_as_of_the_dense_tensor(call):
+    dense = dynograd.tensor([[0.0, 5.0, 0.0], [-3.0, 0.0, 1.0]])
+    twice = dynograd.sparse_coo_tensor([[0, 0, 1, 1], [1, 1, 0, 2]], dynograd.tensor([2.5, 2.5, -3.0, 1.0]), (2, 3))
+    for entries in (dense.to_sparse(), twice):
+        result, expected = call(entries), call(dense.clone())
+        result = result.to_dense() if result.is_sparse else result
+        numpy.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-6)

@@ -356,3 +356,40 @@ def test_linspace_counts_from_the_nearer_end_in_float32(start, end, steps):
     if steps == 1:
         expected = [float(begin)]
     assert dg.linspace(start, end, steps).tolist() == numpy.array(expected, "float32").tolist()
+
+
+class Exporting:
+    """An array of another library."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("make, shares", [(dg.tensor, False), (dg.as_tensor, True), (dg.asarray, True)])
+def test_arrays_of_other_libraries(make, shares):
+    source = numpy.arange(3.0)
+    x = make(Exporting(source))
+    assert x.tolist() == [0, 1, 2] and x.dtype is dg.float64
+    source[0] = 5
+    assert x[0].item() == (5 if shares else 0)
+    assert make(Exporting(source), dtype=dg.int32).dtype is dg.int32
+
+
+@pytest.mark.parametrize("make", [dg.from_numpy, dg.as_tensor])
+def test_elements_that_do_not_lie_whole_elements_apart(make):
+    field = numpy.zeros(3, [("a", "i1"), ("b", "f4")])["b"]
+    assert field.strides == (5,)
+    with pytest.raises(ValueError, match=r"strides \(5,\) not a multiple of the element byte size 4.*Copy"):
+        make(field)
+    assert dg.tensor(field).tolist() == [0, 0, 0]
+
+
+def test_rows_of_arrays_of_different_lengths():
+    with pytest.raises(ValueError, match="rows have different lengths"):
+        dg.tensor([numpy.array([0]), numpy.array([1, 2])])

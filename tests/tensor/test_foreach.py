@@ -18,10 +18,24 @@ def test_binary(name):
         expected = [getattr(torch, name)(a, b) for a, b in zip(element, each)]
         assert all(a.equal(b) for a, b in zip(getattr(torch, f"_foreach_{name}")(element, other), expected))
         changed = [a.clone() for a in element]
-        assert getattr(torch, f"_foreach_{name}_")(changed, other) is None
+        assert getattr(torch, f"_foreach_{name}_")(changed, other) is changed
         assert all(a.equal(b) for a, b in zip(changed, expected))
     if name == "add":
         assert torch._foreach_add(element, two, alpha=2)[0].tolist() == [5.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: torch._foreach_add([], []), "_foreach_add: .*at least one tensor, got none"),
+        (lambda: torch._foreach_zero_([]), "_foreach_zero_: .*at least one tensor"),
+        (lambda: torch._foreach_add(lists()[0], [t(1.0)]), "same number of tensors, got 2 and 1"),
+        (lambda: torch._foreach_addcmul(*[lists()[0]] * 3, torch.ones(3)), "input of length 2 but got 3"),
+    ],
+)
+def test_errors(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call()
 
 
 def test_others():

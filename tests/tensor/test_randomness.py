@@ -86,6 +86,14 @@ def test_multinomial_follows_the_weights():
         (lambda: dg.normal(0.0, -1.0, (2,)), "std >= 0.0"),
         (lambda: dg.rand(2, dtype=dg.int64), "expected a floating dtype"),
         (lambda: dg.zeros(2).uniform_(1, 0), "from=1 > to=0"),
+        (lambda: dg.zeros(2).uniform_(-3e38, 3e38), "within 3.40282e[+]38, the largest of .*float32.*from=-3e[+]38"),
+        (lambda: dg.zeros(2).uniform_(0, float("inf")), "to=inf"),
+        (lambda: dg.zeros(2).uniform_(float("nan"), 1), "from=nan"),
+        (lambda: dg.zeros(2, dtype=dg.half).uniform_(-40000, 40000), "within 65504, the largest of .*float16"),
+        (lambda: dg.randperm(257, dtype=dg.uint8), "too large for result tensor type .*uint8.* to 255: got 257"),
+        (lambda: dg.randperm(5000, out=dg.empty(0, dtype=dg.half)), "float16, which holds whole numbers to 2048"),
+        (lambda: dg.zeros(2).bernoulli_(2), r"p to be in \[0, 1\], but got p=2"),
+        (lambda: dg.zeros(2).bernoulli_(dg.tensor([0.5, -0.5])), r"p to be in \[0, 1\]"),
         (lambda: dg.zeros(2).normal_(0, -1), "std >= 0.0"),
         (lambda: dg.zeros(2).exponential_(0.0), "lambda > 0.0"),
     ],
@@ -93,6 +101,13 @@ def test_multinomial_follows_the_weights():
 def test_bad_arguments_are_told(call, words):
     with pytest.raises(RuntimeError, match=words):
         call()
+
+
+def test_the_largest_permutations_and_ranges_of_narrow_dtypes():
+    assert sorted(dg.randperm(256, dtype=dg.uint8).tolist()) == list(range(256))
+    assert sorted(dg.randperm(2049, dtype=dg.half).tolist()) == list(range(2049))
+    assert dg.zeros(100, dtype=dg.half).uniform_(-32000, 32000).abs().max() <= 32000
+    assert dg.zeros(100).uniform_(-1e38, 1e38).abs().max() <= 1e38
 
 
 def test_filling_in_place_is_recorded_as_a_write():
@@ -205,3 +220,25 @@ def test_bernoulli_writes_into_any_dtype(dtype):
     out = dg.empty(4, dtype=dtype)
     assert dg.bernoulli(dg.tensor([0.0, 1.0, 0.0, 1.0]), out=out) is out
     assert out.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        dg.bernoulli,
+        dg.poisson,
+        lambda p: dg.bernoulli(p, 0.5),
+        lambda p: dg.normal(p, 1.0),
+        lambda p: dg.normal(0.0, p),
+        lambda p: dg.normal(p, p),
+    ],
+)
+def test_draws_have_gradient_zero(draw):
+    p = dg.tensor([0.25, 0.5], requires_grad=True)
+    y = draw(p)
+    assert y.requires_grad
+    (y * 3).sum().backward()
+    assert p.grad.tolist() == [0, 0]
+    with dg.no_grad():
+        assert not draw(p).requires_grad
+    assert not draw(p.detach()).requires_grad

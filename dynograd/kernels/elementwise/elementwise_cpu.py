@@ -35,12 +35,34 @@ logaddexp2 = numpy.logaddexp2
 
 
 def complex_logaddexp(input: Any, other: Any) -> Any:
-    """log(exp(input) + exp(other)) from the operand of the larger real part on; numpy's function has real numbers only."""
+    """log(exp(input) + exp(other)) from the operand of the larger real part on; numpy's function has real numbers only.
+
+    NaN in either part of an operand is NaN; of two operands that are infinite, the angle is that of the sum.
+    """
     swap = other.real > input.real
     large, small = numpy.where(swap, other, input), numpy.where(swap, input, other)
-    nothing = large.real == -numpy.inf
-    sums = large + numpy.log1p(numpy.exp(numpy.where(nothing, 0, small - large)))
-    return numpy.where(nothing, large, sums)
+    infinite = numpy.isinf(large.real) & (large.real == small.real)
+    nothing = infinite & (large.real < 0)
+    sums = large + complex_log1p(numpy.exp(numpy.where(infinite, 0, small - large)))
+    sums = numpy.where(nothing, small, sums)
+    endless = infinite & ~nothing
+    if endless.any():
+        sums = numpy.where(endless, numpy.log(numpy.exp(small) + numpy.exp(large)), sums)
+    return numpy.where(numpy.isnan(input) | numpy.isnan(other), complex(numpy.nan, numpy.nan), sums).astype(
+        sums.dtype, copy=False
+    )
+
+
+def complex_log1p(input: Any) -> numpy.ndarray:
+    """log(1 + input); numpy's function loses the real part of small complex numbers."""
+    real, imag = input.real, input.imag
+    small = numpy.abs(input) < 0.5
+    more = numpy.where(small, real * (2 + real) + imag * imag, 0)  # |1 + input| ** 2 - 1
+    near = numpy.where(more == 0, real, numpy.log1p(more) / 2)
+    result = numpy.empty(input.shape, input.dtype)
+    result.real = numpy.where(small, near, numpy.log(numpy.hypot(1 + real, imag)))
+    result.imag = numpy.arctan2(imag, 1 + real)
+    return result
 
 
 # The same.

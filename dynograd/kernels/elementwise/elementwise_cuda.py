@@ -18,7 +18,7 @@ from dynograd.base.generated_sources import run_source
 from dynograd.base.shapes import broadcast_shapes
 from dynograd.errors import DtypeError
 from dynograd.kernels.build.through_host_cuda import FUNCTIONS, through_host
-from dynograd.kernels.elementwise import complexes_cuda
+from dynograd.kernels.elementwise import OF_COMPLEX, complexes_cuda
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop, compute_type
 from dynograd.kernels.formula import formulas
 
@@ -120,7 +120,7 @@ def _complex(name: str, kind: Any, operands: Any, statics: tuple[Any, ...]) -> A
         shape = broadcast_shapes(name, *[operand.shape for operand in arrays])
         parts = [part for operand in operands for part in _parts(operand, kind)]
         return complexes_cuda.from_parts(*[part.broadcast_to(shape) for part in arithmetic(*parts)])
-    return _by_host(name, [_in(operand, kind) for operand in operands], statics)
+    return _by_host(OF_COMPLEX.get(name, name), [_in(operand, kind) for operand in operands], statics)
 
 
 def _in(operand: Any, kind: Any) -> Any:

@@ -68,6 +68,8 @@ def index_forward(x, indices, template):
                 return take(x, index, dim)
         elif x.size >= LARGE and not dim and index.shape == x.shape[: index.ndim]:
             return take(x.reshape(index.size, *x.shape[index.ndim :]), true_places(index), 0)
+        elif not index.size and index.shape != x.shape[dim : dim + index.ndim]:  # NumPy takes any mask without elements
+            raise IndexError(f"a mask of shape {index.shape} does not fit shape {x.shape}")
     elif x.flags.c_contiguous and indices[0].size * len(x.shape) >= LARGE and _all_arrays(indices, template):
         shape = x.shape[: len(template)]
         ordered = [indices[entry] for entry in template]

@@ -71,7 +71,7 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: object, **kwargs: object) -> PackedSequence:
-        """The same sequences with `data` converted or moved.
+        """The same sequences with `data` converted or moved; this object where nothing changes.
 
         Args:
             args, kwargs: those of `Tensor.to`.
@@ -85,11 +85,13 @@ class PackedSequence(_Packed):
 
     def _moved(self, data: Any) -> PackedSequence:
         """With other data, and the orders on its device; sizes of steps stay on the CPU."""
+        if data is self.data:
+            return self
         orders = [None if order is None else order.to(data.device) for order in self[2:]]
         return type(self)(data, self.batch_sizes, *orders)
 
     def _converted(self, name: str) -> PackedSequence:
-        return self._replace(data=getattr(self.data, name)())
+        return self._moved(getattr(self.data, name)())
 
     def float(self) -> PackedSequence:
         """The same sequences with `data` in float32.
@@ -134,6 +136,50 @@ class PackedSequence(_Packed):
         tensor([1, 3, 2])
         """
         return self._converted("long")
+
+    def int(self) -> PackedSequence:
+        """The same sequences with `data` in int32.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1.0, 2.0]), tensor([3.0])]).int().data
+        tensor([1, 3, 2], dtype=dynograd.int32)
+        """
+        return self._converted("int")
+
+    def short(self) -> PackedSequence:
+        """The same sequences with `data` in int16.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1.0, 2.0]), tensor([3.0])]).short().data
+        tensor([1, 3, 2], dtype=dynograd.int16)
+        """
+        return self._converted("short")
+
+    def char(self) -> PackedSequence:
+        """The same sequences with `data` in int8.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1.0, 2.0]), tensor([3.0])]).char().data
+        tensor([1, 3, 2], dtype=dynograd.int8)
+        """
+        return self._converted("char")
+
+    def byte(self) -> PackedSequence:
+        """The same sequences with `data` in uint8.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1.0, 2.0]), tensor([3.0])]).byte().data
+        tensor([1, 3, 2], dtype=dynograd.uint8)
+        """
+        return self._converted("byte")
 
     def cpu(self) -> PackedSequence:
         """The same sequences on the CPU.

@@ -80,14 +80,14 @@ def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
     Returns:
         A tensor of the broadcast shape, in the promoted dtype.
     Raises:
-        DtypeError: a floating alpha for integer tensors.
+        DtypeError: a floating alpha for integer tensors, a bool where the sum is none.
 
     >>> dynograd.add(tensor([1, 2]), tensor([10, 20]), alpha=2)
     tensor([21, 42])
     """
     if tensor is not None:
         other, alpha = tensor, other
-    return plus(input, other) if alpha == 1 else plus(input, _scaled("add", input, other, alpha))
+    return plus(input, other if alpha == 1 and alpha is not True else _scaled("add", input, other, alpha))
 
 
 @composed(covers="sub", method=True, direct=True)
@@ -111,7 +111,7 @@ def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
     """
     if tensor is not None:
         other, alpha = tensor, other
-    if alpha == 1:
+    if alpha == 1 and alpha is not True:
         return minus(input, other)
     for operand in (input, other):
         if getattr(getattr(getattr(operand, "array", operand), "dtype", None), "kind", "") == "b":
@@ -147,6 +147,12 @@ def _scaled(who: str, input: Any, other: Any, alpha: Any) -> Array:
             f"{who}: for integer tensors, alpha must not be a floating-point number, got {alpha}. Use input.float()."
         )
     augend, addend = getattr(input, "array", input), getattr(other, "array", other)
+    if dtypes.result_dtype(augend, addend) is dtypes.bool:
+        return mul(other, bool(alpha))
+    if isinstance(alpha, bool):
+        raise DtypeError(
+            f"{who}: Boolean alpha only supported for Boolean results, got {alpha}. Use alpha={int(alpha)}."
+        )
     kind = getattr(addend, "dtype", None)
     if kind is not None and getattr(augend, "dtype", kind) is not kind:  # in the dtype of the sum, which may hold more
         other = convert(other, dtypes.result_dtype(augend, addend))
@@ -245,7 +251,7 @@ def fmod(input: Array, other: Array) -> Array:
     """
 
 
-@elementwise(formula="-input", derivative="-g", method=True, inplace="function")
+@elementwise(formula="-input", derivative="-g", method=True, inplace="function", out="exact")
 def neg(input: Array) -> Array:
     """`-input`.
 
@@ -320,7 +326,7 @@ def half_power(input: Array) -> Array:
     """`input ** 0.5`: `sqrt`, whose backward asks for the input instead, as that of powers does: the result may be written to."""
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out="exact")
 def float_power(input: Any, exponent: Any) -> Array:
     """`input ** exponent`, computed in float64 or complex128.
 
@@ -383,7 +389,7 @@ def absolute(input: Array) -> Array:
     """The absolute value of real numbers."""
 
 
-@op(saves="input output", ragged="packed")
+@op(saves="input", ragged="packed")
 def modulus(input: Array) -> Array:
     """The absolute value of complex numbers."""
     return kernel("complexes", "modulus", input)(input)
@@ -391,7 +397,8 @@ def modulus(input: Array) -> Array:
 
 @modulus.backward
 def modulus_backward(g: Any, saved: Any) -> Gradients:
-    return (g * (saved.input / (saved.output + (saved.output == 0))),)
+    size = modulus(saved.input)  # once more: programs write into the result (`z.abs().clamp_(min=eps)`)
+    return (g * (saved.input / (size + (size == 0))),)
 
 
 @composed(covers="abs", method=True, direct=True)
@@ -409,7 +416,7 @@ def abs(input: Any) -> Array:
     return modulus(input) if getattr(input, "array", input).dtype.kind == "c" else absolute(input)
 
 
-@elementwise(formula="sign(input)", derivative="zeroed(g)", method=True, inplace=True)
+@elementwise(formula="sign(input)", derivative="zeroed(g)", method=True, inplace=True, out="exact")
 def sign(input: Array) -> Array:
     """-1, 0 or 1; gradient 0.
 
@@ -423,7 +430,7 @@ def sign(input: Array) -> Array:
     """
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out="exact")
 def sgn(input: Any) -> Array:
     """`sign` for real tensors; for complex ones the number of size 1 in the same direction, 0 at 0.
 

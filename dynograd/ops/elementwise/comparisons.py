@@ -168,7 +168,7 @@ def isfinite(input: Array) -> Array:
     """
 
 
-@_question("input == inf")
+@_question("input == inf", out="exact", ordered=True)
 def isposinf(input: Array) -> Array:
     """Where `input` is plus infinity.
 
@@ -182,7 +182,7 @@ def isposinf(input: Array) -> Array:
     """
 
 
-@_question("input == -inf")
+@_question("input == -inf", out="exact", ordered=True)
 def isneginf(input: Array) -> Array:
     """Where `input` is minus infinity.
 
@@ -196,7 +196,7 @@ def isneginf(input: Array) -> Array:
     """
 
 
-@_question("signbit(input)")
+@_question("signbit(input)", out="exact")
 def signbit(input: Array) -> Array:
     """Where `input` carries a minus sign, -0.0 included.
 

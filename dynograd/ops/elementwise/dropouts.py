@@ -43,7 +43,11 @@ def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, 
     if mask_shape == input.shape and kernel("dropouts", "in_one_pass", input)(input):
         return kernel("dropouts", "dropout_forward", input)(*key, input, p)
     mask = kernel("random", "dropout_mask", arrays.device_of(input))(*key, mask_shape, p, input.dtype)
-    return kernel("elementwise", "mul", input)(input, mask), mask
+    result = kernel("elementwise", "mul", input)(input, mask)
+    order = arrays.order_of(input) if mask_shape == input.shape else None
+    if order is not None and arrays.order_of(result) != order:  # the mask's, which lies row by row
+        result = arrays.turned(arrays.copy(result.transpose(order)), order)
+    return result, mask
 
 
 @masked.backward
@@ -184,6 +188,13 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     """
     _check_probability("dropout2d", p)
     _warn_rank("dropout2d", input, (3, 4))
+    if len(input.shape) == 3:
+        warnings.warn(
+            "dropout2d: Received a 3-D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired: (N, C, L). Use "
+            "dropout1d for that, and input.unsqueeze(0) for (C, H, W).",
+            UserWarning,
+            stacklevel=user_level(),
+        )
     return _dropped(input, _channels(input, True), p, training, inplace)
 
 

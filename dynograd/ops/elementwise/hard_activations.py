@@ -121,23 +121,30 @@ def hardswish(input: Array, inplace: Inplace = False) -> Array:
 
 
 @elementwise(
+    name="hardshrink",
     formula="abs(input) <= lambd ? 0 : input",
     derivative="where((input < -lambd) | (input > lambd), g, 0.0)",
     promote="float",
-    method=True,
 )
-def hardshrink(input: Array, lambd: float = 0.5) -> Array:
+def kept_outside(input: Array, lambd: float) -> Array:
+    """`input`, and 0 where it is within `lambd` of 0."""
+
+
+@composed(covers="hardshrink", method=True)
+def hardshrink(input: Any, lambd: float = 0.5) -> Array:
     """`input`, and 0 where it is within `lambd` of 0.
 
     Args:
         input: tensor of any shape; integers become the default dtype.
-        lambd: half the width of the interval that becomes 0.
+        lambd: half the width of the interval that becomes 0, rounded to the dtype of half tensors.
     Returns:
         A floating tensor of the shape of `input`.
 
     >>> dynograd.hardshrink(tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
     """
+    kind = getattr(input, "array", input).dtype
+    return kept_outside(input, float(kind.type(lambd)) if kind.itemsize == 2 and kind.kind in "fV" else lambd)
 
 
 @elementwise(

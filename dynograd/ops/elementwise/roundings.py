@@ -42,7 +42,7 @@ def ceil(input: Array) -> Array:
     """
 
 
-@elementwise(formula="trunc(input)", derivative="zeroed(g)", method=True, inplace="function")
+@elementwise(formula="trunc(input)", derivative="zeroed(g)", method=True, inplace="function", out="exact")
 def trunc(input: Array) -> Array:
     """Rounded towards zero; gradient 0.
 
@@ -56,7 +56,7 @@ def trunc(input: Array) -> Array:
     """
 
 
-@elementwise(name="round", formula="round(input)", derivative="zeroed(g)", inplace="function")
+@elementwise(name="round", formula="round(input)", derivative="zeroed(g)", inplace="function", out="exact")
 def round_half_even(input: Array) -> Array:
     """Rounded to the nearest integer, halves to even."""
 
@@ -168,6 +168,7 @@ def copysign(input: Array, other: Array) -> Array:
     method=True,
     inplace=True,
     tensors="input values",
+    ordered=True,
 )
 def heaviside(input: Array, values: Array) -> Array:
     """0 below 0, 1 above, `values` at 0.

@@ -104,6 +104,8 @@ def _entry(who: str, entry: Any) -> Any:
         return _checked_slice(who, entry)
     if isinstance(entry, (list, tuple, range)):
         entry = arrays.from_python(_numbers(entry), None)
+    if isinstance(entry, arrays.ndarray) and entry.shape == (0,) and entry.dtype.kind == "f":
+        entry = arrays.cast(entry, dtypes.int64)  # an empty list has no dtype of its own
     kind = getattr(getattr(entry, "array", entry), "dtype", None)
     if kind is None or not hasattr(entry, "shape"):
         if isinstance(entry, bool):
@@ -126,8 +128,6 @@ def _entry(who: str, entry: Any) -> Any:
         return _Flag(bool(entry)) if entry.ndim == 0 else entry
     if kind.kind in "iu":
         return entry.__index__() if entry.ndim == 0 and has_fixed_number(entry) else entry
-    if entry.shape == (0,):
-        return convert(entry, dtypes.int64)
     raise IndexError(
         f"{who}: tensors used as indices must be long, int, byte or bool tensors, got {dtypes.BY_NUM[kind.num]}. Convert with .long()."
     )

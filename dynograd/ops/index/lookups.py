@@ -447,7 +447,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@op(name="isin", differentiable=False, aliases={"elements": "element", "test_elements": "test_element"})
+@op(name="isin", differentiable=False, out="exact", aliases={"elements": "element", "test_elements": "test_element"})
 def found_in(elements: Array, test_elements: Array, invert: bool) -> Array:
     """bool: whether each element occurs among `test_elements`."""
     return kernel("lookups", "isin", elements)(elements, test_elements, invert)

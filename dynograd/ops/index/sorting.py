@@ -17,7 +17,7 @@ from dynograd.ops.reduce.extremes import picked, put_back
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
 
-@op(name="sort", outputs="values indices", saves="input.shape output.indices")
+@op(name="sort", outputs="values indices", saves="input.shape output.indices", out="exact")
 def sort_along(input: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     """The elements in order along `dim`, and where they were."""
     order = arrays.order_of(input)
@@ -124,7 +124,7 @@ def msort(input: Any) -> Array:
     return sort(input, 0)[0]
 
 
-@op(name="topk", outputs="values indices", saves="input.shape output.indices")
+@op(name="topk", outputs="values indices", saves="input.shape output.indices", out="exact")
 def topk_along(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
     """The k largest or smallest along `dim`, and where they are."""
     return kernel("sorting", "topk", input)(input, k, dim, largest, sorted)
@@ -187,7 +187,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     return topk_along(input, k, place, bool(largest), bool(sorted))
 
 
-@op(name="kthvalue", outputs="values indices", saves="input.shape output.indices", out="apart")
+@op(name="kthvalue", outputs="values indices", saves="input.shape output.indices", out="exact apart")
 def kthvalue_along(input: Array, k: int, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The k-th smallest along `dim`, and where it is."""
     return kernel("sorting", "kthvalue", input)(input, k, dim, keepdim)

@@ -20,7 +20,7 @@ from dynograd.ops.elementwise.arithmetic import maximum, minimum
 from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op, shortcut
-from dynograd.ops.reduce.reductions import LETTERS, REAL, kept
+from dynograd.ops.reduce.reductions import REAL, kept
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -28,7 +28,7 @@ __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 # --- over any dims -------------------------------------------------------------------------------------------------------
 
 
-@op(method=True, saves="input output", few="extremes.amax", few_dtypes=LETTERS, uneven=True)
+@op(method=True, saves="input output", out="exact", few="extremes.amax", few_dtypes=REAL, uneven=True)
 def amax(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None) -> Array:
     """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
@@ -44,11 +44,12 @@ def amax(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = No
     >>> dynograd.amax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
     tensor([5., 3.])
     """
+    refuse_complex("amax", input)
     _refuse_nothing("amax", input.shape, dim)
     return kernel("extremes", "amax", input)(input, dim, keepdim)
 
 
-@op(method=True, saves="input output", few="extremes.amin", few_dtypes=LETTERS, uneven=True)
+@op(method=True, saves="input output", out="exact", few="extremes.amin", few_dtypes=REAL, uneven=True)
 def amin(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None) -> Array:
     """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
@@ -64,6 +65,7 @@ def amin(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = No
     >>> dynograd.amin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
     tensor([1., 2.])
     """
+    refuse_complex("amin", input)
     _refuse_nothing("amin", input.shape, dim)
     return kernel("extremes", "amin", input)(input, dim, keepdim)
 
@@ -144,13 +146,13 @@ def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool
     return spread(kept(g, shape, dim, keepdim), dim, kept(index, shape, dim, keepdim), shape)
 
 
-@op(name="max", outputs="values indices", saves="input.shape output.indices", tensors="input", uneven=True)
+@op(name="max", outputs="values indices", saves="input.shape output.indices", out="exact", tensors="input", uneven=True)
 def max_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The largest along `dim`, and where the first such is."""
     return kernel("extremes", "max_along", input)(input, dim, keepdim)
 
 
-@op(name="min", outputs="values indices", saves="input.shape output.indices", tensors="input", uneven=True)
+@op(name="min", outputs="values indices", saves="input.shape output.indices", out="exact", tensors="input", uneven=True)
 def min_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The smallest along `dim`, and where the first such is."""
     return kernel("extremes", "min_along", input)(input, dim, keepdim)

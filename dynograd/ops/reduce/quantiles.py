@@ -28,7 +28,7 @@ __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 # --- median --------------------------------------------------------------------------------------------------------------
 
 
-@op(name="median", outputs="values indices", saves="input.shape output.indices")
+@op(name="median", outputs="values indices", saves="input.shape output.indices", out="exact")
 def median_along(input: Array, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[Array, Array]:
     """The lower median along `dim`, and where the first such element is."""
     return kernel("quantiles", "median", input)(input, dim, keepdim, ignore_nan)
@@ -83,7 +83,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Array |
     return _median("median", input, dim, keepdim, False)
 
 
-@composed(method=True)
+@composed(method=True, out="exact")
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
     """The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.
 
@@ -123,7 +123,7 @@ def _nonempty_dim(who: str, input: Any, dim: Any) -> int:
 # --- mode ----------------------------------------------------------------------------------------------------------------
 
 
-@op(method=True, outputs="values indices", saves="input.shape output.indices")
+@op(method=True, outputs="values indices", saves="input.shape output.indices", out="exact")
 def mode(input: Array, dim: Dim = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent element along `dim`, as (values, indices): of several the smallest, and the last place of it.
 

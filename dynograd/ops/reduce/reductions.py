@@ -45,6 +45,7 @@ LETTERS = REAL + "FD"
     method=True,
     linear=True,
     saves="input.shape",
+    out="exact dtype",
     few="reductions.sum",
     few_dtypes=LETTERS,
     cast={"cuda": "wide"},
@@ -91,7 +92,15 @@ def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (_SPREAD[type(g)](g, saved.input_shape, dim, keepdim),)
 
 
-@op(method=True, linear=True, saves="input.shape", few="reductions.mean_forward", few_dtypes="efd", uneven=True)
+@op(
+    method=True,
+    linear=True,
+    saves="input.shape",
+    out="exact dtype",
+    few="reductions.mean_forward",
+    few_dtypes="efd",
+    uneven=True,
+)
 def mean(
     input: Array,
     dim: Dims = None,
@@ -163,7 +172,7 @@ def not_nan(input: Array) -> Array:
     return kernel("reductions", "not_nan", input)(input)
 
 
-@composed(method=True)
+@composed(method=True, out="exact")
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The sum, over `dim` or of everything, with NaN counted as 0.
 
@@ -178,7 +187,12 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     >>> dynograd.nansum(tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    if getattr(input, "array", input).dtype.kind in "fV":
+    kind = getattr(input, "array", input).dtype.kind
+    if kind == "c":
+        raise DtypeError(
+            "nansum: nansum does not support complex inputs. Take input.real and input.imag, or view_as_real(input)."
+        )
+    if kind in "fV":
         input = zero_nan(input)
     return sum(input, dim, keepdim, dtype=dtype)
 
@@ -261,7 +275,14 @@ def count_nonzero(input: Any, dim: Any = None, *dims: Any) -> Array:
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@op(method=True, saves="input output", few="reductions.prod_forward", few_dtypes=LETTERS, cast="wide")
+@op(
+    method=True,
+    saves="input output",
+    out="exact dtype",
+    few="reductions.prod_forward",
+    few_dtypes=LETTERS,
+    cast="wide",
+)
 def prod(
     input: Array,
     dim: Dim | None = None,

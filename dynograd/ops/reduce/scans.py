@@ -55,7 +55,7 @@ def _moved(input: Any, dim: int, step: int) -> Array:
     method=True,
     linear=True,
     inplace=True,
-    out="exact",
+    out="exact dtype",
     cast={"cuda": "wide"},
     uneven=True,
     few="scans.cumsum",
@@ -103,7 +103,7 @@ def wide_integers(input: Any) -> Array:
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@op(method=True, inplace=True, saves="input output", out="exact", cast={"cuda": "wide"})
+@op(method=True, inplace=True, saves="input output", out="exact dtype", cast={"cuda": "wide"})
 def cumprod(input: Array, dim: Dim = None, *, dtype: Dtype = None, axis: Axis = None) -> Array:
     """The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.
 
@@ -178,7 +178,7 @@ def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 # --- extremes ------------------------------------------------------------------------------------------------------------
 
 
-@op(method=True, outputs="values indices", saves="input.shape output.indices")
+@op(method=True, outputs="values indices", saves="input.shape output.indices", out="exact")
 def cummax(input: Array, dim: Dim) -> tuple[Array, Array]:
     """The largest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
@@ -197,7 +197,7 @@ def cummax(input: Array, dim: Dim) -> tuple[Array, Array]:
     return kernel("scans", "cummax", input)(input, dim)
 
 
-@op(method=True, outputs="values indices", saves="input.shape output.indices")
+@op(method=True, outputs="values indices", saves="input.shape output.indices", out="exact")
 def cummin(input: Array, dim: Dim) -> tuple[Array, Array]:
     """The smallest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
@@ -232,7 +232,7 @@ def cummax_jvp(tangents: Any, saved: Any, dim: Any) -> tuple[Array, None]:
 # --- log of running sums of exponentials ---------------------------------------------------------------------------------
 
 
-@op(name="logcumsumexp", saves="input output")
+@op(name="logcumsumexp", saves="input output", out="exact")
 def logsumexp_so_far(input: Array, dim: int) -> Array:
     """log(cumsum(exp(input)))."""
     return kernel("scans", "logcumsumexp_forward", input)(input, dim)
