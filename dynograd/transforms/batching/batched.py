@@ -383,7 +383,7 @@ def example(value: Any, number: int) -> Any:
     return run("basic_index", value, (number, Ellipsis))
 
 
-def in_a_row(parts: list[Any], size: int) -> Any:
+def in_a_row(parts: list[Any], size: int) -> Tensor:
     """The results of the examples as a batch; of an empty batch the result of its example of zeros tells the shape."""
     batch = run("stack", parts, 0)
     return batch if size else run("basic_index", batch, (slice(0, 0),))
