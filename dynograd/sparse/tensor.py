@@ -414,13 +414,9 @@ class SparseTensor(Tensor):
 
     T = property(lambda self: self.permute(*reversed(range(len(self.whole)))), doc="The dims in reverse.")
 
-    @property
-    def mT(self) -> SparseTensor:  # type: ignore[override]
-        """The last two dims exchanged: the transpose of each matrix.
+    mT = property(lambda self: self._turned(), doc="The last two dims exchanged: the transpose of each matrix.")
 
-        Returns:
-            A `SparseTensor`.
-        """
+    def _turned(self) -> SparseTensor:
         if len(self.whole) < 2:
             raise ShapeError(
                 f"tensor.mT is only supported on matrices or batches of matrices. Got {len(self.whole)}-D tensor."
