@@ -123,6 +123,28 @@ def test_class_attributes_go_first():
     assert net.layer is net._modules["layer"] and noted(type(net)) == ["bias", "count", "scale"]
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_base_that_comes_later_answers(when):
+    """PEFT's layers: a class of a layer whose `layer` is a property of another base, whether or not modules were read before."""
+    net = made()
+
+    class Wrapping:
+        layer = property(lambda self: "the wrapped one's")
+
+    if when == "before":
+        assert net.layer is net.layer and "layer" in noted(type(net))
+
+    class Middle(type(net)):
+        pass
+
+    class Wrapped(Middle, Wrapping):
+        def __init__(self):
+            nn.Module.__init__(self)
+
+    assert net.layer is net.layer is net._modules["layer"]
+    assert Wrapped().layer == "the wrapped one's" and "layer" not in noted(type(net))
+
+
 def test_made_up_names_are_not_noted_without_end():
     net = nn.ModuleDict({f"part{k}": nn.Identity() for k in range(300)})
     assert [getattr(net, f"part{k}") for k in range(300)] == list(net.values())
