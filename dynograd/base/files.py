@@ -88,6 +88,12 @@ class Stream(Output):
     def write(self, data: Any) -> None:
         self.file.write(memoryview(data).cast("B"))
 
+    def flush(self) -> None:
+        """Hands on what the object keeps back: others see all that was written when `save` returns."""
+        flush = getattr(self.file, "flush", None)
+        if flush is not None:
+            flush()
+
 
 class Source:
     """A file's bytes: to look at (`view`), and to read into memory from several threads.

@@ -13,7 +13,7 @@ from dynograd.base.random_streams import Generator
 from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import Dataset, IterableDataset, TensorDataset
 from dynograd.data.iteration import Hired, Iteration, ManyProcesses, OneProcess, sizes_of
-from dynograd.data.options import as_context, check_exclusive, check_iterable, check_not_empty, check_workers
+from dynograd.data.options import as_context, check_exclusive, check_iterable, check_workers
 from dynograd.data.positions import VERSION, beginnings, check_state, owner_of_state, restore
 from dynograd.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from dynograd.data.seeding import Seeder
@@ -173,8 +173,6 @@ class DataLoader(Generic[T_co, Batch]):
             if iterable:
                 sampler = Endless()
             else:
-                if batch_sampler is None:
-                    check_not_empty(dataset)
                 sized: Any = dataset
                 sampler = RandomSampler(sized, generator=generator) if shuffle else SequentialSampler(sized)
         if batch_size is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["as_context", "check_exclusive", "check_iterable", "check_not_empty", "check_workers"]
+__all__ = ["as_context", "check_exclusive", "check_iterable", "check_workers"]
 
 
 def check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
@@ -52,14 +52,6 @@ def check_exclusive(batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: 
     if batch_sampler is None and batch_size is None and drop_last:
         raise ValueError(
             "DataLoader: batch_size=None option disables auto-batching and is mutually exclusive with drop_last, got drop_last=True."
-        )
-
-
-def check_not_empty(dataset: Any) -> None:
-    if hasattr(dataset, "__len__") and len(dataset) == 0:
-        raise ValueError(
-            f"DataLoader: the dataset ({type(dataset).__name__}) is empty: num_samples should be a positive integer value, but got "
-            f"num_samples=0. Check how it was read or filtered."
         )
 
 

@@ -338,6 +338,10 @@ class Wishart(ExponentialFamily):
         Returns:
             (*sample_shape, *batch_shape, p, p).
         """
+        return self._bartlett_sampling(sample_shape)
+
+    def _bartlett_sampling(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """The draws, by Bartlett's decomposition; under PyTorch's name, which packages call (PEFT's MonteCLoRA)."""
         size = self._event_shape[-1]
         like: dict[str, Any] = {"dtype": self._root.dtype, "device": self._root.device}
         shape = self._extended_shape(sample_shape)

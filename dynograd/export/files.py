@@ -101,7 +101,9 @@ def save(
     text = json.dumps(tree, separators=(",", ":"), allow_nan=False)
     try:
         if hasattr(f, "write"):
-            checkpoint_files.write(entries, text, Stream(f))
+            stream = Stream(f)
+            checkpoint_files.write(entries, text, stream)
+            stream.flush()
         else:
             write_atomically(os.fspath(f), lambda output: checkpoint_files.write(entries, text, output), "save_program")
     except CheckpointError as error:

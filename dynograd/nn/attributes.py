@@ -96,10 +96,20 @@ def _note(kind: Any, group: str, name: str) -> None:
         or any([name in vars(base) for base in kind.__mro__])
     ):
         return  # Module itself, whose notes all classes would have; a name that the class answers for
-    if _usual(kind) and len(_notes_of(kind)) < _MOST:
+    if _usual(kind) and len(_notes_of(kind)) < _MOST and not _hides(kind, kind, name):
         type.__setattr__(kind, name, Registered(group, name))
     else:
         type.__setattr__(kind, _CLOSED, True)
+
+
+def _hides(base: type, kind: Any, name: str) -> bool:
+    """Whether a note in `base` would hide what a class derived from `kind` finds under `name` in a base that comes after."""
+    for derived in kind.__subclasses__():
+        after = derived.__mro__[derived.__mro__.index(base) + 1 :]
+        answers = [vars(other)[name] for other in after if name in vars(other)]
+        if [value for value in answers if type(value) is not Registered] or _hides(base, derived, name):
+            return True
+    return False
 
 
 def _usual(kind: Any) -> bool:

@@ -81,7 +81,9 @@ def save(
     writer = Writer()
     tree = writer.text(obj)
     if hasattr(f, "write"):
-        checkpoint_files.write(writer.entries, tree, Stream(f))
+        stream = Stream(f)
+        checkpoint_files.write(writer.entries, tree, stream)
+        stream.flush()
         return
     write_atomically(os.fspath(f), lambda output: checkpoint_files.write(writer.entries, tree, output))
 
@@ -98,7 +100,9 @@ def _save_as(format: str, obj: Any, f: Any, max_shard_size: Any) -> None:
 
     write = torch_file_writer.write if format == "pt" else numpy_files.write
     if hasattr(f, "write"):
-        write(obj, Stream(f))
+        stream = Stream(f)
+        write(obj, stream)
+        stream.flush()
         return
     write_atomically(os.fspath(f), lambda output: write(obj, output))
 

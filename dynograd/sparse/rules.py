@@ -211,6 +211,8 @@ def _product(input: SparseTensor, other: SparseTensor) -> SparseTensor:
 @_rule("matmul")
 def _matmul(arguments: dict[str, Any]) -> Tensor:
     left, right = arguments["input"], arguments["other"]
+    if isinstance(left, SparseTensor) and left.sparse_dim() == left.ndim == right.ndim == 3:
+        return _of_each(left, right)
     for each in (left, right):
         if isinstance(each, SparseTensor) and (len(each.whole) != 2 or each.dense_dim()):
             raise ShapeError(f"matmul: expected a sparse matrix, got a sparse tensor of shape {each.whole}.")
@@ -232,6 +234,26 @@ def _matmul(arguments: dict[str, Any]) -> Tensor:
     dense = left if left.ndim == 2 else reshape(left, (1, -1))
     product = _times(right.t(), dense.t()).t()
     return product if left.ndim == 2 else reshape(product, (right.whole[1],))
+
+
+def _of_each(left: SparseTensor, right: Tensor) -> Tensor:
+    """(B, N, K) @ (B, K, M): one sparse matrix with the B of them along its diagonal, times all rows of the dense ones."""
+    count, rows, width = left.whole
+    if isinstance(right, SparseTensor) or tuple(right.shape[:2]) != (count, width):
+        shown = "sparse" if isinstance(right, SparseTensor) else tuple(right.shape)
+        raise ShapeError(
+            f"matmul: expected dense matrices ({count}, {width}, M) beside sparse ones of shape {left.whole}, got {shown}."
+        )
+    whole = left.to_sparse_coo()
+    number, row, column = whole.places
+    places = stack([row + number * rows, column + number * width])
+    diagonal = of_coordinates(places, whole.entries, (count * rows, count * width), whole.coalesced)
+    return reshape(_times(diagonal, reshape(right, (count * width, -1))), (count, rows, right.shape[2]))
+
+
+@_rule("permute")
+def _permute(arguments: dict[str, Any]) -> Tensor:
+    return arguments["input"].permute(arguments["dims"])
 
 
 @_rule("linear")

@@ -340,7 +340,7 @@ class SparseTensor(Tensor):
     def to_sparse_csc(self, dense_dim: int | None = None) -> SparseTensor:  # type: ignore[override]
         if self.form == CSC:
             return self
-        starts, places, entries = self.to_sparse_coo().t().coalesce().compressed_rows()
+        starts, places, entries = self.to_sparse_coo().transpose(0, 1).coalesce().compressed_rows()
         return compressed(CSC, starts, places, entries, self.whole)
 
     def compressed_rows(self) -> tuple[Any, Any, Any]:
@@ -365,9 +365,12 @@ class SparseTensor(Tensor):
 
     def t(self) -> SparseTensor:
         """The transpose of a matrix: no entry is moved."""
-        if len(self.whole) < 2:
-            return self
-        return self.transpose(0, 1)
+        if len(self.whole) > 2:
+            raise ShapeError(
+                f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {self.sparse_dim()} sparse and {self.dense_dim()} dense "
+                f"dimensions. Use mT or transpose."
+            )
+        return self if len(self.whole) < 2 else self.transpose(0, 1)
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """Two sparse dims exchanged.
@@ -412,8 +415,16 @@ class SparseTensor(Tensor):
         form = self.form if places[:2] == [0, 1] else CSC if self.form == CSR else CSR
         return compressed(form, self.starts, self.places, entries, whole)
 
-    T = property(lambda self: self.t(), doc="The transpose of a matrix.")
-    mT = property(lambda self: self.t(), doc="The transpose of a matrix.")
+    T = property(lambda self: self.permute(*reversed(range(len(self.whole)))), doc="The dims in reverse.")
+
+    mT = property(lambda self: self._turned(), doc="The last two dims exchanged: the transpose of each matrix.")
+
+    def _turned(self) -> SparseTensor:
+        if len(self.whole) < 2:
+            raise ShapeError(
+                f"tensor.mT is only supported on matrices or batches of matrices. Got {len(self.whole)}-D tensor."
+            )
+        return self.transpose(-2, -1)
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """In another dtype or on another device, as `Tensor.to`."""

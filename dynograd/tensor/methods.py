@@ -111,12 +111,15 @@ def _comparable(function: Any) -> Callable[..., Any]:
 
 
 def _reflected(operator: str, function: Any) -> Callable[..., Any]:
+    """The operator whose left operand is no tensor. What is neither number nor array has NotImplemented: `[0] * tensor(2)` repeats the list, `[0] + t` is
+    Python's own error."""
+
     def reflected(self: Tensor, other: Any) -> Tensor:
         if type(self) in _NUMBERS:
             raise TypeError(
                 f"Tensor.{operator}: self must be a Tensor, not {type(self).__name__}, got {self!r}. Call it on a tensor."
             )
-        return function(other, self)
+        return function(other, self) if type(other) in _NUMBERS or is_operand(other) else NotImplemented
 
     return reflected
 

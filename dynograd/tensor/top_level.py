@@ -9,6 +9,7 @@ from typing import Any
 from dynograd.autograd import modes
 from dynograd.base import shapes, stubs
 from dynograd.base.signatures import signature_of
+from dynograd.errors import ShapeError
 from dynograd.interpreter.out_forms import write_out
 from dynograd.kernels.build import determinism
 from dynograd.ops.op import registry
@@ -53,7 +54,18 @@ def broadcast_shapes(*shapes_: Any) -> shapes.Size:
     operands = [shapes.as_shape("broadcast_shapes", (shape,)) for shape in shapes_]
     for shape in operands:
         shapes.check_sizes("broadcast_shapes", shape)
-    return shapes.Size(shapes.broadcast_shapes("broadcast_shapes", *operands))
+    common: tuple[int, ...] = ()
+    for place, shape in enumerate(operands):
+        try:
+            common = shapes.broadcast_shapes("broadcast_shapes", common, shape)
+        except ShapeError as error:
+            sizes = zip(reversed(shape), reversed(common))
+            back = next(back for back, pair in enumerate(sizes, 1) if 1 not in pair and pair[0] != pair[1])
+            raise ShapeError(
+                f"broadcast_shapes: Attempting to broadcast a dimension of length {shape[-back]} at {-back}! Mismatching argument at index "
+                f"{place} had {tuple(shape)}; but expected shape should be broadcastable to {list(common)}. Only 1 stretches."
+            ) from error
+    return shapes.Size(common)
 
 
 def inplace_functions() -> dict[str, Any]:

@@ -153,6 +153,8 @@ def epochs(dataset, count=2, seed=3, **options):
         ({"batch_size": 9}, [[0, 1, 2, 3, 4]]),
         ({"batch_size": 9, "drop_last": True}, []),
         ({"batch_size": None}, [0, 1, 2, 3, 4]),
+        ({"dataset": []}, []),
+        ({"dataset": [], "batch_size": None}, []),
         ({"sampler": [4, 0, 0], "batch_size": 2}, [[4, 0], [0]]),
         ({"batch_sampler": [[1], (3, 2)]}, [[1], [3, 2]]),
         ({"batch_size": None, "sampler": BatchSampler(SequentialSampler(range(5)), 3, False)}, [[0, 1, 2], [3, 4]]),
@@ -162,7 +164,7 @@ def test_batches(options, expected, workers):
     dataset = TensorDataset(dg.arange(5)) if options.get("sampler") is None else dg.arange(5)
     if isinstance(dataset, TensorDataset):
         dataset = dataset.tensors[0].tolist()
-    loader = DataLoader(dataset, **options, **workers)
+    loader = DataLoader(**{"dataset": dataset, **options}, **workers)
     for _ in range(2):
         assert [plain(batch) for batch in loader] == expected
     assert len(loader) == len(expected)
@@ -718,7 +720,6 @@ STREAM, RANDOM = NoisyStream(), RandomSampler("ab")
         ({"batch_sampler": [[0]], "drop_last": True}, ValueError, "mutually exclusive"),
         ({"batch_size": None, "drop_last": True}, ValueError, "batch_size=None option disables auto-batching"),
         ({"batch_size": 0}, ValueError, "positive integer value, but got batch_size=0"),
-        ({"dataset": []}, ValueError, r"the dataset \(list\) is empty"),
         ({"dataset": [], "shuffle": True}, ValueError, "num_samples=0"),
         (
             {"multiprocessing_context": "fork"},

@@ -344,6 +344,58 @@ def test_what_is_loaded_is_read_by_the_others():
     assert distributed.simulate(program, ranks=2) == [[False, 3.0, 6.0, 12.0]] * 2
 
 
+@pytest.mark.parametrize(
+    "state, options, weight, keys",
+    [
+        ({"weight": [[3.0, 4.0]], "bias": [5.0]}, StateDictOptions(), [[3.0, 4.0]], ([], [])),
+        ({"weight": [[3.0, 4.0]], "bias": [5.0]}, FULL, [[3.0, 4.0]], ([], [])),
+        ({"bias": [5.0]}, StateDictOptions(strict=False), [[1.0, 1.0]], (["weight"], [])),
+        ({"bias": [5.0]}, FULL, [[1.0, 1.0]], ([], [])),
+        (
+            {"bias": [5.0], "other": [1.0]},
+            StateDictOptions(full_state_dict=True, strict=False),
+            [[1.0, 1.0]],
+            ([], ["other"]),
+        ),
+    ],
+)
+def test_states_need_no_group(state, options, weight, keys):
+    model = nn.Linear(2, 1)
+    nn.init.ones_(model.weight)
+    result = set_model_state_dict(model, {name: dynograd.tensor(rows) for name, rows in state.items()}, options=options)
+    assert model.weight.tolist() == weight and model.bias.tolist() == [5.0]
+    assert (result.missing_keys, result.unexpected_keys) == keys
+
+
+def test_states_without_a_group_reach_meta_and_are_of_the_only_process():
+    with dynograd.device("meta"):
+        model = nn.Linear(2, 1)
+    set_model_state_dict(model, {"weight": dynograd.ones(1, 2), "bias": dynograd.zeros(1)}, options=FULL)
+    assert model.weight.tolist() == [[1.0, 1.0]] and isinstance(model.weight, nn.Parameter)
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    assert get_state_dict(model, dynograd.optim.SGD(model.parameters()), options=options)[0].keys() == {
+        "weight",
+        "bias",
+    }
+
+
+def test_states_of_several_optimizers():
+    model = nn.Linear(2, 1)
+    optimizers = [dynograd.optim.Adam([model.weight]), dynograd.optim.SGD([model.bias], momentum=0.5)]
+    model(dynograd.ones(2)).backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    weights, state = get_state_dict(model, optimizers)
+    assert state["state"].keys() == {"weight", "bias"}
+    assert [group["params"] for group in state["param_groups"]] == [["weight"], ["bias"]]
+    state["param_groups"][1]["lr"] = 0.25
+    state["state"]["bias"]["momentum_buffer"] = dynograd.tensor([7.0])
+    set_state_dict(model, optimizers, model_state_dict=weights, optim_state_dict=state)
+    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [0.001, 0.25]
+    assert optimizers[1].state[model.bias]["momentum_buffer"].item() == 7.0
+    assert get_state_dict(model, [])[1] == {}
+
+
 class Writing(nn.Module):
     def __init__(self):
         super().__init__()

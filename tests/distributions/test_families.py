@@ -197,6 +197,14 @@ def test_low_rank_normal_vectors():
         numpy.testing.assert_allclose(D.kl_divergence(p, q).item(), expected, rtol=1e-9)
 
 
+def test_packages_draw_wishart_matrices_by_bartlett():
+    dynograd.manual_seed(0)
+    family = D.Wishart(wide(5.5), wide(COVARIANCE))
+    drawn = family.rsample((3,))
+    dynograd.manual_seed(0)
+    assert dynograd.equal(family._bartlett_sampling((3,)), drawn)
+
+
 @pytest.mark.parametrize(
     ("name", "matrix"),
     [

@@ -11,6 +11,7 @@ import pytest
 
 import dynograd as dg
 from dynograd import nn
+from dynograd.errors import ShapeError
 from dynograd.gradcheck import gradcheck
 
 E, HEADS, B, L, S = 6, 2, 3, 4, 5
@@ -112,6 +113,37 @@ def test_values(options, masks, weights):
         numpy.testing.assert_allclose(output[row].detach().numpy(), expected, atol=1e-10)
         if weights:
             numpy.testing.assert_allclose(result[row].detach().numpy(), wanted_weights, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "mask, padding, shape, kind",
+    [
+        (None, None, None, None),
+        (None, (2, 3), (2, 3), 1),
+        ((3, 3), None, (2, HEADS, 3, 3), 2),
+        ((2 * HEADS, 3, 3), None, (2, HEADS, 3, 3), 2),
+        ((3, 3), (2, 3), (2, HEADS, 3, 3), 2),
+        ((2 * HEADS, 3, 3), (2, 3), (2, HEADS, 3, 3), 2),
+    ],
+)
+def test_masks_merge(mask, padding, shape, kind):
+    mask, padding = (size and dg.randn(size) for size in (mask, padding))
+    merged, told = nn.MultiheadAttention(E, HEADS).merge_masks(mask, padding, dg.zeros(2, 3, E))
+    assert told == kind
+    if shape is None:
+        assert merged is None
+        return
+    expected = numpy.zeros(shape)
+    if mask is not None:
+        expected += mask.numpy().reshape(-1, HEADS if mask.ndim == 3 else 1, 3, 3)
+    if padding is not None:
+        expected += padding.numpy() if kind == 1 else padding.numpy()[:, None, None]
+    numpy.testing.assert_allclose(merged.numpy(), expected, rtol=1e-6)
+
+
+def test_masks_merge_for_batches_alone():
+    with pytest.raises(ShapeError, match=r"query should be \(B, L, E\), got shape \(3, 6\)"):
+        nn.MultiheadAttention(E, HEADS).merge_masks(dg.zeros(3, 3), None, dg.zeros(3, E))
 
 
 def test_weights_are_averaged_over_heads_unless_told():

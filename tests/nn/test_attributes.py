@@ -123,6 +123,33 @@ def test_class_attributes_go_first():
     assert net.layer is net._modules["layer"] and noted(type(net)) == ["bias", "count", "scale"]
 
 
+@pytest.mark.parametrize("read_before", [True, False])
+def test_a_base_that_comes_later_answers(read_before):
+    """PEFT's layers: classes of a layer and of another base, whose property `layer` is that of the layer they wrap."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(1, 1)
+
+    class Wrapping:
+        layer = property(lambda self: "the wrapped one's")
+
+    net = Net()
+    if read_before:
+        assert net.layer is net.layer and noted(Net) == ["layer"]
+
+    class Middle(Net):
+        pass
+
+    class Wrapped(Middle, Wrapping):
+        def __init__(self):
+            nn.Module.__init__(self)
+
+    assert net.layer is net.layer is net._modules["layer"]
+    assert Wrapped().layer == "the wrapped one's" and noted(Net) == []
+
+
 def test_made_up_names_are_not_noted_without_end():
     net = nn.ModuleDict({f"part{k}": nn.Identity() for k in range(300)})
     assert [getattr(net, f"part{k}") for k in range(300)] == list(net.values())

@@ -166,3 +166,16 @@ def test_sequential_grows_in_place():
     assert model is same and list(dict(model.named_children())) == ["0", "1", "2"]
     del model[:2]
     assert list(dict(model.named_children())) == ["0"]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        nn.ModuleDict({"a": nn.ReLU(), "b": nn.Tanh()}),
+        nn.ParameterDict([("a", dg.ones(1)), ("b", dg.ones(2))]),
+    ],
+)
+def test_views_of_named_values_are_those_of_dicts(named):
+    assert [*reversed(named.keys())] == ["b", "a"] and named.keys() & {"a", "c"} == {"a"}
+    assert [value is named["b"] for value in reversed(named.values())] == [True, False]
+    assert [name for name, _ in reversed(named.items())] == ["b", "a"] and len(named.values()) == 2

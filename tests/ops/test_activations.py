@@ -6,6 +6,7 @@ from scipy import special
 
 import dynograd
 from dynograd import tensor
+from dynograd.nn import functional as F
 from tests.ops.harness import FLOATS, Row, error, generate
 
 INF, NAN = float("inf"), float("nan")
@@ -166,6 +167,13 @@ def test_gradient_of_a_sum_over_many_elements(name):
     again = x.detach().clone().requires_grad_()
     function(again).backward(dynograd.ones(90, 100))
     numpy.testing.assert_array_equal(x.grad.array, again.grad.array)
+
+
+def test_numbers_may_be_tensors_without_dims():
+    x, number = dynograd.tensor([-1.0, 2.0]), dynograd.tensor(2.0)
+    for function in (F.softplus, F.leaky_relu, F.elu, F.celu, F.hardshrink, F.softshrink):
+        assert function(x, number).tolist() == function(x, 2.0).tolist()
+    assert F.softplus(x, threshold=number).tolist() == F.softplus(x, threshold=2.0).tolist()
 
 
 def test_prelu_of_a_tensor_without_dims():

@@ -325,6 +325,21 @@ def test_what_is_no_operand_is_not_equal_and_refused_else(other):
     for name in ("add", "mul", "truediv", "pow", "lt"):
         with pytest.raises(TypeError, match=f"must be Tensor, not {type(other).__name__}"):
             getattr(operator, name)(x, other)
+        with pytest.raises(
+            TypeError, match="unsupported operand|can only|can't|not supported|must be Tensor|only integer"
+        ):
+            getattr(operator, name)(other, x)
+
+
+@pytest.mark.parametrize("sequence", [[1], (1, 2), "ab", b"ab"])
+def test_a_whole_number_repeats_a_sequence_on_its_left(sequence):
+    assert sequence * tensor(3) == sequence * 3
+
+
+def test_a_list_takes_the_rows_of_a_tensor():
+    rows = [0]
+    rows += tensor([1, 2])
+    assert rows == [0, 1, 2] and isinstance(rows[1], dynograd.Tensor)
 
 
 @pytest.mark.parametrize("name", ["add", "sub"])

@@ -48,7 +48,8 @@ ROWS = [
             error(lambda op: op(q, k.double(), v), RuntimeError, "same dtype", "float32, float64, float32"),
             error(lambda op: op(q[0, 0], k, v), RuntimeError, "at least 2 dimensional", "query (4,)"),
             error(lambda op: op(q, k, v, dynograd.ones(3, 3) > 0, 0.0, True), RuntimeError, "attn_mask", "is_causal=True"),
-            error(lambda op: op(q, k, v, dynograd.ones(3, 3).long()), RuntimeError, "attn_mask", "bool", "int64", "float32"),
+            error(lambda op: op(q, k, v, dynograd.ones(3, 3).long()), RuntimeError, "attn_mask", "bool or float", "int64", "float32"),
+            error(lambda op: op(q, k, v, dynograd.ones(3, 3).half()), RuntimeError, "attn_mask", "bool or float", "float16", "float32"),
             error(lambda op: op(q, k, v, dynograd.ones(4, 4)), RuntimeError, "(2, 3, 3)", "(4, 4)"),
             error(lambda op: op(dynograd.zeros(4, 3, 2), dynograd.zeros(3, 3, 2), dynograd.zeros(3, 3, 2), enable_gqa=True),
                   RuntimeError, "heads", "3 and 4"),
@@ -101,6 +102,37 @@ def test_what_is_masked_does_not_count_even_when_it_is_infinite():
     k = dynograd.tensor([[0.0, 0.0], [inf, 0.0]])
     y = F.scaled_dot_product_attention(q, k, v, dynograd.tensor([[True, False]]))
     assert y.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("size", [3, 70])
+@pytest.mark.parametrize("mask", ["none", "bool", "own", "float32", "lowest"])
+@pytest.mark.parametrize("dtype", [dynograd.float16, dynograd.bfloat16, dynograd.float64])
+def test_scores_of_halves_and_their_masks_are_float32(dtype, mask, size):
+    query, key, value = (dynograd.randn(2, size, 8).to(dtype).requires_grad_() for _ in range(3))
+    numbers = 30 * dynograd.randn(size, size)
+    masks = {
+        "none": None,
+        "bool": numbers > -20,
+        "own": numbers.to(dtype),
+        "float32": numbers,
+        "lowest": numbers.masked_fill(numbers > 0, dynograd.finfo(dynograd.float32).min),
+    }
+    result = F.scaled_dot_product_attention(query, key, value, masks[mask])
+    expected = np_attention(
+        *[operand.detach().double().numpy() for operand in (query, key, value)],
+        None if mask == "none" else masks["bool"].numpy() if mask == "bool" else masks[mask].double().numpy(),
+    )
+    tolerance = {dynograd.float16: 2e-3, dynograd.bfloat16: 1.6e-2, dynograd.float64: 1e-12}[dtype]
+    assert result.dtype is dtype
+    numpy.testing.assert_allclose(result.detach().double().numpy(), expected, rtol=tolerance, atol=tolerance)
+    result.sum().backward()
+    assert all(operand.grad.dtype is dtype for operand in (query, key, value))
+
+
+def test_a_float32_mask_of_halves_has_its_own_gradient():
+    x, mask = dynograd.randn(3, 4).half(), dynograd.zeros(3, 3, requires_grad=True)
+    F.scaled_dot_product_attention(x, x, x, mask).float().square().sum().backward()
+    assert mask.grad.dtype is dynograd.float32 and mask.grad.abs().sum() > 0
 
 
 def test_all_dropped_is_zero():

@@ -284,6 +284,15 @@ def test_plateau(name, options, losses, wanted):
     assert result == pytest.approx(wanted)
 
 
+def test_a_program_may_reduce_the_rate_itself():
+    optimizer = optim.SGD([dynograd.zeros(1)], lr=1.0)
+    scheduler, epochs = schedules.ReduceLROnPlateau(optimizer, patience=0), []
+    scheduler._reduce_lr = epochs.append
+    for loss in (1.0, 2.0, 3.0):
+        scheduler.step(loss)
+    assert epochs == [2, 3] and optimizer.param_groups[0]["lr"] == 1.0
+
+
 def test_plateau_state_and_groups():
     optimizer = optimizer_with(1.0, 2.0)
     scheduler = schedules.ReduceLROnPlateau(optimizer, patience=0, factor=0.5, min_lr=[0.1, 1.5])

@@ -85,6 +85,13 @@ def test_strided_tensors_and_file_objects():
     assert dg.load(buffer)["t"].tolist() == created.tolist()
 
 
+@pytest.mark.parametrize("format", ["safetensors", "pt"])
+def test_an_open_file_holds_all_when_save_returns(tmp_path, format):
+    with open(tmp_path / "x", "wb") as file:
+        dg.save({"t": dg.arange(3)}, file, format=format)
+        assert dg.load(tmp_path / "x")["t"].tolist() == [0, 1, 2]
+
+
 def test_shared_tensors_are_stored_once_and_shared_again(tmp_path):
     weight = dg.randn(100, 100)
     dg.save({"a": weight, "b": weight}, tmp_path / "x")

@@ -214,6 +214,36 @@ def test_masks_and_diagonals():
     same(result, numpy.array([[1.0, 0, 0], [4, 2, 0], [0, 5, 3]]))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.mT,
+        lambda x: x.mH,
+        lambda x: x.adjoint(),
+        lambda x: x.transpose(-1, -2),
+        lambda x: x.swapaxes(0, 2),
+        lambda x: x.movedim(0, -1),
+        lambda x: dynograd.permute(x, (2, 0, 1)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [dynograd.float32, dynograd.complex64])
+def test_batches_of_matrices_are_turned(change, dtype):
+    whole = dynograd.arange(24.0).reshape(2, 4, 3).sub(7).relu().to(dtype) * (
+        1 if dtype is dynograd.float32 else 1 + 2j
+    )
+    turned, expected = change(whole.to_sparse()), change(whole)
+    assert turned.shape == expected.shape and dynograd.equal(turned.to_dense(), expected)
+
+
+def test_a_batch_of_matrices_times_dense_ones():
+    whole, dense = (dynograd.randn(2, 4, 3) > 0).float(), dynograd.randn(2, 3, 5)
+    left, right = whole.clone().to_sparse().requires_grad_(), dense.clone().requires_grad_()
+    for product in (dynograd.bmm(left, right), left @ right):
+        assert dynograd.allclose(product, whole @ dense)
+    (left @ right).square().sum().backward()
+    assert dynograd.allclose(right.grad, 2 * whole.mT @ (whole @ dense))
+
+
 def test_written_in_place():
     x = coo()
     x.mul_(2).add_(other("sparse_coo"))
@@ -289,6 +319,13 @@ ERRORS = [
     (lambda: csr([0, 1], [0], [1.0], (2, 2)), ValueError, r"2 compressed indices do not fit size \(2, 2\)"),
     (lambda: csr([0, 1], [0], [1.0, 2.0], (1, 2)), ValueError, "1 plain indices do not fit 2 values"),
     (lambda: dynograd.ones(2, 2).to_sparse(layout="sparse_bsr"), ValueError, "sparse_bsr is none of.*use sparse_csr"),
+    (lambda: make([[0]] * 3, [1.0], (2, 2, 2)).t(), RuntimeError, r"t\(\) expects.*got 3 sparse and 0 dense.*Use mT"),
+    (lambda: make([[0]], [1.0], (2,)).mT, RuntimeError, "batches of matrices. Got 1-D"),
+    (
+        lambda: dynograd.bmm(make([[0]] * 3, [1.0], (2, 3, 4)), dynograd.ones(2, 3, 5)),
+        RuntimeError,
+        r"\(2, 4, M\).*got \(2, 3, 5\)",
+    ),
     (lambda: coo().exp(), TypeError, "exp: a sparse tensor has no memory.*to_dense"),
     (lambda: coo().view(12), TypeError, "view: a sparse tensor"),
     (lambda: coo().numpy(), TypeError, r"numpy\(\): a sparse tensor"),

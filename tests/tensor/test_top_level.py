@@ -11,9 +11,13 @@ from dynograd.tensor.top_level import inplace_functions
 
 def test_broadcast_shapes():
     assert dg.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
+    with pytest.raises(
+        RuntimeError, match=r"length 4 at -2! Mismatching argument at index 1 had \(4, 3\).*broadcastable to \[2, 3\]"
+    ):
+        dg.broadcast_shapes((2, 3), (4, 3))
     assert dg.broadcast_shapes(4, (1, 1), (0, 4)) == (0, 4)
     assert dg.broadcast_shapes() == ()
-    with pytest.raises(RuntimeError, match=r"broadcast_shapes.*\(2,\).*\(3,\)"):
+    with pytest.raises(RuntimeError, match=r"broadcast_shapes.*length 3 at -1.*\(3,\).*\[2\]"):
         dg.broadcast_shapes((2,), (3,))
     with pytest.raises(RuntimeError, match="-1"):
         dg.broadcast_shapes((2, -1))

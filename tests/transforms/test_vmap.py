@@ -4,6 +4,7 @@ import numpy
 import pytest
 
 import dynograd
+import dynograd.nn.functional as F
 from dynograd.autograd import Function
 from dynograd.base import dtypes
 from dynograd.errors import InplaceError
@@ -761,5 +762,30 @@ def test_fallbacks_are_counted():
     assert vmap_fallbacks(clear=True) and vmap_fallbacks() == {}
 
 
-def test_an_empty_batch():
-    assert tuple(vmap(lambda x: x.sin().sum(0))(dynograd.ones(0, 3, 2)).shape) == (0, 2)
+W = dynograd.ones(4, 2)
+
+
+@pytest.mark.parametrize(
+    "function, shape, expected",
+    [
+        (lambda x: x.sin().sum(0), (3, 2), (2,)),
+        (lambda x: F.linear(x, W), (2,), (4,)),
+        (lambda x: x @ W.T, (3, 2), (3, 4)),
+        (lambda x: x.reshape(2, -1) @ x.reshape(-1, 2), (6,), (2, 2)),
+        (lambda x: F.conv1d(x, dynograd.ones(3, 2, 3)), (1, 2, 5), (1, 3, 3)),
+        (lambda x: F.group_norm(x, 1), (1, 2), (1, 2)),
+        (lambda x: F.max_pool1d(x, 2), (2, 4), (2, 2)),
+        (lambda x: x.topk(1).indices, (3,), (1,)),
+        (lambda x: dynograd.as_strided(x, (2,), (1,)), (4,), (2,)),
+        (lambda x: F.scaled_dot_product_attention(x, x, x), (1, 2, 3, 4), (1, 2, 3, 4)),
+        (lambda x: vmap(lambda row: F.linear(row, W))(x), (3, 2), (3, 4)),
+        (lambda x: grad(lambda w: F.linear(x, w).sum())(W), (2,), (4, 2)),
+        (lambda x: grad(lambda x: F.linear(x, W).sum())(x), (2,), (2,)),
+    ],
+)
+def test_an_empty_batch(function, shape, expected):
+    assert tuple(vmap(function)(dynograd.zeros(0, *shape)).shape) == (0, *expected)
+
+
+def test_an_empty_batch_inside_a_batch():
+    assert tuple(vmap(vmap(lambda x: F.linear(x, W)))(dynograd.zeros(3, 0, 2)).shape) == (3, 0, 4)

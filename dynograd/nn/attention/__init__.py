@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from dynograd.base.hints import DeviceLike, DtypeLike
+from dynograd.errors import ShapeError
 from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.nn import init
 from dynograd.nn.checks import check_share, check_sizes
@@ -164,6 +165,34 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return (output.transpose(0, 1) if turned else output), weights
+
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
+        """Both masks as one, batch first, and its kind.
+
+        Args:
+            attn_mask (L, L) or (B * num_heads, L, L): as of `forward`.
+            key_padding_mask (B, L): as of `forward`.
+            query (B, L, E): whose sizes they are.
+        Returns:
+            (None, None) without masks; (B, L) and 1 for padding alone; else (B, num_heads, L, L), the sum of both, and 2.
+
+        >>> dynograd.nn.MultiheadAttention(8, 2).merge_masks(dynograd.zeros(5, 5), None, dynograd.zeros(3, 5, 8))[0].shape
+        dynograd.Size([3, 2, 5, 5])
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        if query.dim() != 3:
+            raise ShapeError(f"merge_masks: query should be (B, L, E), got shape {tuple(query.shape)}.")
+        batch, length, _ = query.shape
+        if attn_mask.dim() == 3:
+            merged = attn_mask.view(batch, -1, length, length)
+        else:
+            merged = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+        return merged, 2
 
 
 class SDPBackend(Enum):

@@ -326,6 +326,10 @@ class ModuleList(Module):
 class _Named(Module):
     """What holders of named values share with dicts."""
 
+    def _as_dict(self) -> dict[str, Any]:
+        """The values by their names."""
+        raise NotImplementedError
+
     def get(self, key: str, default: object = None) -> Any:
         """The value of a name.
 
@@ -353,8 +357,7 @@ class _Named(Module):
         >>> list(dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()}).keys())
         ['a']
         """
-        named: Any = self
-        return KeysView(named)
+        return self._as_dict().keys()
 
     def items(self) -> ItemsView[str, Any]:
         """The names with their values, in order.
@@ -365,8 +368,7 @@ class _Named(Module):
         >>> list(dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()}).items())
         [('a', ReLU())]
         """
-        named: Any = self
-        return ItemsView(named)
+        return self._as_dict().items()
 
     def values(self) -> ValuesView[Any]:
         """The values, in order.
@@ -377,8 +379,7 @@ class _Named(Module):
         >>> list(dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()}).values())
         [ReLU()]
         """
-        named: Any = self
-        return ValuesView(named)
+        return self._as_dict().values()
 
 
 class ModuleDict(_Named):
@@ -398,6 +399,9 @@ class ModuleDict(_Named):
         super().__init__()
         if modules is not None:
             self.update(modules)
+
+    def _as_dict(self) -> dict[str, Any]:
+        return self._modules
 
     def __getitem__(self, key: str) -> Any:
         return self._modules[key]
@@ -585,6 +589,9 @@ class ParameterDict(_Named):
         self._keys: dict[str, None] = {}
         if parameters is not None:
             self.update(parameters)
+
+    def _as_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._keys}
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._keys:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynograd.distributed import objects
-from dynograd.distributed.groups import group_of
+from dynograd.distributed.groups import group_of, is_initialized
 from dynograd.distributed.splits import part_of_whole, splits_of, whole_of
 from dynograd.nn.module import Module
 from dynograd.nn.parallel import DistributedDataParallel
@@ -61,7 +61,7 @@ def _plain(model: Module) -> Module:
 
 
 def _is_left_out(options: StateDictOptions) -> bool:
-    return options.full_state_dict and options.cpu_offload and group_of(None).rank() != 0
+    return options.full_state_dict and options.cpu_offload and is_initialized() and group_of(None).rank() != 0
 
 
 def _parameters(model: Module) -> dict[str, Tensor]:
@@ -110,6 +110,8 @@ def set_model_state_dict(
 ) -> object:
     """Writes parameters and buffers into a model.
 
+    With `full_state_dict`, what the state leaves out stays as it is, and parameters on the device "meta" become those of the state.
+
     Args:
         model: which; all processes call it.
         model_state_dict: what `get_model_state_dict` gave with the same options.
@@ -127,15 +129,18 @@ def set_model_state_dict(
     [6.0, 6.0]
     """
     options = options or StateDictOptions()
-    state = _of_first(model_state_dict, options)
+    state, assign = _of_first(model_state_dict, options), False
     if options.full_state_dict:
-        parameters = _parameters(model)
-        state = {
+        parameters, own = _parameters(model), _plain(model).state_dict()
+        assign = any([isinstance(value, Tensor) and value.is_meta for value in own.values()])
+        parts = {
             name: part_of_whole(value, splits_of(parameters[name])) if name in parameters else value
             for name, value in state.items()
         }
-    group_of(None).run("a state is loaded", lambda communicator: communicator.barrier())
-    result = _plain(model).load_state_dict(state, strict=options.strict)
+        state = {**own, **parts}
+    if is_initialized():
+        group_of(None).run("a state is loaded", lambda communicator: communicator.barrier())
+    result = _plain(model).load_state_dict(state, strict=options.strict, assign=assign)
     for part in model.modules():
         unit = unit_of(part)
         if unit is not None:
@@ -160,21 +165,18 @@ def _named(model: Module, optimizer: Any) -> list[str]:
     return [names[parameter] for parameter in listed]
 
 
-def _only(optimizers: Any) -> list[Any]:
-    listed = list(optimizers) if isinstance(optimizers, Iterable) else [optimizers]
-    if len(listed) != 1:
-        raise NotImplementedError(f"expected one optimizer, got {len(listed)}. Call it for each.")
-    return listed
+def _listed(optimizers: Any) -> list[Any]:
+    return list(optimizers) if isinstance(optimizers, Iterable) else [optimizers]
 
 
 def get_optimizer_state_dict(
     model: Module, optimizers: Any, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
-    """The state of an optimizer, by the names of the parameters.
+    """The state of an optimizer or of several, by the names of the parameters.
 
     Args:
         model: whose parameters they are; all processes call it.
-        optimizers: an optimizer, or a list of one.
+        optimizers: an optimizer, or a list of them; without any, the state is empty.
         submodules: not here; must be None.
         options: `StateDictOptions(full_state_dict=True)` gives whole tensors.
     Returns:
@@ -195,22 +197,23 @@ def get_optimizer_state_dict(
     options = options or StateDictOptions()
     if submodules is not None:
         raise NotImplementedError("get_optimizer_state_dict: give the submodule's optimizer, instead of submodules.")
-    [optimizer] = _only(optimizers)
-    names, parameters, state = _named(model, optimizer), _parameters(model), optimizer.state_dict()
-    by_name = {}
-    for place, name in enumerate(names):
-        values = state["state"].get(place)
-        if values is None:
-            continue
-        parameter = parameters[name]
-        by_name[name] = {
-            key: whole_of(value, splits_of(parameter))
-            if options.full_state_dict and _is_like(value, parameter)
-            else value
-            for key, value in values.items()
-        }
-    groups = [{**group, "params": [names[place] for place in group["params"]]} for group in state["param_groups"]]
-    return {} if _is_left_out(options) else {"state": by_name, "param_groups": groups}
+    optimizers, parameters = _listed(optimizers), _parameters(model)
+    by_name, groups = {}, []
+    for optimizer in optimizers:
+        names, state = _named(model, optimizer), optimizer.state_dict()
+        for place, name in enumerate(names):
+            values = state["state"].get(place)
+            if values is None:
+                continue
+            parameter = parameters[name]
+            by_name[name] = {
+                key: whole_of(value, splits_of(parameter))
+                if options.full_state_dict and _is_like(value, parameter)
+                else value
+                for key, value in values.items()
+            }
+        groups += [{**group, "params": [names[place] for place in group["params"]]} for group in state["param_groups"]]
+    return {"state": by_name, "param_groups": groups} if optimizers and not _is_left_out(options) else {}
 
 
 def _is_like(value: object, parameter: Tensor) -> bool:
@@ -224,40 +227,45 @@ def set_optimizer_state_dict(
 
     Args:
         model: whose parameters they are; all processes call it.
-        optimizers: an optimizer, or a list of one.
+        optimizers: an optimizer, or a list of them.
         optim_state_dict: what `get_optimizer_state_dict` gave with the same options.
         options: how.
 
     >>> from dynograd.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
     >>> model = dynograd.nn.Linear(2, 1)
     >>> optimizer = dynograd.optim.SGD(model.parameters(), lr=0.1)
-    >>> dynograd.distributed.init_process_group()
     >>> state = get_optimizer_state_dict(model, optimizer)
     >>> state["param_groups"][0]["lr"] = 0.2
     >>> set_optimizer_state_dict(model, optimizer, state)
-    >>> dynograd.distributed.destroy_process_group()
     >>> optimizer.param_groups[0]["lr"]
     0.2
     """
     options = options or StateDictOptions()
-    [optimizer] = _only(optimizers)
+    optimizers, parameters = _listed(optimizers), _parameters(model)
     state = _of_first(optim_state_dict, options)
-    names, parameters = _named(model, optimizer), _parameters(model)
-    places = {name: place for place, name in enumerate(names)}
-    by_place = {}
-    for name, values in state["state"].items():
-        splits = splits_of(parameters[name])
-        by_place[places[name]] = {
-            key: part_of_whole(value, splits)
-            if options.full_state_dict
-            and splits
-            and isinstance(value, Tensor)
-            and tuple(value.shape) == splits[0].shape
-            else value
-            for key, value in values.items()
-        }
-    groups = [{**group, "params": [places[name] for name in group["params"]]} for group in state["param_groups"]]
-    optimizer.load_state_dict({"state": by_place, "param_groups": groups})
+    for optimizer in optimizers:
+        names = _named(model, optimizer)
+        places = {name: place for place, name in enumerate(names)}
+        by_place = {}
+        for name, values in state["state"].items():
+            if name not in places:
+                continue
+            splits = splits_of(parameters[name])
+            by_place[places[name]] = {
+                key: part_of_whole(value, splits)
+                if options.full_state_dict
+                and splits
+                and isinstance(value, Tensor)
+                and tuple(value.shape) == splits[0].shape
+                else value
+                for key, value in values.items()
+            }
+        groups = [
+            {**group, "params": [places[name] for name in group["params"]]}
+            for group in state["param_groups"]
+            if len(optimizers) == 1 or places.keys() >= set(group["params"])
+        ]
+        optimizer.load_state_dict({"state": by_place, "param_groups": groups})
 
 
 def get_state_dict(
@@ -299,11 +307,9 @@ def set_state_dict(
     >>> from dynograd.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
     >>> model = dynograd.nn.Linear(2, 1)
     >>> optimizer = dynograd.optim.SGD(model.parameters(), lr=0.1)
-    >>> dynograd.distributed.init_process_group()
     >>> states = get_state_dict(model, optimizer)
     >>> set_state_dict(model, optimizer, model_state_dict=states[0], optim_state_dict=states[1])
     <All keys matched successfully>
-    >>> dynograd.distributed.destroy_process_group()
     """
     result = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)

@@ -18,6 +18,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.choices import choose
 from dynograd.ops.elementwise.dropouts import masked
+from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.rearrangements import repeat_interleave
 from dynograd.ops.layout.views import permuted
 from dynograd.ops.matmul.matmuls import matmul
@@ -28,6 +29,7 @@ from dynograd.ops.row import Row
 __all__ = ["scaled_dot_product_attention"]
 
 FAMILY = Row(out=None, functional=True)
+_HALVES = (dtypes.float16, dtypes.bfloat16)
 
 
 @op(
@@ -112,7 +114,7 @@ def scaled_dot_product_attention(
         (*, L, V), dtype of `query`.
     Raises:
         ShapeError: sizes that do not fit.
-        DtypeError: query, key and value of different dtypes, or a mask that is neither bool nor theirs.
+        DtypeError: query, key and value of different dtypes, or a mask that is neither bool nor float32 nor theirs.
 
     Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762), equation 1.
 
@@ -128,6 +130,34 @@ def scaled_dot_product_attention(
         scale = 1 / math.sqrt(width) if width else 1.0
     arrays = [getattr(operand, "array", operand) for operand in (query, key, value)]
     fused = kernel("attentions", "attends_in_tiles", arrays[0])(*arrays)
+    dtype = dtypes.of_array(arrays[0])
+    mixed = attn_mask is not None and dtypes.of_array(getattr(attn_mask, "array", attn_mask)) not in (
+        dtype,
+        dtypes.bool,
+    )
+    if dtype in _HALVES and (mixed or not fused):  # scores and masks are float32's, as inside the kernels
+        query, key, value = (convert(operand, dtypes.float32) for operand in (query, key, value))
+        if attn_mask is not None and not mixed and dtypes.of_array(getattr(attn_mask, "array", attn_mask)) is dtype:
+            attn_mask = convert(attn_mask, dtypes.float32)
+        result = _attention(who, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, fused)
+        return convert(result, dtype)
+    if mixed:
+        attn_mask = convert(attn_mask, dtype)
+    return _attention(who, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, fused)
+
+
+def _attention(
+    who: str,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float,
+    enable_gqa: bool,
+    fused: bool,
+) -> Array:
     if fused and (len(query.shape) == 2 or enable_gqa or query.shape[-3] == key.shape[-3]):
         weights_shape = (*query.shape[:-1], key.shape[-2])
         if attn_mask is None or _only_hides(attn_mask, weights_shape):
@@ -205,8 +235,8 @@ def _check(who: str, query: Any, key: Any, value: Any, attn_mask: Any, is_causal
     mask = getattr(attn_mask, "array", attn_mask)
     if len(attn_mask.shape) > max(map(len, shapes.values())):
         raise ShapeError(f"{who}: attn_mask of shape {tuple(attn_mask.shape)} has more dims than {shown}. Squeeze it.")
-    if mask.dtype.kind != "b" and mask.dtype != kinds[0]:
+    if mask.dtype.kind != "b" and mask.dtype != kinds[0] and dtypes.of_array(mask) is not dtypes.float32:
         raise DtypeError(
-            f"{who}: Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: {dtypes.of_array(mask)} and "
+            f"{who}: Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {dtypes.of_array(mask)} and "
             f"query.dtype: {dtypes.of_array(arrays[0])}. Convert it."
         )

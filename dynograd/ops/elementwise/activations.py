@@ -285,7 +285,6 @@ def mish(input: Array, inplace: Inplace = False) -> Array:
 
 
 @elementwise(
-    name="softplus",
     formula="input * beta > threshold ? input : log1pexp(input * beta) / beta",
     derivative="where(input * beta > threshold, g, g * sigmoid(input * beta))",
     promote="float",
@@ -293,12 +292,7 @@ def mish(input: Array, inplace: Inplace = False) -> Array:
     functional=True,
     cast={"cuda": "wide"},
 )
-def softplus_part(input: Array, beta: float, threshold: float) -> Array:
-    """`log(1 + exp(beta * input)) / beta`."""
-
-
-@composed(covers="softplus")
-def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Array:
+def softplus(input: Array, beta: Real = 1.0, threshold: Real = 20.0) -> Array:
     """`log(1 + exp(beta * input)) / beta`, a smooth relu; `input` itself where `beta * input > threshold`.
 
     Args:
@@ -311,7 +305,6 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Array:
     >>> dynograd.nn.functional.softplus(tensor([-1.0, 2.0, 30.0]))
     tensor([ 0.3133,  2.1269, 30.0000])
     """
-    return softplus_part(input, beta, threshold)
 
 
 @elementwise(

@@ -113,7 +113,7 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            self._reduce_lr()
+            self._reduce_lr(self.last_epoch)
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
         self._last_lr = values_of(self.optimizer, "lr")
@@ -133,7 +133,8 @@ class ReduceLROnPlateau(LRScheduler):
             return value < (best * (1.0 - self.threshold) if self.threshold_mode == "rel" else best - self.threshold)
         return value > (best * (1.0 + self.threshold) if self.threshold_mode == "rel" else best + self.threshold)
 
-    def _reduce_lr(self) -> None:
+    def _reduce_lr(self, epoch: int) -> None:
+        """Writes lower rates; under PyTorch's name and with its argument, because packages put functions of their own here."""
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:

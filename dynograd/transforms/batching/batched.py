@@ -27,6 +27,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.interpreter.view_history import edge_of
 from dynograd.kernels import kernel
 from dynograd.ops.op import registry
+from dynograd.tensor.creation import zeros
 from dynograd.tensor.tensor import Tensor
 
 
@@ -376,7 +377,16 @@ def levels_of(*values: Any) -> list[Level]:
 
 
 def example(value: Any, number: int) -> Any:
+    """One of the examples; of an empty batch one of zeros, which shows what an op gives for an example."""
+    if not value.shape[0]:
+        value = run("cat", [value, zeros(1, *value.shape[1:], dtype=value.dtype, device=value.device)], 0)
     return run("basic_index", value, (number, Ellipsis))
+
+
+def in_a_row(parts: list[Any], size: int) -> Tensor:
+    """The results of the examples as a batch; of an empty batch the result of its example of zeros tells the shape."""
+    batch = run("stack", parts, 0)
+    return batch if size else run("basic_index", batch, (slice(0, 0),))
 
 
 assert Batched not in TENSORS

@@ -17,6 +17,7 @@ from dynograd.transforms.batching.batched import (
     Level,
     example,
     highest_level,
+    in_a_row,
     make_batched,
     run,
     stretched,
@@ -181,11 +182,9 @@ def _dressed(level: Level, result: Any) -> Any:
 
 
 def one_by_one(call: Call) -> Any:
-    """The op on each example, results stacked."""
-    if not call.size:
-        raise BatchError(f"vmap: {call.op.name} has no batch rule, and an empty batch has no example to run it on.")
+    """The op on each example, results stacked; in an empty batch on an example of zeros, for the shape of its result."""
     results = []
-    for number in range(call.size):
+    for number in range(call.size or 1):
         arguments = dict(call.given)
         for name in call.batched:
             if name == call.op.list_name:
@@ -216,7 +215,7 @@ def in_turn(function: Any, args: tuple, kwargs: dict) -> Any:
 
     results = [
         function(*[one(value, number) for value in args], **{key: one(value, number) for key, value in kwargs.items()})
-        for number in range(level.size)
+        for number in range(level.size or 1)
     ]
     return _put_together(level, results)
 
@@ -225,7 +224,7 @@ def _put_together(level: Any, results: list[Any]) -> Any:
     """The results of the examples as one, tuples part by part."""
     first = results[0]
     if not isinstance(first, tuple):
-        return make_batched(level, run("stack", results, 0))
+        return make_batched(level, in_a_row(results, level.size))
     parts = [_put_together(level, list(part)) for part in zip(*results, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
 
@@ -237,7 +236,7 @@ def _stacked(call: Call, parts: list[Any]) -> Any:
             f"vmap: {call.op.name} gives results of different shapes for different examples ({sorted(shapes)[0]} and {sorted(shapes)[-1]}), "
             f"which cannot be one tensor. Use a form of fixed size (where, a mask), or loop over the examples."
         )
-    return run("stack", parts, 0)
+    return in_a_row(parts, call.size)
 
 
 # --- writes ------------------------------------------------------------------------------------------------------------------
