@@ -8,6 +8,7 @@ run anew as they are written, and the tensor is then what they give.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
@@ -281,13 +282,13 @@ class Read(Handed):
     _version = Tensor._version  # type: ignore[assignment]
 
 
-def _comparison(name: str, other_way: str) -> Any:
+def _comparison(name: str, other_way: str) -> Callable[[Any, Any], object]:
     """Python asks the operand whose class is derived from the other's first, on whichever side it stands. So where one of two is a recorded tensor, or
     was one when the record was made, what the record has here says which side that is.
     """
 
     @functools.wraps(getattr(Tensor, f"__{name}__"))
-    def compare(self: Any, other: Any) -> Any:
+    def compare(self: Any, other: Any) -> object:
         walk = self.value.walk
         if isinstance(other, Tensor) and walk.running and MODES.plan is walk:
             operand = "value", self.value.number

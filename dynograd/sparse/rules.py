@@ -251,11 +251,6 @@ def _of_each(left: SparseTensor, right: Tensor) -> Tensor:
     return reshape(_times(diagonal, reshape(right, (count * width, -1))), (count, rows, right.shape[2]))
 
 
-@_rule("permute")
-def _permute(arguments: dict[str, Any]) -> Tensor:
-    return arguments["input"].permute(arguments["dims"])
-
-
 @_rule("linear")
 def _linear(arguments: dict[str, Any]) -> Tensor:
     """Sparse features (rows, in_features) times an ordinary weight."""
