@@ -165,8 +165,9 @@ they were stopped before the end; what had run by then is counted.
   trusts; one was `[1] * tensor`, one `vmap` over an empty batch (mended); 2 look like imports of the package itself.
 - peft: 98 had a property beside a layer's attribute of that name, 49 called `Wishart._bartlett_sampling`, one `MultiheadAttention.merge_masks` (all mended);
   144 ask the hub, 177 want a process group over a `HashStore`, 8 are 1e-6 off where float32 products have 1,000 terms, 5 compare draws.
-- botorch: 14 were `softplus` of a tensor `beta`, `mT` of sparse matrices in batches, a text, and `reversed` (mended); some 26 seem to fail with PyTorch too (a sample of them does); 3 ask where
-  results of permuted operands lie in memory, one loads an object, one expects a gradient that is inf, one is bit for bit; the others compare draws.
+- botorch: 14 were `softplus` of a tensor `beta`, `mT` of sparse matrices in batches, a text, and `reversed` (mended); some 26 seem to fail with PyTorch too
+  (a sample does); 3 ask where results of permuted operands lie in memory, one loads an object, one expects a gradient that is inf, one is bit for bit; the
+  others compare draws.
 - diffusers, models: 16 ask the hub, one compares what the package computes in two ways.
 - ignite, handlers: 2 were `ReduceLROnPlateau._reduce_lr` of a program (mended); the others want packages, the network or files.
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynograd.base import devices
 from dynograd.base.random_streams import default_generator
 from dynograd.data.failures import describe
 from dynograd.data.seeding import Seeder, make_seedable, seed_all
@@ -83,11 +84,16 @@ class Setup:
 
 
 def worker_loop(setup: Setup, connection: Connection) -> None:
-    """Answers every task with one message, in order, until the pipe is closed.
+    """Answers every task with one message, in order, until the pipe is closed. New tensors are on the CPU: a forked process cannot use CUDA.
 
     It gets ("epoch", seed, epoch of the dataset) and ("task", task, slots that are free again, slots to forget); it sends ("batch", batch),
     ("end", None), ("skipped", None), ("error", what `describe` gave) or ("fatal", the same), after which it ends.
     """
+    with devices.cpu:
+        _answer_tasks(setup, connection)
+
+
+def _answer_tasks(setup: Setup, connection: Connection) -> None:
     from queue import SimpleQueue
 
     from dynograd.data.fetch import END, SKIPPED, Stop, Stopped, make_fetch

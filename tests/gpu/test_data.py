@@ -69,6 +69,17 @@ def test_batches_come_to_the_default_device(name):
     assert packed.data.device.type == "cuda" and packed.batch_sizes.tolist() == [2, 2, 1]
 
 
+def test_workers_make_their_batches_on_the_cpu():
+    dynograd.set_default_device("cuda")
+    try:
+        batches = list(DataLoader([(numpy.ones(2), 0.5), (numpy.zeros(2), 1.5)], 2, num_workers=1))
+    finally:
+        dynograd.set_default_device("cpu")
+    ((rows, numbers),) = batches
+    assert (rows.device.type, numbers.device.type) == ("cpu", "cpu")
+    assert rows.tolist() == [[1.0, 1.0], [0.0, 0.0]] and numbers.tolist() == [0.5, 1.5]
+
+
 def test_samples_on_two_devices():
     samples = [dynograd.ones(2, device="cuda"), dynograd.ones(1)]
     for collate in (collate_pad(), collate_ragged()):
