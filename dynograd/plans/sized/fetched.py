@@ -22,7 +22,13 @@ def fetched_sizes(path: Path) -> tuple[tuple[int, ...], tuple[tuple[int, int], .
     return tuple(sizes), tuple(places)
 
 
-def free_places(samples: Sequence[tuple[int, ...]], count: int, idle: Sequence[int] = ()) -> list[int]:
+def free_places(
+    samples: Sequence[tuple[int, ...]],
+    count: int,
+    idle: Sequence[int] = (),
+    wide: Sequence[int] = (),
+    lists: Sequence[tuple[int, ...]] = (),
+) -> list[int]:
     """The places of sizes behind the first `count` that are no formulas of those before them, without the idle ones."""
     free: list[int] = []
     for place in range(count, len(samples[0])):
@@ -30,7 +36,7 @@ def free_places(samples: Sequence[tuple[int, ...]], count: int, idle: Sequence[i
         if len(set(values)) == 1:
             continue
         try:
-            Sizes([kept(sample, count, free) for sample in samples], idle).number(values)
+            Sizes([kept(sample, count, free) for sample in samples], idle, wide, lists).number(values)
         except NoFormula:
             free.append(place)
     return free
