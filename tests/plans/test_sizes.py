@@ -11,7 +11,7 @@ import pytest
 import dynograd as torch
 from dynograd.kernels.build import targets_numba
 from dynograd.plans.compiling import Compiled
-from dynograd.plans.sized.sizes import NoFormula, Number, Sizes, at, flat_sizes, lists_in
+from dynograd.plans.sized.sizes import NoFormula, Number, Sizes, at, flat_sizes
 from tests.plans import fetched_programs
 from tests.plans.sized_programs import PROGRAMS, WALKED, Tagger, classes, words_and_labels
 from tests.plans.twins import difference, overwritten_between_steps, seen
@@ -334,70 +334,10 @@ def test_floating_numbers(values):
             sizes.real(others)
 
 
-LISTED = [(3, 5, 7, 2), (4, 4, 3, 9), (8, 2, 2, 2), (5, 6, 9, 4), (2, 9, 5, 8)]
-
-
-@pytest.mark.parametrize("wide", [(), range(4)], ids=["between", "beyond"])
-@pytest.mark.parametrize("formula", [lambda *sizes: sum(sizes), lambda *sizes: 4 * sum(sizes) - 1])
-def test_sums_of_the_sizes_in_a_list(formula, wide):
-    sizes = Sizes(LISTED, (), wide, [(0, 1, 2, 3)])
-    number = sizes.number([formula(*sample) for sample in LISTED])
-    assert at(number, sizes.numbers((4, 5, 3, 4))) == formula(4, 5, 3, 4)
-    assert sizes.largest(number) >= formula(8, 9, 9, 9)
-    assert sizes.sizes_of(number) == {0, 1, 2, 3} and next(iter(sizes.places_of(number))) == [0, 1, 2, 3]
-    with pytest.raises(NoFormula):
-        Sizes(LISTED).number([sum(sample) for sample in LISTED])
-
-
-def test_too_many_sizes_for_products():
+def test_too_many_sizes():
     samples = [tuple(numpy.random.default_rng(seed).integers(2, 30, 20).tolist()) for seed in range(5)]
     with pytest.raises(NoFormula, match="more than 12 sizes that differ"):
         Sizes(samples)
-    sizes = Sizes(samples, (), range(20), [tuple(range(20))])
-    assert at(sizes.number([sum(sample) for sample in samples]), sizes.numbers(samples[0])) == sum(samples[0])
-
-
-@pytest.mark.parametrize(
-    ("sizes", "lists"),
-    [
-        (((4, 5), (6, 5)), [(0, 2), (1, 3)]),
-        ((((4, 5), (6, 5), (7, 5)), (3,)), [(0, 2, 4), (1, 3, 5)]),
-        ((((4,), (6,)), ((3,), (2,))), [(0, 1), (2, 3), (0, 2), (1, 3)]),
-        (((4, 5), (6,)), []),
-        ((4, 5), []),
-    ],
-)
-def test_which_sizes_are_those_of_a_list(sizes, lists):
-    assert lists_in(flat_sizes(sizes)[1]) == lists
-
-
-def joined(rows):
-    return torch.cat(list(rows))
-
-
-def ragged(rows):
-    return torch.ragged_tensor(list(rows))
-
-
-@pytest.mark.parametrize(
-    ("join", "count", "walked"), [(joined, 2, 65), (joined, 20, 65), (ragged, 4, 65)], ids=["two", "many", "ragged"]
-)
-def test_lists_of_tensors_of_any_lengths(join, count, walked):
-    """How many rows they have together is their sum."""
-    layer = torch.nn.Linear(3, 3)
-
-    def step(*rows):
-        layer.zero_grad()
-        loss = (layer(join(rows)).tanh() ** 2).sum(1).mean()
-        loss.backward()
-        return loss
-
-    compiled, numbers = Compiled(step, always=True, dynamic=True), numpy.random.default_rng(0)
-    for _ in range(80):
-        rows = [torch.from_numpy(numbers.normal(size=(n, 3)).astype("float32")) for n in numbers.integers(2, 7, count)]
-        results = [seen([side(*rows), layer.weight.grad]) for side in (step, compiled)]
-        assert difference(*results, 1e-5) is None
-    assert compiled.walked >= walked, compiled.report()
 
 
 def test_too_few_sizes():

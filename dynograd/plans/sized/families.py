@@ -11,7 +11,7 @@ from dynograd.plans.sized.choosing import candidates
 from dynograd.plans.sized.family import Family
 from dynograd.plans.sized.fetched import fetched_sizes, free_places, kept
 from dynograd.plans.sized.memory import Differs
-from dynograd.plans.sized.sizes import FEWEST, LEAST, NoFormula, Sizes, flat_sizes, lists_in
+from dynograd.plans.sized.sizes import FEWEST, LEAST, NoFormula, Sizes, flat_sizes
 from dynograd.plans.sized.ways import Way
 from dynograd.plans.steps import Path
 from dynograd.plans.walks import Walk
@@ -139,8 +139,6 @@ class Families:
         ):
             return None
         reason, count = "", len(numbers)
-        lists = lists_in(form)
-        listed = [place for places in lists for place in places]
         latest = next(reversed(paths))
         whole = (*numbers, *latest[count:])
         for chosen in itertools.chain(candidates(with_few, whole) if with_few else (), candidates(paths, whole)):
@@ -150,14 +148,13 @@ class Families:
             steps = [(with_few or paths)[sample] for sample in chosen]
             idle = sorted(set(steps[0].idle).intersection(*[path.idle for path in steps]))
             for excepted, is_wide in itertools.product([idle, []] if idle else [[]], (True, False)):
-                wide = [*listed, *range(count, count + len(names[1]))] if is_wide else []
                 try:  # shapes of idle arguments may be looked at, though no op reads them
-                    free = free_places(chosen, count, excepted, wide, lists)
-                    if is_wide and not free and not listed:
+                    free = free_places(chosen, count, excepted)
+                    if is_wide and not free:
                         continue
                     samples = [kept(sample, count, free) for sample in chosen]
-                    sizes = Sizes(samples, excepted, wide, lists)
-                    if not free and not wide and not sizes.fits(numbers):
+                    sizes = Sizes(samples, excepted, range(count, len(samples[0])) if is_wide else ())
+                    if not free and not sizes.fits(numbers):
                         continue
                     self.tried[names] = programs
                     fetched = [names[1][place - count] for place in free]
@@ -180,7 +177,7 @@ class Families:
         """The family that was missed, made anew if more of its ways, and others, are recorded meanwhile."""
         alike = self._alike(form, recorded)
         total = sum([len(paths) for names, paths in alike.items() if names in family.names or len(paths) >= FEWEST])
-        if total < family.built + max(family.built // 2, 1):
+        if total < family.built + max(family.built // 4, 1):
             return family
         first = family.names[0]
         larger = self._new(first, alike.get(first, {}), form, numbers) or family
@@ -207,9 +204,7 @@ class Families:
             ordered = [common[0], *[sample for sample in chosen if sample is not common[0]]]
             try:
                 samples = [kept(sample, count, free) for sample in ordered]
-                lists = lists_in(family.form)
-                wide = [*itertools.chain(*lists), *range(count, len(samples[0]))]
-                sizes = Sizes(samples, family.program.sizes.idle, wide, lists)
+                sizes = Sizes(samples, family.program.sizes.idle, range(count, len(samples[0])))
                 steps = [paths[sample] for sample in ordered]
                 if family.attach(
                     functools.partial(Way, steps, sizes, family.fetched, family.walk), names, sizes.samples[0]

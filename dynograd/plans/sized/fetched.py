@@ -22,13 +22,7 @@ def fetched_sizes(path: Path) -> tuple[tuple[int, ...], tuple[tuple[int, int], .
     return tuple(sizes), tuple(places)
 
 
-def free_places(
-    samples: Sequence[tuple[int, ...]],
-    count: int,
-    idle: Sequence[int] = (),
-    wide: Sequence[int] = (),
-    lists: Sequence[tuple[int, ...]] = (),
-) -> list[int]:
+def free_places(samples: Sequence[tuple[int, ...]], count: int, idle: Sequence[int] = ()) -> list[int]:
     """The places of sizes behind the first `count` that are no formulas of those before them, without the idle ones."""
     free: list[int] = []
     for place in range(count, len(samples[0])):
@@ -36,7 +30,7 @@ def free_places(
         if len(set(values)) == 1:
             continue
         try:
-            Sizes([kept(sample, count, free) for sample in samples], idle, wide, lists).number(values)
+            Sizes([kept(sample, count, free) for sample in samples], idle).number(values)
         except NoFormula:
             free.append(place)
     return free

@@ -1,9 +1,9 @@
 """Numbers of a step as formulas of the sizes of its arguments: found from the steps recorded at some sizes, used at sizes between those.
 
-A formula is c m + d with whole numbers c and d, where m is a size, the sum of the sizes of tensors in a list, or a product of such (n, b n,
-(n - 1) (n - 1)). It must give the number of every recorded step. It is used only where each size, and each product of sizes, lies between
-recorded ones, a size at a distance from them that is a multiple of what their distances have in common: numbers that are cut off (the first 16 of
-n) or rounded up (n in eights) have no such formula at three sizes, or one that holds between them.
+A formula is c m + d with whole numbers c and d, where m is a size or a product of sizes (n, b n, (n - 1) (n - 1)). It must give the number of every
+recorded step. It is used only where each size, and each product of sizes, lies between recorded ones, a size at a distance from them that is a multiple
+of what their distances have in common: numbers that are cut off (the first 16 of n) or rounded up (n in eights) have no such formula at three sizes, or
+one that holds between them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 from dynograd.plans.sized.marks import Static
 
-__all__ = ["FEWEST", "LEAST", "NoFormula", "Number", "Real", "Sizes", "at", "flat_sizes", "lists_in"]
+__all__ = ["FEWEST", "LEAST", "NoFormula", "Number", "Real", "Sizes", "at", "flat_sizes"]
 
 FEWEST = 3  # steps that a formula is found from
 _MOST_FACTORS = 3
-_MOST_TERMS = 12  # of which numbers may be products
+_MOST_SIZES = 12  # of which numbers may be products: there are as many formulas as their cube
 _SHIFTS = (-1, 1, -2, 2)
 LEAST = 2  # fewer rows have steps of their own: one is no loop for many kernels
 
@@ -60,18 +60,11 @@ class Sizes:
         samples: of each step, in the order of `flat_sizes`; at least `FEWEST`, all of one length.
         idle: the places of those that may be any, and that no formula is found from.
         wide: the places of those that may come to lie beyond the samples': see `corners`. No number is a product of two of them.
-        lists: the places of sizes that belong together, as those of the tensors in a list: see `lists_in`.
     Raises:
         NoFormula: fewer than two of them differ.
     """
 
-    def __init__(
-        self,
-        samples: Sequence[tuple[int, ...]],
-        idle: Sequence[int] = (),
-        wide: Sequence[int] = (),
-        lists: Sequence[tuple[int, ...]] = (),
-    ) -> None:
+    def __init__(self, samples: Sequence[tuple[int, ...]], idle: Sequence[int] = (), wide: Sequence[int] = ()) -> None:
         self.samples, self.idle = list(samples), idle
         columns = list(zip(*samples))
         self.places: list[int] = []  # of the sizes that differ, each kind once
@@ -102,14 +95,15 @@ class Sizes:
                 far = high + high // 2
                 # At distances that have nothing in common with the others': then numbers that are rounded are told apart.
                 self.rooms[number] = min(low, LEAST), far + ((far - low) % step == 0) * (step > 1)
-        differing = {*self.places, *[place for place, _ in self.alike]}
-        self.sums = [places for places in lists if len(differing.intersection(places)) > 1]
-        terms = [(place,) for place in self.places] + self.sums
-        apart = {number for number, places in enumerate(terms) if not set(wide).isdisjoint(places)}
-        if len(terms) - len(apart) > _MOST_TERMS:
-            raise NoFormula(f"more than {_MOST_TERMS} sizes that differ")
-        self.factors = list(_products([number for number in range(len(terms)) if number not in apart], sorted(apart)))
-        self._of_samples = [self._products_of(sample) for sample in samples]
+        apart = {number for number, place in enumerate(self.places) if place in wide}
+        if len(self.places) - len(apart) > _MOST_SIZES:
+            raise NoFormula(f"more than {_MOST_SIZES} sizes that differ")
+        self.factors = [
+            factors
+            for factors in _products(len(self.places))
+            if len(apart.intersection([factor for factor, _ in factors])) < 2
+        ]
+        self._of_samples = [self._products_of(self.own(sample)) for sample in samples]
         self._between = [(min(column), max(column)) for column in zip(*self._of_samples)]
         self._reaches = (
             False  # from the least sizes together to the largest together, so that products lie between as well
@@ -164,7 +158,7 @@ class Sizes:
         if any([(size - low) % step or not low <= size <= high for size, (low, high, step) in zip(own, self.ranges)]):
             return False
         return self._reaches or all(
-            [low <= product <= high for product, (low, high) in zip(self._products_of(sizes), self._between)]
+            [low <= product <= high for product, (low, high) in zip(self._products_of(own), self._between)]
         )
 
     def corners(self) -> list[tuple[int, ...]]:
@@ -210,14 +204,14 @@ class Sizes:
         Args:
             before: the numbers at other sizes, of which only those at `places` are others now.
         """
-        terms = self._terms(sizes)
+        own = self.own(sizes)
         products: dict[int, int] = {}
         numbers = [0] * len(self._formulas) if before is None else list(before)
         for place in range(len(numbers)) if before is None else places:
             values = set()
             for product, c, d in self._formulas[place]:
                 if product not in products:
-                    products[product] = _product(terms, self.factors[product])
+                    products[product] = _product(own, self.factors[product])
                 values.add(c * products[product] + d)
             if len(values) > 1:
                 return None
@@ -229,43 +223,26 @@ class Sizes:
         return len(self._formulas)
 
     def formulas(self, number: Number) -> Iterator[tuple[list[tuple[int, int]], int, int]]:
-        """The formulas of a number, the simplest first: (place of a size, what is added to it) of each factor of m, and c and d of c m + d.
-
-        There are no lists.
-        """
+        """The formulas of a number, the simplest first: (place of a size, what is added to it) of each factor of m, and c and d of c m + d."""
         for product, c, d in self._formulas[number.place]:
             yield [(self.places[factor], by) for factor, by in self.factors[product]], c, d
-
-    def places_of(self, number: Number) -> Iterator[list[int]]:
-        """Of each of its formulas: the places of the sizes in it."""
-        for product, _, _ in self._formulas[number.place]:
-            yield [place for factor, _ in self.factors[product] for place in self._places_in(factor)]
 
     def own(self, sizes: Sequence[int]) -> list[int]:
         """Those at `places`."""
         return [sizes[place] for place in self.places]
 
-    def _terms(self, sizes: Sequence[int]) -> list[int]:
-        """What formulas are made of: the same, and sums of sizes in lists."""
-        return [*self.own(sizes), *[sum([sizes[place] for place in places]) for places in self.sums]]
-
-    def _places_in(self, factor: int) -> tuple[int, ...]:
-        count = len(self.places)
-        return (self.places[factor],) if factor < count else self.sums[factor - count]
-
     def sizes_of(self, number: Number) -> frozenset[int]:
         """Which of the sizes at `places` it follows."""
-        known = {place: which for which, place in enumerate(self.places)}
-        known |= {place: known[other] for place, other in self.alike}
-        return frozenset([known[place] for places in self.places_of(number) for place in places if place in known])
+        return frozenset(
+            [factor for product, _, _ in self._formulas[number.place] for factor, _ in self.factors[product]]
+        )
 
     def largest(self, number: int | Number) -> int:
         """The most that a number can be between the samples."""
         if not isinstance(number, Number):
             return number
-        rooms = [*self.rooms, *[tuple(map(sum, zip(*map(self._room_at, places)))) for places in self.sums]]
-        is_rising = min([low for low, _ in rooms]) >= -min(_SHIFTS)  # products are largest where all sizes are
-        corners = list(zip(*rooms)) if is_rising else list(itertools.product(*rooms))
+        is_rising = min([low for low, _ in self.rooms]) >= -min(_SHIFTS)  # products are largest where all sizes are
+        corners = list(zip(*self.rooms)) if is_rising else list(itertools.product(*self.rooms))
         return max(
             [
                 c * _product(corner, self.factors[product]) + d
@@ -274,14 +251,8 @@ class Sizes:
             ]
         )
 
-    def _room_at(self, place: int) -> tuple[int, int]:
-        place = dict(self.alike).get(place, place)
-        size = dict(self.fixed).get(place)
-        return self.rooms[self.places.index(place)] if size is None else (size, size)
-
-    def _products_of(self, sizes: Sequence[int]) -> list[int]:
-        terms = self._terms(sizes)
-        return [_product(terms, factors) for factors in self.factors]
+    def _products_of(self, sizes: list[int]) -> list[int]:
+        return [_product(sizes, factors) for factors in self.factors]
 
     def _fit(self, product: int, values: tuple[int, ...]) -> tuple[int, int, int] | None:
         known = [(products[product], value) for products, value in zip(self._of_samples, values)]
@@ -297,14 +268,10 @@ def _product(sizes: Sequence[int], factors: tuple[tuple[int, int], ...]) -> int:
     return math.prod([sizes[factor] + by for factor, by in factors])
 
 
-def _products(together: Sequence[int], apart: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Factors: (which size, what is added to it), of which one at most is of those apart. In products one size may be a little shorter or longer
-    than the argument.
-    """
+def _products(count: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Factors: (which size, what is added to it). In products one size may be a little shorter or longer than the argument."""
     for number in range(1, _MOST_FACTORS + 1):
-        whole = itertools.combinations_with_replacement(together, number)
-        mixed = itertools.product(itertools.combinations_with_replacement(together, number - 1), apart)
-        for factors in sorted([*whole, *[tuple(sorted([*others, one])) for others, one in mixed]]):
+        for factors in itertools.combinations_with_replacement(range(count), number):
             yield tuple([(factor, 0) for factor in factors])
             for shifted in sorted(set(factors)) if number > 1 else ():
                 for by in _SHIFTS:
@@ -329,24 +296,3 @@ def flat_sizes(sizes: tuple) -> tuple[tuple[int, ...], tuple]:
 
     form = nested(sizes)
     return tuple(numbers), form
-
-
-def lists_in(form: tuple) -> list[tuple[int, ...]]:
-    """Of a form that `flat_sizes` gave: the places of each dim of the tensors in a list, where they have as many dims."""
-    lists: list[tuple[int, ...]] = []
-    count = 0
-
-    def within(part: Any) -> list[int]:
-        nonlocal count
-        if part is None:
-            count += 1
-            return [count - 1]
-        if not isinstance(part, tuple):
-            return []
-        parts = [within(element) for element in part]
-        if len(part) > 1 and isinstance(part[0], tuple) and all([element == part[0] for element in part]):
-            lists.extend(zip(*parts))
-        return [place for places in parts for place in places]
-
-    within(form)
-    return lists

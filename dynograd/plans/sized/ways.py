@@ -73,7 +73,10 @@ class Way:
             for part in [arrays[number] for number in event.results]:
                 for size in getattr(part, "shape", ()):
                     if isinstance(size, Number) and not any(
-                        [unknown.keys().isdisjoint(places) for places in sizes.places_of(size)]
+                        [
+                            unknown.keys().isdisjoint([place for place, _ in factors])
+                            for factors, _, _ in sizes.formulas(size)
+                        ]
                     ):
                         raise Differs("shapes that follow from what the step fetches later")
 

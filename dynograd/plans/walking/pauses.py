@@ -29,7 +29,6 @@ class Pauses:
     def __init__(self) -> None:
         self.left = self._length = 0
         self._missed = self._changes = 0
-        self._walked = 0  # calls along records since what was missed was forgotten for a new family
         self._owed = 0  # calls that have to go along records until these have paid
         self._seen: dict[int, int] = {}  # how often ways came that are not recorded, by `way_of`
         self._comes_again = False
@@ -61,15 +60,12 @@ class Pauses:
         """
         comes_again, self._comes_again = self._comes_again, False
         if walked or comes_again:
-            self._walked += 1
             self._missed, self._length = max(self._missed - 1, 0), self._length // 2
             self._owed = max(self._owed - 1, 0)
             return
         if self._changes != families.changes <= _PATIENCE:
             self._changes = families.changes
-            if self._changes <= _FEW or self._walked >= _PATIENCE:  # else those before were of no use either
-                self._walked = 0
-                self.forget_missed()
+            self.forget_missed()
         self._missed, self._owed = min(self._missed, _PATIENCE) + 1, min(self._owed, _MOST_OWED) + _COST
         if self.go_on():
             self.left = self._length = min(2 * self._length + 1, _LENGTH) if is_first else _LENGTH
