@@ -381,7 +381,10 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     source = _as_tensor(value, self)
     if type(source.array) is MetaArray and type(self.array) is ndarray:
         raise no_values("setitem")
-    is_basic, ready = indexing.normalize_index(self.array.shape, index)
+    by_ops = _has_history(self, source) or type(self) not in TENSORS or type(source) not in TENSORS
+    # Of a write that ops compute, tensors among the indices stay tensors.
+    find = indexing.index_of if by_ops and type(index) is not int else indexing.normalize_index
+    is_basic, ready = find(self.array.shape, index)
     if is_basic:
         whole = ready == (Ellipsis,)  # of what is overwritten throughout the history ends
         if MODES.grad == 1 and MODES.recorder is None and not whole and _write_region(self, ready, source):
@@ -395,8 +398,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
             source = source.clone()
         _assign(target, source, "setitem")
         return
-    if _has_history(self, source) or type(self) not in TENSORS or type(source) not in TENSORS:
-        _, ready = indexing.index_of(self.array.shape, index)  # tensors of the index stay tensors
+    if by_ops:
         write_result(self, indexing.put_at(self, convert(source, self.dtype), ready), "setitem")
         return
     indexing.assign_at(self.array, ready, arrays.cast(source.array, self.dtype))

@@ -131,13 +131,11 @@ def scaled_dot_product_attention(
     arrays = [getattr(operand, "array", operand) for operand in (query, key, value)]
     fused = kernel("attentions", "attends_in_tiles", arrays[0])(*arrays)
     dtype = dtypes.of_array(arrays[0])
-    mixed = attn_mask is not None and dtypes.of_array(getattr(attn_mask, "array", attn_mask)) not in (
-        dtype,
-        dtypes.bool,
-    )
+    of_mask = None if attn_mask is None else dtypes.of_array(getattr(attn_mask, "array", attn_mask))
+    mixed = of_mask not in (None, dtype, dtypes.bool)
     if dtype in _HALVES and (mixed or not fused):  # scores and masks are float32's, as inside the kernels
         query, key, value = (convert(operand, dtypes.float32) for operand in (query, key, value))
-        if attn_mask is not None and not mixed and dtypes.of_array(getattr(attn_mask, "array", attn_mask)) is dtype:
+        if of_mask is dtype:
             attn_mask = convert(attn_mask, dtypes.float32)
         result = _attention(who, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, fused)
         return convert(result, dtype)
