@@ -55,6 +55,8 @@ _REFLECTED = {
     "__rrshift__": "bitwise_right_shift",
 }
 
+_COMMUTATIVE = ("__radd__", "__rmul__")  # these put the tensor first, also in the recorded graph
+
 _REFLECTION = {
     "__eq__": "__eq__",
     "__ne__": "__ne__",
@@ -86,7 +88,7 @@ def install_methods() -> None:
             registry[name].reflected = _REFLECTION.get(operator, f"__r{operator[2:]}")
     for operator, name in _REFLECTED.items():
         if name in registry:
-            setattr(Tensor, operator, _reflected(operator, registry[name].function))
+            setattr(Tensor, operator, _reflected(operator, registry[name].function, operator in _COMMUTATIVE))
     if "pow.public" in registry:
         Tensor.__pow__ = registry["pow.public"].function  # type: ignore[method-assign]
     Tensor.broadcast_to = registry["expand.public"].function  # type: ignore[method-assign]
@@ -110,7 +112,7 @@ def _comparable(function: Any) -> Callable[..., Any]:
     return compare
 
 
-def _reflected(operator: str, function: Any) -> Callable[..., Any]:
+def _reflected(operator: str, function: Any, commutative: bool) -> Callable[..., Any]:
     """The operator whose left operand is no tensor. What is neither number nor array has NotImplemented: `[0] * tensor(2)` repeats the list, `[0] + t` is
     Python's own error."""
 
@@ -119,7 +121,9 @@ def _reflected(operator: str, function: Any) -> Callable[..., Any]:
             raise TypeError(
                 f"Tensor.{operator}: self must be a Tensor, not {type(self).__name__}, got {self!r}. Call it on a tensor."
             )
-        return function(other, self) if type(other) in _NUMBERS or is_operand(other) else NotImplemented
+        if type(other) not in _NUMBERS and not is_operand(other):
+            return NotImplemented
+        return function(self, other) if commutative else function(other, self)
 
     return reflected
 

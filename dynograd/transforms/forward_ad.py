@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from dynograd.errors import DtypeError, ShapeError
+from dynograd.errors import ShapeError
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.duals import Level, make_moving, split
 
@@ -114,13 +114,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> A
 
     Args:
         tensor: floating or complex.
-        tangent: the direction, in the same shape and dtype.
+        tangent: the direction, floating or complex, in the same shape.
         level: the latest one.
     Returns:
         A tensor.
     Raises:
         RuntimeError: no level is open.
-        ShapeError, DtypeError: the tangent is unlike the tensor.
+        ShapeError: the tangent has another shape than the tensor.
+        ValueError: one of them holds whole numbers.
 
     >>> from dynograd.autograd import forward_ad
     >>> with forward_ad.dual_level():
@@ -133,12 +134,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> A
         raise ValueError(
             f"make_dual: Expected primal to be floating point or complex, but got: {tensor.dtype}. Convert it, e.g. with float()."
         )
+    if not (tangent.is_floating_point() or tangent.is_complex()):
+        raise ValueError(
+            f"make_dual: Expected tangent to be floating point or complex, but got: {tangent.dtype}. Convert it, e.g. with float()."
+        )
     if tensor.shape != tangent.shape:
         raise ShapeError(
             f"make_dual: expected a tangent of the tensor's shape, {tuple(tensor.shape)}, got {tuple(tangent.shape)}."
         )
-    if tensor.dtype is not tangent.dtype:
-        raise DtypeError(f"make_dual: expected a tangent of the tensor's dtype, {tensor.dtype}, got {tangent.dtype}.")
     return make_moving(place, tensor, tangent)
 
 

@@ -203,6 +203,8 @@ def test_walking_the_graph():
         node = node.next_functions[0][0] if node.next_functions else None
     assert names == ["UnbindBackward0", "AddBackward0", "ExpBackward0", "MulBackward0", "AccumulateGrad"]
     assert (x * 3).grad_fn.next_functions[0][0].variable is x
+    for swapped in (3 * x, 3 + x):  # the tensor stands first, as in PyTorch
+        assert swapped.grad_fn.next_functions[0][0].variable is x
     assert (x * 3).grad_fn.next_functions[0] == (x * 4).grad_fn.next_functions[0]
     assert x.grad_fn is None
 

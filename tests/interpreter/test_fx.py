@@ -201,7 +201,22 @@ def test_a_graph_is_changed():
     assert traced.graph.eliminate_dead_code()
     traced.recompile()
     assert traced(t([2.0])).tolist() == [-1.0]
-    assert str(traced.graph).startswith("graph(%x):\n    %neg")
+    assert str(traced.graph).startswith(
+        "graph():\n    %x : [num_users=1] = placeholder[target=x]\n    %neg"
+    )
+
+
+def test_a_graph_as_text():
+    def function(x, factor: int = 2):
+        return {"both": [x * factor, None], "input": x}
+
+    assert str(fx.symbolic_trace(function).graph).splitlines() == [
+        "graph():",
+        "    %x : [num_users=2] = placeholder[target=x]",
+        "    %factor : int [num_users=1] = placeholder[target=factor](default=2)",
+        "    %mul : [num_users=1] = call_function[target=operator.mul](args = (%x, %factor), kwargs = {})",
+        "    return {'both': [mul, None], 'input': x}",
+    ]
 
 
 def test_patterns_are_replaced():

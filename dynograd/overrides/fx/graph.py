@@ -789,11 +789,7 @@ class Graph:
         return begin + body.call(body.function(function), node, node.args)
 
     def __str__(self) -> str:
-        names: list[str] = []
-        returned = [""]
-        lines = [node.format_node(names, returned) for node in self.nodes]
-        text = "".join([f"\n    {line}" for line in lines if line])
-        return f"graph({', '.join([f'%{name}' for name in names])}){returned[0]}:{text}"
+        return "graph():" + "".join([f"\n    {node.format_node()}" for node in self.nodes])
 
     def print_tabular(self) -> None:
         """Prints a table of the nodes."""

@@ -399,23 +399,21 @@ class Node:
         """One line of `str(graph)`.
 
         Args:
-            placeholder_names: a list to which the names of inputs are added.
+            placeholder_names: a list of names to which those of further inputs are added; an input has a line of its own where it is empty.
             maybe_return_typename: a list to which the type of the result is added.
         Returns:
             A text, or None where it went into a list.
         """
-        kind = f": {_type_repr(self.type)}" if self.type else ""
-        if self.op == "placeholder":
-            default = f"(default={self.args[0]})" if self.args else ""
-            if placeholder_names is not None:
-                placeholder_names.append(f"{self.target}{kind}{default}")
-                return None
-            return f"%{self.name} : {'' if not self.type else _type_repr(self.type)}[num_users={len(self.users)}] = placeholder[target={self.target}]{default}"
+        if self.op == "placeholder" and placeholder_names:
+            placeholder_names.append(f"{self.target}: {_type_repr(self.type)}" if self.type else self.target)
+            return None
         if self.op == "output":
-            if self.type and maybe_return_typename is not None:
+            if self.type and maybe_return_typename:
                 maybe_return_typename[0] = f" -> {_type_repr(self.type)}"
-            return f"return {_format_arg(self.args[0])}"
+            return f"return {self.args[0]}"
         shown = f"%{self.name} : {'' if not self.type else _type_repr(self.type) + ' '}[num_users={len(self.users)}]"
+        if self.op == "placeholder":
+            return f"{shown} = placeholder[target={self.target}]" + (f"(default={self.args[0]})" if self.args else "")
         target = f"{self.op}[target={self._pretty_print_target(self.target)}]"
         if self.op == "get_attr":
             return f"{shown} = {target}"
