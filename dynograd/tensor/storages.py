@@ -248,7 +248,7 @@ def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Array:
     before_rebinding(tensor)
     start, owner = arrays.address_of(memory), arrays.base_of(tensor.array)
     result = storages.renewed(memory, nbytes) if into is None else into
-    for sharing in _sharing(tensor):
+    for sharing in _sharing(tensor) if memory.nbytes else ():  # nothing lies on memory of no bytes
         array = sharing.array
         if array.size and arrays.base_of(array) is owner:
             stamp(array)

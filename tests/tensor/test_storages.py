@@ -2,6 +2,7 @@
 
 import multiprocessing
 import sys
+from importlib import import_module
 
 import numpy
 import pytest
@@ -40,6 +41,13 @@ def test_a_view_that_grows_takes_its_base_along():
     row[0] = 9
     assert x.tolist() == [0, 1, 9, 3]
     assert row.storage_offset() == 2 and x.untyped_storage() == row.untyped_storage()
+
+
+def test_nobody_is_looked_for_on_memory_without_bytes(monkeypatch):
+    """To ask the garbage collector takes longer the more objects there are: programs write `arange(n, out=x.data.new())` in loops."""
+    monkeypatch.setattr(import_module("dynograd.tensor.storages"), "_sharing", None)
+    empty = zeros(3).data.new()
+    assert dynograd.arange(4, out=empty) is empty and empty.tolist() == [0, 1, 2, 3]
 
 
 def test_resize_of_another_layout():
