@@ -176,10 +176,14 @@ class _SecondName(importlib.abc.Loader):
 
 
 def _name_all(module: ModuleType, name: str) -> None:
-    """Names of torch's for a module and for what it has imported below it, where programs that look into `sys.modules` expect them."""
+    """Names of torch's for a module and for what it has imported below it, where programs that look into `sys.modules` expect them.
+
+    Those behind a function of the same name too (`nn.utils.weight_norm`): the import of one that has no name yet would put it in the function's place.
+    """
     touched.watch(module, name)
-    for below, value in list(vars(module).items()):
-        if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{below}":
+    for below in list(vars(module)):
+        value = sys.modules.get(f"{module.__name__}.{below}")
+        if value is not None and value.__name__ == f"{module.__name__}.{below}":
             sys.modules.setdefault(f"{name}.{below}", value)
             _name_all(value, f"{name}.{below}")
 

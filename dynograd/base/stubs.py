@@ -22,6 +22,7 @@ __all__ = ["MODULES", "OPTIONS", "TABLE", "Settings", "function", "names", "sett
 
 MODULES = {
     "_dynamo._trace_wrapped_higher_order_op": "The name of it that packages import.",
+    "_inductor.utils": "The names of it that programs import.",
     "_jit_internal": "`torch._jit_internal`: marks of scripted programs, which change nothing.",
     "_prims_common": "The name of it that packages import.",
     "backends.cpu": "`torch.backends.cpu`: what the processor can do is found out by the compiler of kernels.",
@@ -196,6 +197,8 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "mps.empty_cache": (CONSTANT, lambda: None, _NO_MPS),
     "mps.synchronize": (CONSTANT, lambda: None, _NO_MPS),
     "mps.manual_seed": (CONSTANT, lambda seed: None, _NO_MPS),
+    "mps._is_in_bad_fork": (CONSTANT, lambda: False, _NO_MPS),
+    "xpu._is_in_bad_fork": (CONSTANT, lambda: False, _NO_XPU),
     "mps.seed": (CONSTANT, lambda: None, _NO_MPS),
     "mps.get_rng_state": (DeviceError, lambda device="mps": _NO_MPS, _ASK_MPS),
     "mps.set_rng_state": (DeviceError, lambda new_state, device="mps": _NO_MPS, _ASK_MPS),
@@ -235,6 +238,8 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "_jit_internal.boolean_dispatch": (MARKER, lambda arg_name, arg_index, default, if_true, if_false, module_name, func_name: if_false, _EAGER),
     "_prims_common.is_contiguous_or_false": (CONSTANT, lambda a, memory_format=None: a.is_contiguous(), "sizes are numbers here."),
     "_subclasses.fake_tensor.is_fake": (CONSTANT, lambda x: False, "tensors without memory are those of device meta."),
+    "_inductor.utils.fresh_cache": (CONSTANT, lambda cache_entries=None, dir=None, delete=True: _Nothing(), _KEPT),
+    "_inductor.utils.fresh_inductor_cache": (CONSTANT, lambda cache_entries=None, dir=None, delete=True: _Nothing(), _KEPT),
     "_inductor.cudagraph_mark_step_begin": (CONSTANT, lambda: None, "no graph is captured unasked."),
     "backends.cpu.get_cpu_capability": (CONSTANT, _cpu_capability, "kernels are compiled for the processor that runs them."),
 

@@ -6,6 +6,7 @@ import contextlib
 import enum
 import sys
 from collections.abc import Iterable
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, Self
 
@@ -181,7 +182,14 @@ def _log_api_usage_once(event: str) -> None:
     """Nothing is counted."""
 
 
+_PUBLIC = {name: name for name in "Event Generator Size Stream default_generator dtype layout memory_format".split()}
+_PUBLIC |= {"_LinAlgError": "linalg.LinAlgError", "_TensorBase": "Tensor"}
+"""What PyTorch's core defines and its public names are: what they are called there, and here."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return attrgetter(_PUBLIC[name])(dynograd)
     value = refused.addition("_C", name)
     if value is not None:
         return value

@@ -52,7 +52,10 @@ class _Face(ModuleType):
     """A module under another path. Called, it is the function of its own name (`autograd.gradcheck` is a module and a function)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+        function = getattr(self, self.__name__.rpartition(".")[2], None)
+        if function is None:
+            raise TypeError(f"module {self.__name__!r} is not callable. Name one of its functions.")
+        return function(*args, **kwargs)
 
 
 class _Faces(importlib.abc.Loader):
@@ -72,8 +75,8 @@ class _Faces(importlib.abc.Loader):
 class _OfNames(importlib.abc.Loader):
     """Makes the modules of `faces` and of `refused`, and packages above them that nothing else is."""
 
-    def create_module(self, spec: Any) -> ModuleType | None:
-        return _Face(spec.name) if spec.name in faces.FACES else None
+    def create_module(self, spec: Any) -> ModuleType:
+        return _Face(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ in faces.FACES:

@@ -167,6 +167,11 @@ def is_initialized() -> bool:
     return driver._driver is not None and bool(driver._driver.opened())
 
 
+def _is_in_bad_fork() -> bool:
+    """Whether this process was forked after its parent had used a GPU: programs that seed everything ask."""
+    return driver.is_forked()
+
+
 def __getattr__(name: str) -> bool:
     if name == "_initialized":  # programs that keep and set back a GPU's generator read it
         return is_initialized()

@@ -152,6 +152,11 @@ def _choose() -> None:
         _driver, _reason = bindings.connect()
 
 
+def is_forked() -> bool:
+    """Whether this process was forked after its parent had used CUDA."""
+    return _reason is _FORKED
+
+
 def _after_fork() -> None:
     """In the child: no handle of the parent's is good any more."""
     global _driver, _reason, _lock

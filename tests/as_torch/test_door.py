@@ -84,6 +84,14 @@ def test_modules_that_pytorch_has_imported_are_in_sys_modules():
     assert_runs(python("-c", program), "[True, True, True]", "mine")
 
 
+def test_the_import_of_a_module_leaves_the_function_of_its_name():
+    program = "import dynograd.as_torch, inspect, torch\n"
+    program += "import torch.nn.utils.weight_norm as norm, torch.nn.utils.spectral_norm, torch.nn.parallel.replicate\n"
+    program += "functions = norm, torch.nn.utils.spectral_norm, torch.nn.parallel.replicate\n"
+    program += "print([inspect.isfunction(function) for function in functions])"
+    assert_runs(python("-c", program), "[True, True, True]")
+
+
 WRONG = {
     "torch.no_such_name": "AttributeError: torch.no_such_name: dynograd is torch here, and neither it nor PyTorch 2.13.0 has",
     "torch.rnn_tanh": "AttributeError: torch.rnn_tanh: PyTorch 2.13.0 has it; dynograd, which is torch here, has not yet.",

@@ -42,6 +42,14 @@ def test_what_is_refused_can_be_imported_and_says_why_when_called(path):
         assert error_line.startswith("NotImplementedError: ") and f".{name}: ..." in error_line
 
 
+def test_a_module_that_is_called_is_the_function_of_its_name():
+    for path in ("export.unflatten", "distributed.rendezvous", "ao.quantization.quantize"):
+        with pytest.raises(NotImplementedError, match=path):
+            importlib.import_module(f"dynograd.{path}")(None)
+    with pytest.raises(TypeError, match=r"module 'dynograd.distributions.beta' is not callable. Name one of its"):
+        importlib.import_module("dynograd.distributions.beta")(None)
+
+
 def test_a_refused_class_is_one_under_all_its_paths():
     tensor, old = (importlib.import_module(f"dynograd.distributed.{name}") for name in ("tensor", "_tensor"))
     assert tensor.DTensor is old.DTensor and tensor.Shard(0) == old.Shard(0) != tensor.Replicate()
@@ -257,6 +265,10 @@ def test_reductions_of_losses():
 
 def test_names_of_the_cplusplus_core_refuse():
     assert not isinstance(3, torch._C.Graph) and torch._C.Graph is torch._C.Graph
+    for name in ("Event", "Generator", "Size", "Stream", "default_generator", "dtype", "layout", "memory_format"):
+        assert getattr(torch._C, name) is getattr(torch, name)
+    assert torch._C._TensorBase is torch.Tensor and torch._C._LinAlgError is torch.linalg.LinAlgError
+    assert not any([module._is_in_bad_fork() for module in (torch.cuda, torch.mps, torch.xpu)])
     for call in (torch._C.Value, torch._C.parse_ir, torch.jit._get_trace_graph):
         with pytest.raises(NotImplementedError, match="there is no TorchScript, and no graph or type of it"):
             call()

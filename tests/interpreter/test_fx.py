@@ -219,6 +219,17 @@ def test_a_graph_as_text():
     ]
 
 
+def test_a_graph_as_a_table(capsys):
+    fx.symbolic_trace(lambda x: x.neg()).graph.print_tabular()
+    assert capsys.readouterr().out.splitlines() == [
+        "opcode       name    target    args    kwargs",
+        "-----------  ------  --------  ------  --------",
+        "placeholder  x       x         ()      {}",
+        "call_method  neg     neg       (x,)    {}",
+        "output       output  output    (neg,)  {}",
+    ]
+
+
 def test_patterns_are_replaced():
     traced = fx.symbolic_trace(lambda a, b: dynograd.relu(a + b) * dynograd.relu(a + 1))
     matches = fx.replace_pattern(traced, lambda x, y: dynograd.relu(x + y), lambda x, y: (x - y).abs())

@@ -795,7 +795,7 @@ class Graph:
         """Prints a table of the nodes."""
         rows = [["opcode", "name", "target", "args", "kwargs"]]
         rows += [[node.op, node.name, str(node.target), str(node.args), str(dict(node.kwargs))] for node in self.nodes]
-        widths = [max([len(row[place]) for row in rows]) for place in range(5)]
+        widths = [max([len(row[place]) for row in rows[1:]] + [len(rows[0][place]) + 2]) for place in range(5)]
         rows.insert(1, ["-" * width for width in widths])
         for row in rows:
             print("  ".join([cell.ljust(width) for cell, width in zip(row, widths)]).rstrip())
