@@ -176,7 +176,12 @@ class EventList(list):
             if group_by_stack_n:
                 key += tuple(event.stack[:group_by_stack_n])
             groups.setdefault(key, []).append(event)
-        return self._like(EventAverage(key[0], listed) for key, listed in groups.items())
+        averages = self._like(EventAverage(key[0], listed) for key, listed in groups.items())
+        for average in averages:  # what its events have in common
+            average.stack = average.stack[:group_by_stack_n]
+            if not group_by_input_shape:
+                average.input_shapes = ""
+        return averages
 
     def total_average(self) -> EventAverage:
         """All events as one row."""
@@ -242,11 +247,11 @@ class EventList(list):
                 ("Self CPU Mem", 12, lambda event: _bytes(event.self_cpu_memory_usage)),
             ]
         columns.append(("# of Calls", 12, lambda event: str(event.count)))
-        if "shapes" in self.noted:
+        if any([event.input_shapes for event in self]):
             columns.append(("Input Shapes", max_shapes_column_width, lambda event: str(event.input_shapes)))
         if "flops" in self.noted:
             columns.append(("Total FLOPs", 12, lambda event: str(event.flops) if event.flops else "--"))
-        if "stack" in self.noted:
+        if any([event.stack for event in self]):
             columns.append(
                 ("Source Location", max_src_column_width, lambda event: event.stack[0] if event.stack else "")
             )

@@ -13,7 +13,7 @@ from dynograd.ops.layout.transposes import PROPERTIES
 from dynograd.ops.op import registry
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["install_methods", "public_functions"]
+__all__ = ["install_methods", "public_function", "public_functions"]
 
 OPERATORS = {
     "__add__": "add",
@@ -73,6 +73,11 @@ def public_functions() -> dict[str, Any]:
     result = {name: entry.function for name, entry in registry.items() if not name.endswith(".public")}
     result |= {name[: -len(".public")]: entry.function for name, entry in registry.items() if name.endswith(".public")}
     return result
+
+
+def public_function(name: str) -> Any:
+    """The public function of one op."""
+    return (registry.get(f"{name}.public") or registry[name]).function
 
 
 def install_methods() -> None:

@@ -14,7 +14,7 @@ from dynograd.interpreter.out_forms import write_out
 from dynograd.kernels.build import determinism
 from dynograd.ops.op import registry
 from dynograd.tensor.inplace import write_result
-from dynograd.tensor.methods import public_functions
+from dynograd.tensor.methods import public_function
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -139,7 +139,7 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: 
     >>> dynograd.frobenius_norm(tensor([[3.0, 4.0]]))
     tensor(5.)
     """
-    result = public_functions()["linalg_vector_norm"](input, 2, dim if dim != () else None, keepdim)
+    result = public_function("linalg_vector_norm")(input, 2, dim if dim != () else None, keepdim)
     return result if out is None else write_out("frobenius_norm", out, result)
 
 
@@ -156,7 +156,7 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, o
     >>> dynograd.nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(7.)
     """
-    result = public_functions()["linalg_matrix_norm"](input, "nuc", dim, keepdim)
+    result = public_function("linalg_matrix_norm")(input, "nuc", dim, keepdim)
     return result if out is None else write_out("nuclear_norm", out, result)
 
 
@@ -176,9 +176,9 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """
     rank = v.array.ndim
     if dim == -1:
-        return public_functions()["linalg_vector_norm"](v, pow)
+        return public_function("linalg_vector_norm")(v, pow)
     kept = shapes.normalize_dim("norm_except_dim", dim, rank)
-    return public_functions()["linalg_vector_norm"](v, pow, tuple([dim for dim in range(rank) if dim != kept]), True)
+    return public_function("linalg_vector_norm")(v, pow, tuple([dim for dim in range(rank) if dim != kept]), True)
 
 
 def cond(pred: Any, true_fn: Any, false_fn: Any, operands: tuple | list = ()) -> Any:

@@ -15,7 +15,7 @@ from dynograd import arrays
 from dynograd.autograd.modes import MODES, enable_grad
 from dynograd.base.signatures import without_private
 from dynograd.interpreter import differentiation as tape
-from dynograd.tensor.methods import public_functions
+from dynograd.tensor.methods import public_function
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.batching.batched import (
     Batched,
@@ -315,14 +315,14 @@ def _by_units(
                 for start in range(0, count, step)
             ]
             parts = [
-                rows_of_input[0] if len(rows_of_input) == 1 else public_functions()["cat"](list(rows_of_input), 0)
+                rows_of_input[0] if len(rows_of_input) == 1 else public_function("cat")(list(rows_of_input), 0)
                 for rows_of_input in zip(*pieces, strict=True)
             ]
         except BatchError:
             parts = None
     if parts is None:
         rows = [run(unit(place, 1)) for place in range(count)]
-        parts = [public_functions()["stack"](list(row), 0) for row in zip(*rows, strict=True)] if rows else []
+        parts = [public_function("stack")(list(row), 0) for row in zip(*rows, strict=True)] if rows else []
     if not shapes:
         return parts
     if not parts:
@@ -504,4 +504,4 @@ def _stacked(parts: list[Any], shape: tuple[int, ...], dim: int, like: Tensor) -
     """Rows or columns of a Jacobian as one tensor of `shape`."""
     if not prod(shape):
         return wrap(arrays.zeros(tuple(shape), like.dtype))
-    return public_functions()["stack"](parts, dim).reshape(tuple(shape))
+    return public_function("stack")(parts, dim).reshape(tuple(shape))

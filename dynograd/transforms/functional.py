@@ -12,7 +12,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.modes import enable_grad
 from dynograd.interpreter.differentiation import grad
-from dynograd.tensor.methods import public_functions
+from dynograd.tensor.methods import public_function
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.derivatives import jacfwd, jacrev
 from dynograd.transforms.jvp import jvp as forward_jvp
@@ -344,7 +344,7 @@ class _Call:
                 for part, operand in zip(gradients, self.inputs, strict=True)
             ]
         rows = [self.gradients([out], [units[place]], strict) for place in range(count)]
-        return [public_functions()["stack"](list(parts), 0) for parts in zip(*rows, strict=True)]
+        return [public_function("stack")(list(parts), 0) for parts in zip(*rows, strict=True)]
 
     def check_independent(self, outputs: Any) -> None:
         for place, output in enumerate(outputs):

@@ -15,7 +15,7 @@ from dynograd.base import dtypes
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import GradientError, user_level
 from dynograd.interpreter.differentiation import grad
-from dynograd.tensor.methods import public_functions
+from dynograd.tensor.methods import public_function
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.jvp import jvp
 from dynograd.transforms.vmap import vmap
@@ -272,7 +272,7 @@ def _as_real(func: Callable[..., Any], inputs: tuple) -> tuple[Callable[..., Any
 
 
 def _op(name: str, *args: Any) -> Any:
-    return public_functions()[name](*args)
+    return public_function(name)(*args)
 
 
 def _random_like(out: Tensor, number: int, strided: bool) -> Tensor:

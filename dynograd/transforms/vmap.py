@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.base.random_streams import default_generator
-from dynograd.tensor.methods import public_functions
+from dynograd.tensor.methods import public_function
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.batching.batched import Batched, Level, lowered, make_batched, run
 from dynograd.transforms.trees import flatten, map_tree, rebuild
@@ -83,7 +83,7 @@ def map_examples(
         pieces.append(_run(func, out_dims, randomness, args, kwargs, part, dims, count))
     places = _out_places(out_dims, pieces[0])
     joined = [
-        parts[0] if dim is None else public_functions()["cat"](list(parts), dim)
+        parts[0] if dim is None else public_function("cat")(list(parts), dim)
         for dim, *parts in zip(places, *[flatten(piece) for piece in pieces], strict=True)
     ]
     return rebuild(pieces[0], joined)

@@ -201,9 +201,7 @@ def test_a_graph_is_changed():
     assert traced.graph.eliminate_dead_code()
     traced.recompile()
     assert traced(t([2.0])).tolist() == [-1.0]
-    assert str(traced.graph).startswith(
-        "graph():\n    %x : [num_users=1] = placeholder[target=x]\n    %neg"
-    )
+    assert str(traced.graph).startswith("graph():\n    %x : [num_users=1] = placeholder[target=x]\n    %neg")
 
 
 def test_a_graph_as_text():
