@@ -101,6 +101,9 @@ def _is_own(loaded: ModuleType) -> bool:
 _LOOKED_FOR = {"torch.nn": ("functional", "init", "parameter")}
 
 
+_LAUNCHERS = {"distributed.run.__main__", "distributed.launch.__main__"}
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules `torch`, `torch.*` and `functorch`; the distribution `torch` is found in `SITE`."""
 
@@ -114,6 +117,10 @@ class _Finder(importlib.abc.MetaPathFinder):
             spec.has_location = True
             spec.submodule_search_locations = [str(file.parent)]
             return spec
+        if below in _LAUNCHERS:  # `python -m torch.distributed.run`
+            launcher = importlib.util.find_spec("dynograd.tools.run")
+            assert launcher is not None
+            return importlib.util.spec_from_file_location(fullname, launcher.origin)
         real = _real(f"{_ROOTS[root]}.{below}", fullname)
         spec = ModuleSpec(fullname, _SecondName(real), origin=getattr(real, "__file__", None), is_package=True)
         spec.submodule_search_locations = list(getattr(real, "__path__", ()))

@@ -92,6 +92,12 @@ def test_the_import_of_a_module_leaves_the_function_of_its_name():
     assert_runs(python("-c", program), "[True, True, True]")
 
 
+@pytest.mark.parametrize("name", ["run", "launch"])
+def test_pytorchs_launcher_is_our_own(name):
+    done = python("-m", "dynograd", "-m", f"torch.distributed.{name}", "--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: python -m dynograd.run [-h] [-n"), done.stderr
+
+
 WRONG = {
     "torch.no_such_name": "AttributeError: torch.no_such_name: dynograd is torch here, and neither it nor PyTorch 2.13.0 has",
     "torch.rnn_tanh": "AttributeError: torch.rnn_tanh: PyTorch 2.13.0 has it; dynograd, which is torch here, has not yet.",
