@@ -112,7 +112,14 @@ def empty(shape: tuple[int, ...], dtype: Any) -> MetaArray:
     nbytes = math.prod(shape) * kind.itemsize
     if nbytes <= _SMALL:
         return numpy.empty(shape, kind).view(MetaArray)
-    return numpy.frombuffer(address_space(nbytes), kind).reshape(shape).view(MetaArray)
+    try:
+        space = address_space(nbytes)
+    except OSError:
+        raise MemoryError(
+            f"meta: an array of shape {tuple(shape)} has {nbytes} bytes, more than a process can still address. Arrays without values take "
+            f"addresses, but no memory: use smaller sizes, or free others."
+        ) from None
+    return numpy.frombuffer(space, kind).reshape(shape).view(MetaArray)
 
 
 def address_space(nbytes: int) -> mmap.mmap:

@@ -105,6 +105,10 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
             return copy
         if f"{family}.{name}" in _SIZED_BY_VALUES:
             raise meta_arrays.no_values(name)
+        by_formula = getattr(module_of(f"{family}_meta"), name, None) if f"{family}_meta" in _rooms() else None
+        if by_formula is not None:
+            result = _found[family, name, array_type] = by_formula
+            return result
         outline = meta_arrays.elementwise if family == "elementwise" else meta_arrays.outlined
         if f"{family}.{name}" in ("indexing.index_forward", "indexing.result_shape"):
             outline = meta_arrays.outlined_without_masks

@@ -7,6 +7,7 @@ import pytest
 
 import dynograd as dg
 from dynograd import nn
+from dynograd.errors import ShapeError
 from dynograd.nn.utils import skip_init
 
 LAYERS = [
@@ -117,3 +118,49 @@ def test_outlines_print_copy_and_compute():
     ):
         assert created.is_meta
     assert dg.empty_like(dg.ones(2, 3).t(), device="meta").is_meta
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize(
+    ("layer", "options"),
+    [
+        ("Conv1d", {}),
+        ("Conv2d", {"stride": 2, "padding": 1, "dilation": 2}),
+        ("Conv2d", {"groups": 2}),
+        ("Conv3d", {"padding": "same"}),
+        ("ConvTranspose2d", {"stride": 2, "output_padding": 1}),
+    ],
+)
+def test_convolutions_have_the_shapes_of_the_cpu(layer, options, channels_last):
+    results = []
+    for device in ("cpu", "meta"):
+        convolution = getattr(dg.nn, layer)(4, 6, 3, device=device, **options)
+        x = dg.zeros(2, 4, *[9] * int(layer[-2]), device=device)
+        if channels_last and layer.endswith("2d"):
+            x = x.to(memory_format=dg.channels_last)
+        x.requires_grad_()
+        y = convolution(x)
+        y.sum().backward()
+        results.append([(t.shape, t.stride()) for t in (y, x.grad, convolution.weight.grad, convolution.bias.grad)])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 1, 2, 3), (7, 3, 4)), ((0, 3), (3, 4))]
+)
+def test_products_have_the_shapes_of_the_cpu(shapes):
+    products = [dg.zeros(shapes[0], device=device) @ dg.zeros(shapes[1], device=device) for device in ("cpu", "meta")]
+    assert products[0].shape == products[1].shape and products[1].device.type == "meta"
+    with pytest.raises(ShapeError, match="matmul"):
+        dg.zeros(2, 3, device="meta") @ dg.zeros(2, 3, device="meta")
+
+
+def test_what_is_too_large_to_compute_has_a_shape():
+    x = dg.zeros(1 << 16, 1 << 13, device="meta")
+    assert dg.nn.Linear(1 << 13, 1 << 14, device="meta")(x).shape == (1 << 16, 1 << 14)
+    image = dg.zeros(64, 3, 4096, 4096, device="meta")
+    assert dg.nn.Conv2d(3, 8, 3, device="meta")(image).shape == (64, 8, 4094, 4094)
+    with pytest.raises(
+        MemoryError, match=r"shape \(1099511627776, 1024\) has 4503599627370496 bytes, more than a process"
+    ):
+        dg.zeros(1 << 40, 1 << 10, device="meta")

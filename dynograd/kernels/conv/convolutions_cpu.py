@@ -37,7 +37,7 @@ BIAS_PAYS = 64
 
 # Orders of dims with the channels last, and back.
 _LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
-_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
+CHANNELS_BACK = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 
 def conv_forward(x, weight, bias, stride, padding, dilation, groups):
@@ -56,7 +56,7 @@ def conv_forward(x, weight, bias, stride, padding, dilation, groups):
     if whole and not batch_invariant():  # bits would depend on how x lies in memory
         bias = None if bias is None else bias.astype(x.dtype, copy=False)
         return linear_forward(x.reshape(len(x), -1), _as_matrix(weight), bias).reshape(shape).astype(kind, copy=False)
-    last = _is_channels_last(x) or _is_channels_last(weight)
+    last = is_channels_last(x) or is_channels_last(weight)
     if is_pointwise(weight.shape, padding, groups) and (bias is None or last or x.shape[1] >= BIAS_PAYS):
         x = _read_by_places(x, shape, stride)
         return _pointwise(x, weight.reshape(weight.shape[:2]), bias, shape, last).astype(kind, copy=False)
@@ -86,7 +86,7 @@ def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation,
     if is_whole(input_shape, weight.shape, padding, groups) and weight.flags.c_contiguous:
         gradient = matmul_forward(_as_matrix(g), _as_matrix(weight)).reshape(input_shape)
         return _with_bias(gradient, bias).astype(kind, copy=False)
-    last = _is_channels_last(g) or _is_channels_last(weight)
+    last = is_channels_last(g) or is_channels_last(weight)
     if is_pointwise(weight.shape, padding, groups) and max(stride) == 1 and g.shape[2:] == tuple(input_shape[2:]):
         if bias is None or last or g.shape[1] >= BIAS_PAYS:
             weight = weight.reshape(weight.shape[:2]).T
@@ -172,7 +172,7 @@ def _pointwise(x, weight, bias, shape, channels_last):
     if channels_last:
         bias = None if bias is None else bias.astype(x.dtype, copy=False)
         out = ordered_product(x.swapaxes(1, 2), weight.T, bias)
-        return out.reshape(shape[0], *shape[2:], shape[1]).transpose(_FIRST[len(shape)])
+        return out.reshape(shape[0], *shape[2:], shape[1]).transpose(CHANNELS_BACK[len(shape)])
     if (count - 1) * inner * outer > (inner + outer) * count * places:
         # Copying all images side by side, and their results back, is less than packing the weight for each image.
         out = ordered_product(weight, x.swapaxes(0, 1).reshape(inner, count * places))
@@ -184,7 +184,7 @@ def _pointwise(x, weight, bias, shape, channels_last):
 
 def _pointwise_weight_gradient(x, g):
     """(CO, C): the products of g and x at every place, added over places, then over images in order."""
-    if _is_channels_last(x) and _is_channels_last(g):
+    if is_channels_last(x) and is_channels_last(g):
         x, g = (array.transpose(_LAST[array.ndim]).reshape(-1, array.shape[1]) for array in (x, g))
         return ordered_product(g.T, x)
     outer, inner = g.reshape(*g.shape[:2], -1), x.reshape(*x.shape[:2], -1).swapaxes(1, 2)
@@ -213,7 +213,7 @@ def _by_points(x, other, outer, groups, pays):
     """
     if groups != 1 or outer < _point_tiles(x.dtype)[1]:
         return False
-    last = _is_channels_last(x), _is_channels_last(other)
+    last = is_channels_last(x), is_channels_last(other)
     return (pays or any(last)) and (last[0] or x.flags.c_contiguous) and (last[1] or other.flags.c_contiguous)
 
 
@@ -276,7 +276,7 @@ def _correlate(plan, x, weight, bias, out, groups, outer, inner, back=False):
 def _flat_weight(weight):
     """The weight in its order of memory, and how far apart output channels, input channels and taps are."""
     channels, taps = weight.shape[1], prod(weight.shape[2:])
-    if _is_channels_last(weight):
+    if is_channels_last(weight):
         return weight.transpose(_LAST[weight.ndim]).reshape(-1), (taps * channels, 1, channels)
     return np.ascontiguousarray(weight).reshape(-1), (taps * channels, taps, 1)
 
@@ -339,7 +339,7 @@ def _five(array):
     return (*shape[:2], *(1,) * missing, *shape[2:]), (*strides[:2], *(strides[1],) * missing, *strides[2:])
 
 
-def _is_channels_last(array):
+def is_channels_last(array):
     """Whether memory holds the channels of a place side by side, and is not row-major as well."""
     if array.ndim < 4 or array.flags.c_contiguous:
         return False
@@ -348,7 +348,7 @@ def _is_channels_last(array):
 
 def _empty(shape, kind, channels_last):
     if channels_last:
-        return buffers.empty((shape[0], *shape[2:], shape[1]), kind).transpose(_FIRST[len(shape)])
+        return buffers.empty((shape[0], *shape[2:], shape[1]), kind).transpose(CHANNELS_BACK[len(shape)])
     return buffers.empty(tuple(shape), kind)
 
 
