@@ -144,12 +144,16 @@ class Recording(
         closures: Any = None,
         on_gpu: bool = False,
         changing: Any = None,
+        joined: Any = None,
+        called_with: tuple = ((), {}),
     ) -> None:
         """`on_gpu`: ops of the CPU run as they are written, and only those of a GPU are recorded."""
         self.owner_scopes, self.owner_closures, self.on_gpu = scopes, closures, on_gpu
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
         self.changing = changing  # knows of which of those others come in other steps
+        self.joined_lists, self.called_with = joined, called_with  # a join of lists among these runs as it is written
+        self.joined: dict[int, Any] = {}  # tensors that were, by id
         self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
         self.noting = noting()  # open throughout, so that those of single calls cost little
         self.events: list[Event] = []
@@ -245,6 +249,8 @@ class Recording(
                 self.left_out.append((entry.key, line_text(caller(2))))
                 return call_with(below, entry.op, args)
             args = places
+        if self._joins_lists(entry, args):
+            return call_with(below, entry.op, args)
         if MODES.grad > 1:
             self.refuse("nodes are watched (anomaly mode, hooks of saved tensors)")
             return call_with(below, entry.op, args)
@@ -284,6 +290,17 @@ class Recording(
         if self.listening is not None:
             self.told(entry, args, results, described)
         return result
+
+    def _joins_lists(self, entry: Entry, args: tuple) -> bool:
+        """Whether an op joins tensors that lists among the arguments hold."""
+        if self.joined_lists is None or self.on_gpu or self.any_shape or self.differentiating:
+            return False
+        if not self.joined_lists.is_join(entry.op, args, self.called_with):
+            return False
+        if any([id(tensor) in self.numbers for tensor in args[0]]):
+            return False
+        self.joined.update((id(tensor), tensor) for tensor in args[0])
+        return True
 
     def _with_numbers(self, entry: Entry, args: tuple) -> tuple:
         """The operands, with tensors in the place of numbers that are others in each step."""

@@ -214,6 +214,8 @@ class Walk(
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
                 return choice.outcome()
+        if self.owner.joins_lists(entry.op, args):
+            return call_with(below, entry.op, args)
         if self.family is not None and (sizes := self.family.adapt(entry, args, tried)):
             return self.other(entry, below, args, (*tried, sizes))
         for choice in (step, *step.others):
