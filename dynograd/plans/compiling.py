@@ -336,11 +336,11 @@ class Compiled:
 
     def sizes_now(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """The sizes of the arguments, and of what objects among them hold."""
-        held = (self.held.sizes(args, kwargs),) if self.held.places else ()
+        in_objects = (self.held.sizes(args, kwargs),) if self.held.places else ()
         if self.joined.places:
             args, kwargs = self.joined.left_out_of(args, kwargs)
         sizes: tuple = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
-        return (*sizes, *held) if held else sizes
+        return (*sizes, *in_objects) if in_objects else sizes
 
     def joins_lists(self, op: Any, args: tuple) -> bool:
         """Whether an op joins lists among the arguments, which runs as it is written."""

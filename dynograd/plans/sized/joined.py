@@ -106,7 +106,7 @@ def _list_at(place: Place, arguments: tuple) -> Sequence[Tensor]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _without(value: Any, place: Place) -> Any:
+def _without(value: Any, place: Place) -> object:
     """A list or dict with nothing at a place, wherever it has one there."""
     if isinstance(value, dict):
         rest: Any = dict(value)
