@@ -31,7 +31,7 @@ from dynograd.plans.functions.recorded import RecordedFunctions
 from dynograd.plans.gpu.array_kinds import PLAIN, address_range, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
-from dynograd.plans.handed import detached
+from dynograd.plans.handed import detached, same_memory
 from dynograd.plans.lowering import described
 from dynograd.plans.masks import at_places, is_mask
 from dynograd.plans.memory import is_part_of_any, overlaps_of
@@ -185,6 +185,7 @@ class Recording(
         self.lent, self.renewed, self.apart = [], [], {}
         self.checked: set[int] = set()  # values of which the program checks the numbers
         self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
+        self.summed: dict[int, Any] = {}  # gradients of this step to which another pass has added, by id
         self.sizes: tuple = ()  # of the arguments
         self.met: dict[Any, int] = {}  # how often numbers came at a place
         self.constant_numbers: set[Any] = set()  # places of those that the record has as they were
@@ -347,6 +348,8 @@ class Recording(
         if isinstance(value, Tensor):
             number = self.numbers.get(id(value))
             if number is not None:
+                if id(value) in self.summed:
+                    self.refuse("a gradient is read that another backward pass has added to")
                 return "value", number
             described = self.saved(value) if self.differentiating and id(value) not in self.places else None
             return ("outside", self._place_of(value)) if described is None else described
@@ -544,9 +547,11 @@ class Recording(
 
     def detach(self, tensor: Any, silent: bool = False) -> Tensor:
         """`tensor.detach()`, or `tensor.data` if writes are not to be watched. It is no op: the same memory."""
-        result = detached(tensor, silent)
         if self.inside or self.reason or type(tensor) not in TENSORS or id(tensor) not in self.numbers:
-            return result
+            return detached(tensor, silent)
+        if self.is_gradient(self.numbers[id(tensor)]):
+            return same_memory(tensor)
+        result = detached(tensor, silent)
         event = Event("detach", None, (("value", self.numbers[id(tensor)]),), 0, caller(2))
         event.subject = silent
         event.results.append(self._new_value(result))
