@@ -284,7 +284,9 @@ class WalkedVersions:
     handed: list[Any]
     path: Any
     read_numbers: dict[int, Any]
-    renames: dict[Any, tuple]  # what is known of writes, by their steps
+    renames: dict[
+        Any, tuple[Any, tuple[list[tuple[int, int]], Any, list[int] | None]]
+    ]  # what is known of writes, by their steps
     running: bool
     values: list[Any]
 
@@ -336,9 +338,9 @@ class WalkedVersions:
         None in place of those: the memory is no part of the plan's.
         """
         kin = self.path.kin
-        known = self.renames.get(step)
-        if known is not None and known[0] is kin:
-            return known[1]  # type: ignore[no-any-return]
+        of_kin, known = self.renames.get(step, (None, None))
+        if of_kin is kin and known is not None:
+            return known
         renames, last = [], step
         for _ in range(step.subject[0]):
             last = last.next
