@@ -33,6 +33,7 @@ from dynograd.plans.sharing import Shared
 from dynograd.plans.sized.arguments import any_requires_grad, idle_places, sizes_of, tensors_in
 from dynograd.plans.sized.families import Families
 from dynograd.plans.sized.held import HeldSizes
+from dynograd.plans.sized.joined import JoinedLists
 from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
@@ -134,6 +135,7 @@ class Compiled:
         self.families = Families(lambda: Walk(self, self.shared), self.note_left)
         self.walk = self._own_walk(self.sizes)
         self.held = HeldSizes()
+        self.joined = JoinedLists()
         self.begun_with: list[Any] = []  # tensors among the arguments of the call that is recorded, as it began
         self.known: dict[int, Any] = {}
         self.changing = Changing()
@@ -334,14 +336,23 @@ class Compiled:
 
     def sizes_now(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """The sizes of the arguments, and of what objects among them hold."""
+        in_objects = (self.held.sizes(args, kwargs),) if self.held.places else ()
+        if self.joined.places:
+            args, kwargs = self.joined.left_out_of(args, kwargs)
         sizes: tuple = sizes_of((args, kwargs)) if kwargs else (sizes_of(args),) if args else ()
-        return (*sizes, self.held.sizes(args, kwargs)) if self.held.places else sizes
+        return (*sizes, *in_objects) if in_objects else sizes
+
+    def joins_lists(self, op: Any, args: tuple) -> bool:
+        """Whether an op joins lists among the arguments, which runs as it is written."""
+        if self.dynamic is False or self.replay or self.on_gpu:
+            return False
+        return self.joined.is_join(op, args, self.arguments)
 
     def begin_recording(self) -> Recording:
         args, kwargs = self.arguments or ((), {})
         # Where the program has begun, it may have put other tensors into lists and objects.
         unchanged = self.sizes_now(args, kwargs) == self.sizes
-        self.begun_with = tensors_in((args, kwargs)) if unchanged else []
+        self.begun_with = tensors_in(self.joined.left_out_of(args, kwargs)) if unchanged else []
         known = len(self.held.changing)
         names = self.held.begin(args, kwargs, self.changing)
         if len(self.held.changing) > known:  # records from now on hold in more calls
@@ -353,6 +364,8 @@ class Compiled:
             self.closures,
             self.on_gpu,
             self.changing,
+            None if self.dynamic is False or self.replay else self.joined,
+            (args, kwargs),
         )
         recording.any_shape = self.any_shape
         recording.sizes = self.sizes
@@ -397,6 +410,9 @@ class Compiled:
                 self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
         if recording.result is not None and not recording.reason and recording.is_outdated():
             recording.refuse("what it gives has a history, with tensors that it wrote later")
+        if not recording.reason:
+            read = {id(outside.tensor) for outside in recording.outside}
+            self.joined.learn(recording.called_with, recording.joined.keys(), read)
         counted_sizes = self.held.learn(recording.outside if met_before and not recording.reason else ())
         if recording.reason:
             self.note_left(recording.reason, recording.line)

@@ -23,7 +23,7 @@ from dynograd.plans.gpu.array_kinds import is_contiguous
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
-__all__ = ["Handed", "Value", "become", "detached", "new_handed", "stand_for", "turn_into"]
+__all__ = ["Handed", "Value", "become", "detached", "new_handed", "same_memory", "stand_for", "turn_into"]
 
 _ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
 
@@ -315,6 +315,12 @@ def detached(tensor: Any, silent: bool) -> Tensor:
     result = Tensor.wrap(tensor.array)
     if silent:
         result._meta = SILENT
+    return result
+
+
+def same_memory(tensor: Any) -> Tensor:
+    """`tensor.detach()`, or `tensor.data`, of what has no history: a view, so that a write into either is one into both."""
+    result: Tensor = tensor.view(tensor.shape)
     return result
 
 

@@ -145,6 +145,7 @@ class Pass:
         self._look_at(leaf)
         if not recording.reason:
             self.parts.append((recording._place_of(leaf), Tensor.wrap(part)))
+            recording.summed[id(leaf._grad)] = leaf._grad
 
     def _number_parts(self) -> None:
         """Values are numbered in the order of events: what has gone straight into gradients belongs to the one at the end of the pass."""
@@ -194,6 +195,7 @@ class Pass:
             leaf.accumulate_grad(g)
             if not recording.reason:
                 self.leaves.append((recording._place_of(leaf), recording._new_value(Tensor.wrap(g)), True))
+                recording.summed[id(leaf._grad)] = leaf._grad
             return
         leaf.accumulate_grad(g)
         grad = leaf._grad

@@ -31,7 +31,7 @@ from dynograd.plans.functions.recorded import RecordedFunctions
 from dynograd.plans.gpu.array_kinds import PLAIN, address_range, may_share, own_copy
 from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
-from dynograd.plans.handed import detached
+from dynograd.plans.handed import detached, same_memory
 from dynograd.plans.lowering import described
 from dynograd.plans.masks import at_places, is_mask
 from dynograd.plans.memory import is_part_of_any, overlaps_of
@@ -144,12 +144,16 @@ class Recording(
         closures: Any = None,
         on_gpu: bool = False,
         changing: Any = None,
+        joined: Any = None,
+        called_with: tuple = ((), {}),
     ) -> None:
         """`on_gpu`: ops of the CPU run as they are written, and only those of a GPU are recorded."""
         self.owner_scopes, self.owner_closures, self.on_gpu = scopes, closures, on_gpu
         self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
         self.changing = changing  # knows of which of those others come in other steps
+        self.joined_lists, self.called_with = joined, called_with  # a join of lists among these runs as it is written
+        self.joined: dict[int, Any] = {}  # tensors that were, by id
         self.bound: tuple[Any, ...] = ()  # of those, what the record has others in the place of, in other steps
         self.noting = noting()  # open throughout, so that those of single calls cost little
         self.events: list[Event] = []
@@ -181,6 +185,7 @@ class Recording(
         self.lent, self.renewed, self.apart = [], [], {}
         self.checked: set[int] = set()  # values of which the program checks the numbers
         self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
+        self.summed: dict[int, Any] = {}  # gradients of this step to which another pass has added, by id
         self.sizes: tuple = ()  # of the arguments
         self.met: dict[Any, int] = {}  # how often numbers came at a place
         self.constant_numbers: set[Any] = set()  # places of those that the record has as they were
@@ -245,6 +250,8 @@ class Recording(
                 self.left_out.append((entry.key, line_text(caller(2))))
                 return call_with(below, entry.op, args)
             args = places
+        if self._joins_lists(entry, args):
+            return call_with(below, entry.op, args)
         if MODES.grad > 1:
             self.refuse("nodes are watched (anomaly mode, hooks of saved tensors)")
             return call_with(below, entry.op, args)
@@ -284,6 +291,17 @@ class Recording(
         if self.listening is not None:
             self.told(entry, args, results, described)
         return result
+
+    def _joins_lists(self, entry: Entry, args: tuple) -> bool:
+        """Whether an op joins tensors that lists among the arguments hold."""
+        if self.joined_lists is None or self.on_gpu or self.any_shape or self.differentiating:
+            return False
+        if not self.joined_lists.is_join(entry.op, args, self.called_with):
+            return False
+        if any([id(tensor) in self.numbers for tensor in args[0]]):
+            return False
+        self.joined.update((id(tensor), tensor) for tensor in args[0])
+        return True
 
     def _with_numbers(self, entry: Entry, args: tuple) -> tuple:
         """The operands, with tensors in the place of numbers that are others in each step."""
@@ -330,6 +348,8 @@ class Recording(
         if isinstance(value, Tensor):
             number = self.numbers.get(id(value))
             if number is not None:
+                if id(value) in self.summed:
+                    self.refuse("a gradient is read that another backward pass has added to")
                 return "value", number
             described = self.saved(value) if self.differentiating and id(value) not in self.places else None
             return ("outside", self._place_of(value)) if described is None else described
@@ -527,9 +547,11 @@ class Recording(
 
     def detach(self, tensor: Any, silent: bool = False) -> Tensor:
         """`tensor.detach()`, or `tensor.data` if writes are not to be watched. It is no op: the same memory."""
-        result = detached(tensor, silent)
         if self.inside or self.reason or type(tensor) not in TENSORS or id(tensor) not in self.numbers:
-            return result
+            return detached(tensor, silent)
+        if self.is_gradient(self.numbers[id(tensor)]):
+            return same_memory(tensor)
+        result = detached(tensor, silent)
         event = Event("detach", None, (("value", self.numbers[id(tensor)]),), 0, caller(2))
         event.subject = silent
         event.results.append(self._new_value(result))

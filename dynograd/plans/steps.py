@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dynograd.arrays import address_of, base_of
@@ -181,14 +181,25 @@ class Path:
         self.gone = {self.numbers[number] for group in program.groups for number in group.gone}
         self.kin = {number: kin for number, kin in zip(self.numbers, program.kin) if kin is not None}
         self.consumed = {self.numbers[number]: event for number, event in self.used.items()}
-        self.gradients = [
-            (self.outside[place].tensor, number, Tensor.wrap(self.arrays[number]))
-            for step in self.steps
-            if step.event is not None and step.event.kind == "backward"
-            for place, number, had in step.subject
-            if not had
-        ]
+        self.gradients = list(self._gradients())
+        self.of_leaves = {number for _, number, _ in self.gradients}
         program.tell(self)
+
+    def _gradients(self) -> Iterator[tuple[Tensor, int, Tensor]]:
+        """(leaf, number of its gradient, that as the plan has it); after a write in place into one it has another number."""
+        leaves: dict[int, Tensor] = {}
+        for step in self.steps:
+            kind = "" if step.event is None else step.event.kind
+            new = (
+                {number: self.outside[place].tensor for place, number, had in step.subject if not had}
+                if kind == "backward"
+                else {}
+            )
+            if kind == "rename" and step.args[0][1] in leaves:
+                new = {step.args[1][1]: leaves[step.args[0][1]]}
+            for number, leaf in new.items():
+                yield leaf, number, Tensor.wrap(self.arrays[number])
+            leaves |= new
 
     def arrays_of(self, arrays: list[Any]) -> dict[int, Any]:
         """Where values lie, by their numbers in the tree."""

@@ -37,8 +37,10 @@ class Tree:
         self.first: list[int] = []  # the number of the step that gives a value
         self.sources: list[int] = []  # the value that was computed into the memory which a value shows
         self.watch = Watch().close()  # that nobody has the tensors of `results`, two rows each
+        self.renames: dict[Step, tuple] = {}  # what is known of writes into values
         self.of_optimizers: list[Watch] = []
         self.watches: list[Watch] = []  # those, and of steps
+        self.watching: dict[int, list[Watch]] = {}  # by number of value: those of them that know its tensor
 
     def add(self, recording: Recording, program: Program) -> None:
         """A new way through the program."""
@@ -105,6 +107,12 @@ class Tree:
         for step in dict.fromkeys(steps):
             step.watch = self._watch_of(step)
         self.watches = [self.watch, *[step.watch for step in steps if step.watch is not None], *self.of_optimizers]
+        self.watching = {}
+
+    def watch_too(self, watch: Watch) -> None:
+        """Another watch that knows tensors of the record."""
+        self.watches.append(watch)
+        self.watching = {}
 
     def watches_of(self, path: Path) -> tuple[Watch, Watch]:
         """That nobody has the tensors of `path.ends`, one row each, and of `path.gone`."""
@@ -113,7 +121,7 @@ class Tree:
             for watch, numbers in zip(path.watches, ([number for _, number in path.ends], path.gone)):
                 for number in numbers:
                     watch.holders(number, self.handed[number], self.counts[number])
-                self.watches.append(watch.close())
+                self.watch_too(watch.close())
         return path.watches
 
     def _watch_of(self, step: Step) -> Watch | None:

@@ -26,7 +26,7 @@ from dynograd.plans.comparing import same
 from dynograd.plans.functions.walked import WalkedFunctions
 from dynograd.plans.gpu.array_kinds import bytes_alike, identity, is_on_cpu, may_share, own_copy, same_part
 from dynograd.plans.gpu.endings import WalkedEndings
-from dynograd.plans.handed import Handed, Read, become, detached, new_handed
+from dynograd.plans.handed import Handed, Read, become, detached, new_handed, same_memory
 from dynograd.plans.inputs import settle
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.masks import at_places, is_mask
@@ -48,6 +48,7 @@ from dynograd.plans.writes.spoiling import WalkedSaves
 from dynograd.plans.writes.stores import WalkedStores
 from dynograd.plans.writes.versions import WalkedVersions
 from dynograd.plans.writes.waiting import is_apart
+from dynograd.tensor import inplace
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]
@@ -163,9 +164,11 @@ class Walk(
 
     def put_in_place(self, number: int, new: Any) -> None:
         self.handed[number] = new
-        for watch in self.watches:
-            if number in watch.numbers:
-                watch.put(number, new)
+        watching = self.watching.get(number)
+        if watching is None:
+            watching = self.watching[number] = [watch for watch in self.watches if number in watch.numbers]
+        for watch in watching:
+            watch.put(number, new)
         for step, place in self.uses[number]:
             setattr(step, FIELDS[place], new)
         for step in self.makers[number]:
@@ -214,6 +217,8 @@ class Walk(
                 if not self.running:
                     return call_with(entry.function, entry.op, args)
                 return choice.outcome()
+        if self.owner.joins_lists(entry.op, args):
+            return call_with(below, entry.op, args)
         if self.family is not None and (sizes := self.family.adapt(entry, args, tried)):
             return self.other(entry, below, args, (*tried, sizes))
         for choice in (step, *step.others):
@@ -619,6 +624,8 @@ class Walk(
     def detach(self, tensor: Any, silent: bool = False) -> Tensor:
         if not isinstance(tensor, Handed):
             return detached(tensor, silent)
+        if self.running and self.is_gradient(tensor):
+            return same_memory(tensor)
         step = self.at
         for choice in (step, *step.others):
             event = choice.event
@@ -769,9 +776,13 @@ class Walk(
                 leaf._grad = tensor
                 lent.append((leaf, number, tensor))
         MODES.plan = None
+        guard = self.owner.guard  # of writes, which nobody has to hear of here; each would be some microseconds slower
         try:
+            inplace.guards.remove(guard)
             return run()
         finally:
+            if guard not in inplace.guards:
+                inplace.guards.append(guard)
             MODES.plan = self
             for leaf, number, tensor in lent:
                 if leaf._grad is tensor:

@@ -18,6 +18,9 @@ from dynograd.nn import functional as F
 from dynograd.plans.compiling import Compiled
 from dynograd.plans.gpu import loops, pieces
 from tests.gpu.compiled_twins import batch, check_same, compiling, mlp, plain, run_twins
+from tests.plans.test_writes_into_gradients import OTHERS as OTHER_GRADIENTS
+from tests.plans.test_writes_into_gradients import WALKED as GRADIENTS
+from tests.plans.test_writes_into_gradients import after
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {}
 
@@ -53,6 +56,28 @@ def trained(model: nn.Module, optimizer: Any, compile: Any, read: bool = False, 
 def gradient_descent(compile: Any) -> Any:
     model = mlp()
     return trained(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), compile)
+
+
+def of_gradients(text: str) -> Callable[[Any], Any]:
+    """A program that changes the gradients behind a backward pass, or the parameters, by hand."""
+
+    def make(compile: Any) -> Any:
+        model, change = mlp(), after(text)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        @compile
+        def step(x: Any, y: Any, n: int) -> Any:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            gradient = change(model, x, y, n, optimizer)
+            optimizer.step()
+            return loss, gradient
+
+        kept = change.__globals__["kept"]
+        return lambda n: step(batch(n, 4, 6), batch(n, 4, classes=3), n), lambda: [*model.state_dict().values(), kept]
+
+    return make
 
 
 @program
@@ -448,6 +473,13 @@ def test_compiled_programs_give_what_they_give_as_they_are_written(name: str) ->
         return
     assert report.walked >= 3, str(report)
     assert report.ways[0].launches == PIECES.get(name, 1), str(report)
+
+
+@pytest.mark.parametrize("name", [name for name in {**GRADIENTS, **OTHER_GRADIENTS} if "numpy" not in name])
+def test_writes_into_gradients(name: str) -> None:
+    report = run_twins(of_gradients({**GRADIENTS, **OTHER_GRADIENTS}[name]), name)
+    # Numbers that the program computes in Python are others in each step, for which a graph would have to be captured.
+    assert report.walked >= 3 or name in (*OTHER_GRADIENTS, "the norm is read", "of other numbers"), str(report)
 
 
 class _Counted:

@@ -1,5 +1,6 @@
 """The disk cache of compiled kernels: entries, damage, folders that cannot be trusted, and processes that compile nothing twice."""
 
+import gc
 import os
 import shutil
 import signal
@@ -257,3 +258,28 @@ def test_counts_are_right_while_other_threads_compile(folder, monkeypatch):
         sys.setswitchinterval(interval)
     assert all(counts["compiled"] == len(counts["names"]) for counts in seen)
     assert kernel_cache.statistics()["compiled"] == 4000
+
+
+def test_a_kernel_is_noted_while_they_are_counted(folder, monkeypatch):
+    """By a finalizer here, as by another thread: CPython 3.11 collects garbage in the middle of `tuple(a_list)`, whose memory may be gone then."""
+    monkeypatch.setattr(kernel_cache, "_names", [f"kernel{number}" for number in range(5000)])
+
+    class Late:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            kernel_cache._names.extend(["late"] * 100_000)
+
+    gc.collect()
+    threshold = gc.get_threshold()
+    gc.disable()
+    Late()
+    gc.set_threshold(1, 1, 1)
+    gc.enable()
+    try:
+        counts = kernel_cache.statistics()
+    finally:
+        gc.set_threshold(*threshold)
+    assert len(counts["names"]) == counts["compiled"] >= 5000
+    assert set(counts["names"]) <= {*[f"kernel{number}" for number in range(5000)], "late"}

@@ -233,3 +233,80 @@ def experts_for_rows_at_masks(compile: Any) -> Any:
         return (out - tokens[:, :4]).square().mean()
 
     return given(model, loss, rows, compile)
+
+
+# --- lists of rows, of any lengths and number -------------------------------------------------------------------------------------------
+
+
+def sentences(numbers: Any, n: int, count: int) -> Any:
+    """A list of rows, some of them empty."""
+    lengths = numbers.integers(0, n, count)
+    lengths[0] = n
+    return [torch.from_numpy(numbers.standard_normal((int(length), WIDTH)).astype("float32")) for length in lengths]
+
+
+def documents(numbers: Any, n: int, count: int) -> Any:
+    """Rows of words, and their labels, in a dict."""
+    lists = [torch.from_numpy(numbers.integers(0, 20, int(length))) for length in numbers.integers(1, n, count)]
+    return ({"words": lists, "labels": torch.from_numpy(numbers.integers(0, 3, count))},)
+
+
+@program(90, 90)
+def rows_behind_one_another(compile: Any) -> Any:
+    model = nn.Linear(WIDTH, WIDTH)
+
+    def loss(model: Any, lists: Any) -> Any:
+        h = model(torch.cat(lists))
+        return (h @ h.T).tanh().mean() + h.softmax(0).square().sum()
+
+    return given(model, loss, lambda *sizes: (sentences(*sizes),), compile)
+
+
+@program(85, 85)
+def rows_made_ragged(compile: Any) -> Any:
+    model = Tagger(nn.Linear(WIDTH, WIDTH))
+
+    def loss(model: Any, batch: Any) -> Any:
+        h = model.middle(model.table(torch.ragged_tensor(batch["words"])))
+        return F.cross_entropy(model.out(h).mean(1), batch["labels"])
+
+    return given(model, loss, documents, compile)
+
+
+@program(60, 60)
+def rows_padded_and_packed(compile: Any) -> Any:
+    model = Tagger(nn.GRU(WIDTH, WIDTH, batch_first=True))
+
+    def loss(model: Any, batch: Any) -> Any:
+        lengths = [len(row) for row in batch["words"]]
+        padded = nn.utils.rnn.pad_sequence(batch["words"], batch_first=True, padding_value=1)
+        packed = nn.utils.rnn.pack_padded_sequence(model.table(padded), lengths, True, enforce_sorted=False)
+        return F.cross_entropy(model.out(model.middle(packed)[1][0]), batch["labels"])
+
+    return given(model, loss, documents, compile)
+
+
+@program(60, 30)
+def rows_that_ops_read_as_well(compile: Any) -> Any:
+    """From a call on that is in the middle of all, one of the rows is read by another op."""
+    model = nn.Linear(WIDTH, WIDTH)
+    calls = [0]
+
+    def loss(model: Any, lists: Any) -> Any:
+        calls[0] += 1
+        result = model(torch.cat(lists)).square().mean()
+        return result + model(lists[0]).tanh().sum() if calls[0] > 30 else result
+
+    return given(model, loss, lambda *sizes: (sentences(*sizes),), compile)
+
+
+@program(85, 85)
+def rows_of_parameters(compile: Any) -> Any:
+    """Not all of what is joined is data: a vector that is learnt stands before the rows."""
+    model = Tagger(nn.Linear(WIDTH, WIDTH))
+
+    def loss(model: Any, lists: Any) -> Any:
+        h = torch.cat([model.table.weight[:1], torch.cat(lists)])
+        return model.middle(h).tanh().sum(1).square().mean()
+
+    return given(model, loss, lambda *sizes: (sentences(*sizes),), compile)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.plans.gradient_programs import GradientMaker
 from tests.plans.random_programs import STEPS, Maker, compare, program_of, shortened
 from tests.plans.twins import in_python_form
 from tests.plans.wider_programs import SIZES as WIDER_SIZES
@@ -71,6 +72,18 @@ def test_wider_programs_give_the_same_bits() -> None:
             assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{text}"
             walked += result.walked
     assert walked > 60
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_programs_that_change_gradients_give_the_same_bits(exact: bool) -> None:
+    walked = 0
+    with contextlib.nullcontext() if exact else in_python_form():
+        for seed in range(50000 + 20 * exact, 50020 + 20 * exact):
+            text = program_of(seed, make=GradientMaker).text()
+            result = compare(text, 0.0, exact)
+            assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{text}"
+            walked += result.walked
+    assert walked > 40
 
 
 SIZES = [5, 5, 12, 8, 9, 7, 6, 11, 10, 9, 6, 8, 7, 10, 11, 12, 5, 8, 9, 6, 7, 13, 11, 10]

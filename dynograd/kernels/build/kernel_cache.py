@@ -38,7 +38,8 @@ def statistics() -> dict[str, Any]:
     >>> sorted(dynograd.kernel_cache_statistics())
     ['compiled', 'damaged', 'loaded', 'names', 'packed', 'seconds']
     """
-    names = tuple(_names)
+    # A tuple of the list itself reads memory that is gone where another thread makes the list longer meanwhile (CPython 3.11 collects garbage in between).
+    names = tuple(_names.copy())
     return {"compiled": len(names), **_counts, "seconds": round(notices.total, 3), "names": names}
 
 

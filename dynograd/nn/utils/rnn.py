@@ -431,7 +431,7 @@ def pad_sequence(
     lengths = [shape[0] for shape in shapes]
     longest = max(lengths)
     arrays = _plain_arrays(sequences)
-    if arrays and (not padding_value or arrays[0].dtype.kind == "f"):
+    if arrays and _holds(arrays[0].dtype, padding_value):
         return wrap(_padded_array(arrays, lengths, longest, batch_first, padding_value, padding_side == "left"))
     filler = sequences[0].new_full((longest - min(lengths), *rest), padding_value)
     pieces = []
@@ -455,6 +455,11 @@ def _plain_arrays(tensors: list[Any]) -> list[Any]:
     ):
         return []
     return arrays
+
+
+def _holds(dtype: Any, value: float) -> bool:
+    """Whether arrays of the dtype can have the value without a question."""
+    return not value or dtype.kind == "f" or (dtype.kind in "iu" and type(value) is int and 0 < value < 128)
 
 
 def _padded_array(

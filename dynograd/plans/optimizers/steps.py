@@ -138,13 +138,13 @@ class WalkedSteps:
     handed: list[Any]
     of_optimizers: list[Watch]
     path: Any
-    watches: list[Watch]
+    watch_too: Any
 
     def optimizer_step(self, choice: Any, optimizer: Any) -> OptimizerStep:
         """What the optimizer does at this step of the record, on the gradients that leaves have there."""
         step = self._step_of(self.path, choice, optimizer)
         self.of_optimizers.append(step.watch)
-        self.watches.append(step.watch)
+        self.watch_too(step.watch)
         return step
 
     def load_steps(self: Any, path: Any) -> None:

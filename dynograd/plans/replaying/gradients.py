@@ -52,5 +52,5 @@ class ReplayedGradients:
                 watch.field(leaf, "_grad", tensor, number)
                 watch.kind(number, tensor, Handed)
                 watch.holders(number, tensor, walk.counts[number] + 1)
-            walk.watches.append(watch.close())
+            walk.watch_too(watch.close())
         return bool(self._watch.holds())

@@ -33,6 +33,8 @@ _BEGUN = 6.0
 _OPENED, _OPEN, _PASSED = 13.0, 3.5, 20.0
 _FORWARD, _BACKWARD = (1.0, 3.0), (1.5, 12.0)  # saved by an elementwise op, and by another one
 _STEPPED = 15.0  # saved by the step of an optimizer
+# A tensor that stands for another value behind a write in place; what is put into a part of one.
+_RENAMED, _PUT = 8.0, 12.0
 _NUMBER = 1.0  # a number or tensor that is another one in each call
 # A piece more; a value that was copied out; a write into what comes from outside.
 _CUT, _READ, _WRITTEN = 1.0, 10.0, 10.0
@@ -94,6 +96,8 @@ def gain_of_a_walk(path: Any) -> float:
         return math.inf
     kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
     gained = _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN - _NUMBER * program.fresh
+    gained -= _RENAMED * sum([event.kind == "rename" for event in path.events])
+    gained -= _PUT * sum([call.name == "basic_put" for call in program.calls])
     gained -= _OPENED * bool(kept) + _OPEN * kept + _PASSED * (path.parts is not None)
     for call, form in zip(program.calls, program.forms):
         if form is None:

@@ -68,8 +68,6 @@ class RecordedVersions:
             return "a tensor with a hook, or `x.data`"
         if 0 in array.strides:
             return "a tensor whose elements share memory"
-        if any([number in event.results for event in self.events if event.kind == "backward"]):
-            return "a gradient"
         if is_part_of_any(array, self.lent):
             return "a tensor whose memory NumPy has"
         if is_part_of_any(array, [outside.array for outside in self.outside]):
@@ -84,6 +82,15 @@ class RecordedVersions:
         if MODES.grad == 0 and (target._requires_grad or base._requires_grad):
             return "a tensor with a history that the write is no part of"
         return "a tensor that backward needs as it was" if self.is_saved(array, node_of(result)) else ""
+
+    def is_gradient(self, number: int) -> bool:
+        """Whether a value is what a backward pass has given to a leaf, or what that stands for behind writes in place."""
+        for event in reversed(self.events):
+            if event.kind == "rename" and event.args[1][1] == number:
+                number = event.args[0][1]
+            elif event.kind == "backward" and number in event.results:
+                return True
+        return False
 
     def _mates_of(self, target: Any) -> list[Any]:
         """What else somebody has in the memory of what `target` is a view of."""
@@ -145,7 +152,10 @@ class RecordedVersions:
         mates = self._mates_of(target)
         base = _base_of(target) if mates or not _laid_out_alike(result.array, target.array) else target
         views = [mate for mate in mates if mate is not base] + [target] * (base is not target)
-        if base is target and not self._is_fresh(result):
+        steps_to_target = () if base is target else steps_of(target._meta)
+        # A view of all, as `x.data` is, needs no copy of the base either.
+        is_whole = all([op.name == "view" for op, _, _ in steps_to_target]) and target.shape == base.shape
+        if is_whole and not self._is_fresh(result):
             result = copied(result)
         if target._requires_grad and not result._requires_grad:
             self.refuse("a write in place that has no gradient into a tensor with a history")
@@ -155,14 +165,14 @@ class RecordedVersions:
         old = (self.numbers[id(base)], *[self.numbers[id(view)] for view in views])
         start = len(self.events)
         self._note("write", self.numbers[id(target)], self.numbers[id(result)])
-        new = result if base is target else self._put(base, steps_of(target._meta), result)
+        new = result if is_whole else self._put(base, steps_to_target, result)
         if not _laid_out_alike(new.array, base.array):
             self.refuse("a write in place that would lay its tensor out differently")
         if self.reason:
             return False
         count = version(base.array) + 1
         node = node_of(result)
-        if base is target and node is not None:
+        if is_whole and node is not None:
             self.apart[id(node)] = result.array
         steps = [steps_of(view._meta) for view in views]
         self._rename(base, new, None)
@@ -268,13 +278,22 @@ def _laid_out_alike(array: Any, other: Any) -> bool:
 class WalkedVersions:
     """The part of a walk that follows them."""
 
+    assigned: set[int]
     at: Any
     first: list[int]
     handed: list[Any]
     path: Any
     read_numbers: dict[int, Any]
+    renames: dict[
+        Any, tuple[Any, tuple[list[tuple[int, int]], Any, list[int] | None]]
+    ]  # what is known of writes, by their steps
     running: bool
     values: list[Any]
+
+    def is_gradient(self, tensor: Any) -> bool:
+        """The same of a recorded tensor."""
+        number = tensor.value.number
+        return number in self.path.of_leaves and self.handed[number] is tensor and self.first[number] < self.at.number
 
     def may_renew(self, target: Any, result: Any = None) -> bool:
         """Whether the step has made `target`."""
@@ -289,22 +308,52 @@ class WalkedVersions:
         return is_own
 
     def renew_at_once(self: Any, target: Any, result: Any) -> bool:
-        """`renew` in the usual case: the record has it here, of tensors that nobody has read and whose memory is theirs; else False."""
+        """`renew` in the usual case: the record has it here, of tensors that nobody has read, and nobody has others in their memory; else False."""
         step = self.at
         if step.event is None or step.event.kind != "write" or type(target) is not Handed or type(result) is not Handed:
             return False
         (_, old), (_, new) = step.args
-        handed, values = self.handed, self.values
+        handed = self.handed
         if handed[old] is not target or handed[new] is not result or step.grad != MODES.grad:
             return False
-        if step.subject[0] != 1 or self.path.kin.get(old) is not None or self.path.kin.get(new) is not None:
+        renames, last, mates = self._renames_of(step)
+        if mates is None or any([type(handed[number]) is not Handed for number, _ in renames]):
             return False
-        stand_for(target, values[new])
-        stand_for(result, values[old])
-        self.put_in_place(old, result)
-        self.put_in_place(new, target)
-        self.at = step.next.next
+        if mates and any([self.first[mate] < step.number and self._is_held(mate) for mate in mates]):
+            return False
+        for number, other in renames:
+            renamed, its_new = handed[number], handed[other]
+            stand_for(renamed, self.values[other])
+            stand_for(its_new, self.values[number])
+            self.put_in_place(number, its_new)
+            self.put_in_place(other, renamed)
+            if number in self.assigned:
+                self.assigned.add(other)
+        self.at = last.next
         return True
+
+    def _renames_of(self: Any, step: Any) -> tuple[list[tuple[int, int]], Any, list[int] | None]:
+        """Of a write: (old, new) of each value that another stands for behind it, the last step of it, and the other values in the same memory.
+
+        None in place of those: the memory is no part of the plan's.
+        """
+        kin = self.path.kin
+        of_kin, known = self.renames.get(step, (None, None))
+        if of_kin is kin and known is not None:
+            return known
+        renames, last = [], step
+        for _ in range(step.subject[0]):
+            last = last.next
+            if last.event.kind == "rename":
+                renames.append((last.args[0][1], last.args[1][1]))
+        of_target, mates = kin.get(step.args[0][1]), []
+        if of_target is not None:
+            numbers = {number for number, _ in renames}
+            mates = [number for number, other in kin.items() if other == of_target and number not in numbers]
+        elsewhere = of_target is not None and of_target[0] != "region"
+        result = renames, last, None if elsewhere else mates
+        self.renames[step] = kin, result
+        return result
 
     def is_alike(self, target: Any, result: Any) -> bool:
         """Whether they are known to be of one shape and dtype."""
@@ -391,6 +440,8 @@ class WalkedVersions:
         stand_for(result, self.values[old])
         self.put_in_place(old, result)
         self.put_in_place(new, target)
+        if old in self.assigned:
+            self.assigned.add(new)
         if array is not None:
             self._note_read(new, array)
             become(target, array, None, value.grad, kind=Read if value.grad else Tensor)
