@@ -196,6 +196,17 @@ def test_clamp_of_integers_and_bools():
     assert small.clamp(-1, 300).tolist() == [5, 200] and small.clamp(-1, 100).tolist() == [5, 100]
 
 
+def test_clamp_beside_a_number_takes_a_tensor_without_dims_as_one():
+    x = tensor([0.0, 2.0, 4.0], requires_grad=True)
+    result = x.clamp(1, tensor(3, dtype=dynograd.int32))
+    result.sum().backward()
+    assert result.tolist() == [1, 2, 3] and result.dtype is dynograd.float32 and x.grad.tolist() == [0, 1, 0]
+    assert dynograd.clip(tensor([0, 4]), tensor(1.5), 3).tolist() == [1.5, 3.0]
+    assert tensor([0.0, 4.0]).clamp_(tensor(1), 3).tolist() == [1, 3]
+    with pytest.raises(TypeError, match="two numbers or two Tensors, got int and Tensor"):
+        tensor([1.0]).clamp(0, tensor(2.0, requires_grad=True))
+
+
 def test_clamp_and_nan():
     x = tensor([0.0, 1.0, 2.0, NAN], requires_grad=True)
     result = x.clamp(0, 1)

@@ -241,12 +241,12 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Array:
 
     Args:
         input: tensor of any shape.
-        min, max: numbers or tensors, broadcast with `input`; None leaves that side open.
+        min, max: numbers or tensors, broadcast with `input`; None leaves that side open. Beside a number, a tensor without dims is a number.
     Returns:
         A tensor of the broadcast shape, in the promoted dtype.
     Raises:
         RuntimeError: both are None.
-        TypeError: one is a number and the other a tensor.
+        TypeError: one is a number and the other a tensor with dims, or one that requires grad.
 
     >>> dynograd.clamp(tensor([-2.0, 0.5, 3.0]), min=0, max=1)
     tensor([0.0000, 0.5000, 1.0000])
@@ -260,10 +260,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Array:
             return clamp_max(input, max)
         if hasattr(min, "shape") and hasattr(max, "shape"):
             return clamp_between(input, min, max)
-        raise TypeError(
-            f"clamp: expected min and max to be two numbers or two Tensors, got {type(min).__name__} and {type(max).__name__}. "
-            f"Make the number a tensor."
-        )
+        min, max = _number_of(min, min, max), _number_of(max, min, max)
     array = getattr(input, "array", input)
     if array.dtype.kind != "c" and (isinstance(min, complex) or isinstance(max, complex)):
         raise DtypeError(f"clamp: the bounds {min} and {max} cannot be compared with {input.dtype}. Give real numbers.")
@@ -288,3 +285,15 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Array:
     tensor([-1.0000,  0.5000,  1.0000])
     """
     return clamp(input, min, max)
+
+
+def _number_of(bound: Any, min: Any, max: Any) -> Any:
+    """A bound of `clamp` beside a number."""
+    if not hasattr(bound, "shape"):
+        return bound
+    if bound.ndim or getattr(bound, "requires_grad", False):
+        raise TypeError(
+            f"clamp: expected min and max to be two numbers or two Tensors, got {type(min).__name__} and {type(max).__name__}. "
+            f"Make the number a tensor."
+        )
+    return bound.item()

@@ -405,7 +405,7 @@ class Node:
             A text, or None where it went into a list.
         """
         if self.op == "placeholder" and placeholder_names:
-            placeholder_names.append(f"{self.target}: {_type_repr(self.type)}" if self.type else self.target)
+            placeholder_names.append(f"{self.target}: {_type_repr(self.type)}" if self.type else str(self.target))
             return None
         if self.op == "output":
             if self.type and maybe_return_typename:
