@@ -75,7 +75,7 @@ def public_functions() -> dict[str, Any]:
     return result
 
 
-def public_function(name: str) -> Any:
+def public_function(name: str) -> Callable[..., Any]:
     """The public function of one op."""
     return (registry.get(f"{name}.public") or registry[name]).function
 

@@ -9,7 +9,7 @@ import numpy
 from dynograd.arrays import meta_arrays
 
 
-def matmul_forward(input: Any, other: Any) -> Any:
+def matmul_forward(input: Any, other: Any) -> meta_arrays.MetaArray:
     """The shape of `input @ other`.
 
     Raises:
@@ -24,7 +24,7 @@ def matmul_forward(input: Any, other: Any) -> Any:
     return meta_arrays.empty((*numpy.broadcast_shapes(left[:-2], right[:-2]), *rows, *columns), input.dtype)
 
 
-def linear_forward(input: Any, weight: Any, bias: Any) -> Any:
+def linear_forward(input: Any, weight: Any, bias: Any) -> meta_arrays.MetaArray:
     """The shape of `input @ weight.T + bias`.
 
     Raises:

@@ -287,7 +287,7 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Array:
     return clamp(input, min, max)
 
 
-def _number_of(bound: Any, min: Any, max: Any) -> Any:
+def _number_of(bound: Any, min: Any, max: Any) -> complex | None:
     """A bound of `clamp` beside a number."""
     if not hasattr(bound, "shape"):
         return bound
