@@ -7,7 +7,7 @@ everything else on the tape.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynograd import arrays
@@ -15,7 +15,7 @@ from dynograd.arrays import Array
 from dynograd.autograd.modes import MODES, no_grad, show
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.autograd.packing import Packed
-from dynograd.base import devices, dtypes
+from dynograd.base import devices, dtypes, layouts
 from dynograd.base.shapes import Size
 from dynograd.errors import GradientError, ShapeError
 from dynograd.interpreter import with_history
@@ -93,8 +93,8 @@ class FunctionNode(Node):
         for array, edge in self.to_save:
             if type(array) is Packed:
                 array = array.array()
-            if array is None:
-                tensors.append(None)
+            if array is None or isinstance(array, Tensor):
+                tensors.append(array)
             elif isinstance(edge, int):
                 tensors.append(with_history(array, OutputNode(self, edge)))
             else:
@@ -102,15 +102,17 @@ class FunctionNode(Node):
         return tuple(tensors)
 
     def release(self) -> None:
-        if self.kept:
+        if any([array is not None for array, _ in self.to_save]):
             self.kept = ()
             self.to_save = ()
             self.attrs = FREED
 
     def pack_saved(self, pack: Any) -> None:
         """For hooks of saved tensors: what `save_for_backward` kept is packed."""
-        self.to_save = tuple((None if tensor is None else pack(tensor), edge) for tensor, edge in self.to_save)
-        self.kept = tuple(tensor for tensor, _ in self.to_save if tensor is not None)
+        self.to_save = tuple(
+            (array if array is None or isinstance(array, Tensor) else pack(array), edge) for array, edge in self.to_save
+        )
+        self.kept = _arrays(self.to_save)
 
     def op_name(self) -> str:
         return self.function.__name__
@@ -339,7 +341,7 @@ class Function:
                 if id(argument) in node.dirty:
                     check_writable(argument, cls.__name__)
         if not recording:
-            node.to_save = tuple((None, None) if tensor is None else (tensor.array, None) for tensor in node.to_save)
+            node.to_save = tuple((_kept_as(tensor), None) for tensor in node.to_save)
             return result, node
         if in_plan and MODES.plan is not None:
             attached = MODES.plan.join_function(node, args, outputs)
@@ -420,14 +422,12 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any]) -> l
     for tensor in node.to_save:
         if tensor is None:
             saved.append((None, None))
-        elif id(tensor) in inputs:
-            saved.append((tensor.array, edge_of(tensor)))
-        elif id(tensor) in numbers:
-            saved.append((tensor.array, numbers[id(tensor)]))
+        elif id(tensor) not in inputs and id(tensor) in numbers:
+            saved.append((_kept_as(tensor), numbers[id(tensor)]))
         else:
-            saved.append((tensor.array, edge_of(tensor)))
+            saved.append((_kept_as(tensor), edge_of(tensor)))
     node.to_save = tuple(saved)
-    node.kept = tuple(array for array, _ in saved if array is not None)
+    node.kept = _arrays(saved)
     for number, output in enumerate(outputs_attached):
         if takes_part(node, output):
             if id(output) in node.dirty and id(output) in inputs:
@@ -438,6 +438,18 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any]) -> l
             output.node = OutputNode(node, number)
             output._requires_grad = True
     return outputs_attached
+
+
+def _kept_as(tensor: Tensor | None) -> Any:
+    """What of a tensor is kept for backward: its array; a sparse tensor, which has none, as it is."""
+    return tensor if tensor is None or tensor.layout in _SPARSE else tensor.array
+
+
+_SPARSE = (layouts.sparse_coo, layouts.sparse_csr, layouts.sparse_csc)
+
+
+def _arrays(saved: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
+    return tuple([array for array, _ in saved if array is not None and not isinstance(array, Tensor)])
 
 
 def once_differentiable(backward: Any) -> Callable[..., Any]:

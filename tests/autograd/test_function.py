@@ -332,3 +332,27 @@ def test_the_type_of_a_node_is_named_for_its_function():
 
     node = Square.apply(dg.ones(1, requires_grad=True)).grad_fn
     assert type(node).__name__ == node.name() == "SquareBackward"
+
+
+@pytest.mark.parametrize("layout", [dg.sparse_coo, dg.sparse_csr])
+def test_sparse_tensors_are_saved_as_they_are(layout):
+    class Product(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, indices, values, x):
+            matrix = dg.sparse_coo_tensor(indices, values, (3, 3)).to_sparse(layout=layout)
+            ctx.save_for_backward(matrix, None, x)
+            return matrix @ x
+
+        @staticmethod
+        def backward(ctx, g):
+            matrix, nothing, x = ctx.saved_tensors
+            assert matrix.layout is layout and nothing is None
+            row, column = matrix.to_sparse_coo().coalesce().indices()
+            return None, (g @ x.t())[row, column], matrix.to_dense().t() @ g
+
+    values, x = leaf(2.0, 3.0), leaf([1.0], [4.0], [5.0])
+    y = Product.apply(dg.tensor([[0, 2], [1, 0]]), values, x).sum()
+    y.backward()
+    assert values.grad.tolist() == [4.0, 1.0] and x.grad.tolist() == [[3.0], [2.0], [0.0]]
+    with pytest.raises(GradientError, match="backward through the graph a second time"):
+        y.backward()
