@@ -367,7 +367,7 @@ class Compiled:
             None if self.dynamic is False or self.replay else self.joined,
             (args, kwargs),
         )
-        recording.any_shape = self.any_shape
+        recording.any_shape, recording.exact = self.any_shape, self.exact
         recording.sizes = self.sizes
         recording.begin()
         self.recording = recording

@@ -135,6 +135,8 @@ class Recording(
     """
 
     any_shape: frozenset[str] = frozenset()
+    exact = True
+    """Whether results are to have the bits of the program as it is written: ragged ops that take another way for rows of one length do so then."""
 
     def __init__(
         self,
