@@ -289,6 +289,8 @@ class Walk(
                     value = self.owner.changing.numbers.tensor(value, outside.array.dtype)
                     if value is None:
                         return None
+                if outside.is_array and type(value) is ndarray:
+                    value = Tensor.wrap(value)
                 if not outside.fresh:
                     if value is not outside.tensor:
                         return None
