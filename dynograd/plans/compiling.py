@@ -132,7 +132,7 @@ class Compiled:
         self.closures = Closures()
         self.walks: dict[tuple, Walk] = {}  # by the sizes of the arguments; those used last stand last
         self.sizes: tuple = ()
-        self.families = Families(lambda: Walk(self, self.shared), self.note_left)
+        self.families = Families(lambda: Walk(self, self.shared), self.note_left, self.exact)
         self.walk = self._own_walk(self.sizes)
         self.held = HeldSizes()
         self.joined = JoinedLists()
