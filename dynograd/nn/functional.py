@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import find_here as _find_here
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.interpreter.out_forms import out_forms
 from dynograd.interpreter.public_forms import explained
@@ -45,3 +46,4 @@ def __getattr__(name: str) -> Any:
 
 
 _show_plainly(globals())
+_find_here(_functions, __name__)

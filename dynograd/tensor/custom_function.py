@@ -454,7 +454,7 @@ def keep(node: FunctionNode, edges: Sequence[Any]) -> None:
     )
 
 
-def elements_of(tensor: Tensor) -> Any:
+def elements_of(tensor: Any) -> Any:
     """The tensor that holds the elements: of rows of different lengths the packed one, else the tensor."""
     return tensor.innermost if hasattr(type(tensor), "__dynograd_rows__") else tensor
 
