@@ -11,8 +11,8 @@ __all__ = ["register_pytree_flatten_spec", "tree_flatten_spec"]
 
 _flatteners: dict[type, Callable[[Any, Any], list]] = {
     dict: lambda value, spec: [value[key] for key in spec.context],
-    list: lambda value, spec: list(value),
-    tuple: lambda value, spec: list(value),
+    list: lambda value, spec: [value[place] for place in range(spec.num_children)],
+    tuple: lambda value, spec: [value[place] for place in range(spec.num_children)],
 }
 
 

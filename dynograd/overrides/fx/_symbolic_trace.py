@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import copy
 import functools
 import inspect
 import math
@@ -262,6 +263,13 @@ class Tracer(TracerBase):
         self.scope = Scope("", None)
         self._qualname_counter: dict[str, int] = {}
 
+    def __deepcopy__(self, memo: dict) -> Tracer:
+        result = type(self).__new__(type(self))
+        memo[id(self)] = result
+        for name, value in vars(self).items():  # modules of functions are what they are
+            setattr(result, name, list(value) if name == "_autowrap_search" else copy.deepcopy(value, memo))
+        return result
+
     # --- what a derived class may change --------------------------------------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
@@ -496,7 +504,7 @@ class Tracer(TracerBase):
         parameters = list(signature.parameters.values())
         args: list[Any] = []
         if is_module:
-            if not parameters:
+            if not parameters or parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
                 raise RuntimeError("`self` argument cannot be part of *args expansion!")
             args.append(self.root)
             parameters = parameters[1:]
@@ -551,23 +559,23 @@ class Tracer(TracerBase):
     def _proxy_placeholder(
         self, name: str, concrete_args: dict[str, Any] | None, parameter: inspect.Parameter
     ) -> Argument:
-        if concrete_args is not None and name in concrete_args:
-            return self._of_concrete(name, concrete_args[name])
         default: tuple = ()
         if not name.startswith("*") and parameter.default is not inspect.Parameter.empty:
             default = (parameter.default,)
+        if concrete_args is not None and name in concrete_args:
+            return self._of_concrete(name, concrete_args[name], default)
         kind = None if parameter.annotation is inspect.Parameter.empty else parameter.annotation
         return self.create_proxy(
             "placeholder", name, default, {}, type_expr=None if isinstance(kind, str) or name.startswith("*") else kind
         )
 
-    def _of_concrete(self, name: str, value: Any) -> Argument:
+    def _of_concrete(self, name: str, value: Any, default: tuple) -> Argument:
         count = 0
 
         def replace(leaf: Any) -> Argument:
             nonlocal count
             count += 1
-            result = self.create_proxy("placeholder", f"{name}_{count}", (), {})
+            result = self.create_proxy("placeholder", f"{name}_{count}", default, {})
             if isinstance(leaf, PHBase):
                 return result
             if type(leaf) in (bool, int, float, str):
