@@ -222,8 +222,12 @@ def test_ports():
         dist.TCPStore("localhost", 0, world_size=0)
 
 
-def test_a_socket_that_listens_already():
-    listening = socket.create_server(("localhost", 0))
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_socket_that_is_there_already(listens):
+    listening = socket.socket()
+    listening.bind(("localhost", 0))
+    if listens:
+        listening.listen()
     port = listening.getsockname()[1]
     store = dist.TCPStore("localhost", port, 1, True, master_listen_fd=listening.detach())
     store.set("key", "1")
@@ -268,11 +272,17 @@ def test_processes(kind, tmp_path):
     assert [other.wait(60) for other in others] == [0, 0]
 
 
-@pytest.mark.parametrize("scheme", ["file", "tcp", "env"])
+@pytest.mark.parametrize("scheme", ["file", "file of four slashes", "tcp", "env"])
 def test_processes_meet(scheme, tmp_path, monkeypatch):
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
-    url = {"file": f"file://{tmp_path}/store", "tcp": f"tcp://localhost:{port}", "env": "env://"}[scheme]
+    urls = {
+        "file": f"file://{tmp_path}/store",
+        "file of four slashes": f"file:///{tmp_path}/store",
+        "tcp": f"tcp://localhost:{port}",
+        "env": "env://",
+    }
+    url = urls[scheme]
     monkeypatch.setenv("MASTER_ADDR", "localhost")
     monkeypatch.setenv("MASTER_PORT", str(port))
     for name in ("RANK", "WORLD_SIZE"):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from dynograd.distributed.stores.base import Store
 from dynograd.distributed.stores.files import FileStore
@@ -48,13 +48,13 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) ->
                 f"rendezvous: the url {url} has node-specific arguments (rank, world_size) already. Give them once."
             )
         query |= {name: str(value) for name, value in (("rank", rank), ("world_size", world_size)) if value != -1}
-        parts = parts._replace(query="&".join([f"{name}={value}" for name, value in query.items()]))
+        url = f"{url.partition('?')[0]}?{'&'.join([f'{name}={value}' for name, value in query.items()])}"
     if parts.scheme not in _handlers:
         raise RuntimeError(
             f"No rendezvous handler for {parts.scheme}:// ({url}). There are {', '.join(sorted(_handlers))}; "
             f"register_rendezvous_handler adds others."
         )
-    return _handlers[parts.scheme](urlunsplit(parts), **kwargs)
+    return _handlers[parts.scheme](url, **kwargs)
 
 
 def register_rendezvous_handler(scheme: str, handler: Callable[..., Meeting]) -> None:

@@ -119,7 +119,7 @@ class TCPStore(AskingStore):
         timeout: how long to wait for the connection, and what `get` and `wait` wait.
         wait_for_workers: whether the master waits here until all are connected.
         multi_tenant: whether a second master in this process shares the first one's server.
-        master_listen_fd: a socket that listens already, of the master.
+        master_listen_fd: a socket of the master that is bound already; it is the store's from now on.
         use_libuv: accepted; the server has a thread for each connection.
     Raises:
         DistNetworkError: the port is taken, or nobody answers in time. DistStoreError: not all came in time.
@@ -259,6 +259,7 @@ def _server(host: str, port: int, shared: bool, listening_fd: int | None) -> _Se
         return _servers[port]
     try:
         listening = _listening(host, port) if listening_fd is None else socket.socket(fileno=listening_fd)
+        listening.listen()  # a socket that was handed over may be bound and no more
     except OSError as error:
         raise DistNetworkError(
             f"TCPStore: The server socket has failed to listen on any local network address. port: {port} ({error}). Take another one; 0 "
