@@ -709,6 +709,11 @@ def _alike(input: Tensor, result: Tensor) -> Tensor:
     return result if follow is None else follow(input, result)
 
 
+def is_in_own_layout(input: Tensor, layout: Any) -> bool:
+    """Whether what is made like `input` is sparse as it is: `layout` does not ask for another one."""
+    return hasattr(type(input), "__dynograd_like__") and (layout is None or layout == input.layout)
+
+
 def _beside(input: Tensor, device: Any) -> devices.device:
     """The device asked for, or else the one that `input` is on."""
     return arrays.check_device("device", input.device if device is None else device)
@@ -745,7 +750,8 @@ def zeros_like(
         input: tensor of any shape.
         dtype, device: other ones than those of `input`.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -753,6 +759,10 @@ def zeros_like(
     >>> dynograd.zeros_like(tensor([1, 2]))
     tensor([0, 0])
     """
+    if is_in_own_layout(input, layout):
+        return input.__dynograd_like__(
+            "zeros_like", lambda x: zeros_like(x, dtype=dtype, device=device, requires_grad=requires_grad)
+        )
     if memory_format is None:
         result = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
         if result is not None:
@@ -778,7 +788,8 @@ def ones_like(
         input: tensor of any shape.
         dtype, device: other ones than those of `input`.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -786,6 +797,10 @@ def ones_like(
     >>> dynograd.ones_like(tensor([1, 2]))
     tensor([1, 1])
     """
+    if is_in_own_layout(input, layout):
+        return input.__dynograd_like__(
+            "ones_like", lambda x: ones_like(x, dtype=dtype, device=device, requires_grad=requires_grad)
+        )
     if memory_format is None:
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
         if result is not None:
@@ -811,7 +826,8 @@ def empty_like(
         input: tensor of any shape.
         dtype, device: other ones than those of `input`.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -819,6 +835,10 @@ def empty_like(
     >>> dynograd.empty_like(tensor([1, 2])).dtype
     dynograd.int64
     """
+    if is_in_own_layout(input, layout):
+        return input.__dynograd_like__(
+            "empty_like", lambda x: empty_like(x, dtype=dtype, device=device, requires_grad=requires_grad)
+        )
     if memory_format is None and not determinism.are_deterministic_algorithms_enabled():
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
         if result is not None:
@@ -846,7 +866,8 @@ def full_like(
         fill_value: number.
         dtype, device: other ones than those of `input`.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -854,6 +875,10 @@ def full_like(
     >>> dynograd.full_like(tensor([1, 2]), 7)
     tensor([7, 7])
     """
+    if is_in_own_layout(input, layout):
+        return input.__dynograd_like__(
+            "full_like", lambda x: full_like(x, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+        )
     if memory_format is None and type(fill_value) in _KIND_OF:
         quick = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
         if quick is not None:

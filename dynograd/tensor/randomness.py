@@ -19,7 +19,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.interpreter.tensor_parts import is_silent
 from dynograd.kernels import kernel
-from dynograd.tensor.creation import at_once, at_once_like, order_like
+from dynograd.tensor.creation import at_once, at_once_like, is_in_own_layout, order_like
 from dynograd.tensor.inplace import copy_, guards, refuse_repeats
 from dynograd.tensor.inplace_forms import DRAWS, with_writer
 from dynograd.tensor.tensor import Tensor, wrap
@@ -249,7 +249,8 @@ def rand_like(
         dtype, device: other ones than those of `input`.
         generator: where random numbers come from; by default the default generator.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -257,6 +258,11 @@ def rand_like(
     >>> dynograd.rand_like(dynograd.zeros(2, 3)).shape
     dynograd.Size([2, 3])
     """
+    if is_in_own_layout(input, layout):
+        return input.__dynograd_like__(
+            "rand_like",
+            lambda x: rand_like(x, dtype=dtype, generator=generator, device=device, requires_grad=requires_grad),
+        )
     result = (
         None
         if memory_format is not None
@@ -291,7 +297,8 @@ def randn_like(
         dtype, device: other ones than those of `input`.
         generator: where random numbers come from; by default the default generator.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -299,6 +306,11 @@ def randn_like(
     >>> dynograd.randn_like(dynograd.zeros(2, 3)).shape
     dynograd.Size([2, 3])
     """
+    if is_in_own_layout(input, layout):
+        return input.__dynograd_like__(
+            "randn_like",
+            lambda x: randn_like(x, dtype=dtype, generator=generator, device=device, requires_grad=requires_grad),
+        )
     result = (
         None
         if memory_format is not None
