@@ -709,9 +709,10 @@ def _alike(input: Tensor, result: Tensor) -> Tensor:
     return result if follow is None else follow(input, result)
 
 
-def is_in_own_layout(input: Tensor, layout: Any) -> bool:
-    """Whether what is made like `input` is sparse as it is: `layout` does not ask for another one."""
-    return hasattr(type(input), "__dynograd_like__") and (layout is None or layout == input.layout)
+def own_layout(input: Tensor, layout: Any) -> Any:
+    """What makes sparse tensors like the sparse `input`; None of others, and where `layout` asks for another one."""
+    follow = getattr(input, "__dynograd_like__", None)
+    return follow if layout is None or layout == input.layout else None
 
 
 def _beside(input: Tensor, device: Any) -> devices.device:
@@ -759,14 +760,13 @@ def zeros_like(
     >>> dynograd.zeros_like(tensor([1, 2]))
     tensor([0, 0])
     """
-    if is_in_own_layout(input, layout):
-        return input.__dynograd_like__(
-            "zeros_like", lambda x: zeros_like(x, dtype=dtype, device=device, requires_grad=requires_grad)
-        )
     if memory_format is None:
         result = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
         if result is not None:
             return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow("zeros_like", lambda x: zeros_like(x, dtype=dtype, device=device, requires_grad=requires_grad))
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _alike(input, _finish(result, requires_grad))
@@ -797,14 +797,13 @@ def ones_like(
     >>> dynograd.ones_like(tensor([1, 2]))
     tensor([1, 1])
     """
-    if is_in_own_layout(input, layout):
-        return input.__dynograd_like__(
-            "ones_like", lambda x: ones_like(x, dtype=dtype, device=device, requires_grad=requires_grad)
-        )
     if memory_format is None:
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
         if result is not None:
             return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow("ones_like", lambda x: ones_like(x, dtype=dtype, device=device, requires_grad=requires_grad))
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
     return _alike(input, _finish(result, requires_grad))
@@ -835,14 +834,13 @@ def empty_like(
     >>> dynograd.empty_like(tensor([1, 2])).dtype
     dynograd.int64
     """
-    if is_in_own_layout(input, layout):
-        return input.__dynograd_like__(
-            "empty_like", lambda x: empty_like(x, dtype=dtype, device=device, requires_grad=requires_grad)
-        )
     if memory_format is None and not determinism.are_deterministic_algorithms_enabled():
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
         if result is not None:
             return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow("empty_like", lambda x: empty_like(x, dtype=dtype, device=device, requires_grad=requires_grad))
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: _uninitialized(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _alike(input, _finish(result, requires_grad))
@@ -875,14 +873,15 @@ def full_like(
     >>> dynograd.full_like(tensor([1, 2]), 7)
     tensor([7, 7])
     """
-    if is_in_own_layout(input, layout):
-        return input.__dynograd_like__(
-            "full_like", lambda x: full_like(x, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
-        )
     if memory_format is None and type(fill_value) in _KIND_OF:
         quick = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
         if quick is not None:
             return quick
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow(
+            "full_like", lambda x: full_like(x, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+        )
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind, place = _like(input, dtype), _beside(input, device)
     value = literals.fitting(value, kind, input.array.size)

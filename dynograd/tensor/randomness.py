@@ -19,7 +19,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.interpreter.tensor_parts import is_silent
 from dynograd.kernels import kernel
-from dynograd.tensor.creation import at_once, at_once_like, is_in_own_layout, order_like
+from dynograd.tensor.creation import at_once, at_once_like, order_like, own_layout
 from dynograd.tensor.inplace import copy_, guards, refuse_repeats
 from dynograd.tensor.inplace_forms import DRAWS, with_writer
 from dynograd.tensor.tensor import Tensor, wrap
@@ -258,11 +258,6 @@ def rand_like(
     >>> dynograd.rand_like(dynograd.zeros(2, 3)).shape
     dynograd.Size([2, 3])
     """
-    if is_in_own_layout(input, layout):
-        return input.__dynograd_like__(
-            "rand_like",
-            lambda x: rand_like(x, dtype=dtype, generator=generator, device=device, requires_grad=requires_grad),
-        )
     result = (
         None
         if memory_format is not None
@@ -270,6 +265,12 @@ def rand_like(
     )
     if result is not None:
         return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow(
+            "rand_like",
+            lambda x: rand_like(x, dtype=dtype, generator=generator, device=device, requires_grad=requires_grad),
+        )
     kind = _floating("rand_like", input.dtype if dtype is None else dtype)
     place = _place("rand_like", input.device if device is None else device)
     return _made(
@@ -306,11 +307,6 @@ def randn_like(
     >>> dynograd.randn_like(dynograd.zeros(2, 3)).shape
     dynograd.Size([2, 3])
     """
-    if is_in_own_layout(input, layout):
-        return input.__dynograd_like__(
-            "randn_like",
-            lambda x: randn_like(x, dtype=dtype, generator=generator, device=device, requires_grad=requires_grad),
-        )
     result = (
         None
         if memory_format is not None
@@ -318,6 +314,12 @@ def randn_like(
     )
     if result is not None:
         return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow(
+            "randn_like",
+            lambda x: randn_like(x, dtype=dtype, generator=generator, device=device, requires_grad=requires_grad),
+        )
     kind = _floating("randn_like", input.dtype if dtype is None else dtype)
     place = _place("randn_like", input.device if device is None else device)
     return _made(

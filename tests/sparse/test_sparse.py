@@ -522,7 +522,10 @@ LIKES = {
 def test_what_is_made_like_a_sparse_tensor_is_sparse(layout, name):
     number, make = LIKES[name]
     x = dynograd.tensor(MATRIX).to_sparse(layout=layout)
-    assert make(x, layout=dynograd.strided).layout == dynograd.strided and make(x, layout=dynograd.strided).shape == (2, 3)
+    assert make(x, layout=dynograd.strided).layout == dynograd.strided and make(x, layout=dynograd.strided).shape == (
+        2,
+        3,
+    )
     if layout == dynograd.sparse_coo and name not in ("zeros_like", "empty_like"):
         with pytest.raises(NotImplementedError, match=f"{name}: .*no entry are zeros.*layout=dynograd.strided"):
             make(x)

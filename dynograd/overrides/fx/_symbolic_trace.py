@@ -164,6 +164,11 @@ class _Patcher:
         setattr(cls, name, new_fn)
 
 
+def _wrapped_ids() -> set[int]:
+    """Of the functions that `wrap` has named: the text of a graph reads them under names of its own."""
+    return {id(names[name]) for (_, name), names in _wrapped_functions.items() if name in names}
+
+
 def _patch_wrapped_functions(patcher: _Patcher) -> None:
     """What `wrap` has named is recorded as calls."""
     for (_, name), names in list(_wrapped_functions.items()):
@@ -458,9 +463,10 @@ class Tracer(TracerBase):
         assert isinstance(function, (types.FunctionType, types.MethodType, functools.partial)) or callable(function)
         patcher = _Patcher()
         parameters: dict[str, Proxy] = {}
+        always = self._autowrap_function_ids | _wrapped_ids()
 
         def call(module: Module, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Argument:
-            _autowrap_check(patcher, getattr(type(module).forward, "__globals__", {}), self._autowrap_function_ids)
+            _autowrap_check(patcher, getattr(type(module).forward, "__globals__", {}), always)
             return self.call_module(module, forward, args, kwargs)
 
         def read(name: str, value: Any) -> Argument:
@@ -472,9 +478,9 @@ class Tracer(TracerBase):
             stack.enter_context(reading_through(read))
             stack.enter_context(patcher)
             _patch_wrapped_functions(patcher)
-            _autowrap_check(patcher, getattr(function, "__globals__", {}), self._autowrap_function_ids)
+            _autowrap_check(patcher, getattr(function, "__globals__", {}), always)
             for module in self._autowrap_search:
-                _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
+                _autowrap_check(patcher, vars(module), always)
             _tracing += 1
             try:
                 result = arguments_of(*arguments)

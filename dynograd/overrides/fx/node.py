@@ -95,7 +95,7 @@ def name_in_library(func: Any) -> str | None:
         return None
     from dynograd.overrides import resolve_name
 
-    name = resolve_name(func) if isinstance(func, types.FunctionType) else None
+    name = resolve_name(func) if isinstance(func, types.FunctionType) else getattr(func, "path_in_library", None)
     if name is None or name.endswith(("__get__", "__set__")):
         return None
     return "torch" + name.removeprefix("dynograd") if _reads(name) is func else None

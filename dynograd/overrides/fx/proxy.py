@@ -110,8 +110,8 @@ class TracerBase:
         if isinstance(a, range):
             return range(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
         if is_dataclass(a) and not isinstance(a, type):
-            values = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
-            return self.create_node("call_function", type(a), (), values)
+            parts = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
+            return self.create_node("call_function", type(a), (), parts)
         if isinstance(a, (*base_types, Enum, Tensor, Device, Layout, MemoryFormat)) or callable(a):
             return a
         raise NotImplementedError(

@@ -109,7 +109,8 @@ def _take_attributes(gm: GraphModule, program: Any) -> None:
 
 
 def _inputs_of(pattern: Graph, match: Match) -> set[Node]:
-    return {match.nodes_map[node] for node in pattern.nodes if node.op == "placeholder" and node in match.nodes_map}
+    found = [match.nodes_map.get(node) for node in pattern.nodes if node.op == "placeholder"]
+    return {node for node in found if isinstance(node, Node)}
 
 
 def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
