@@ -10,7 +10,11 @@ from dynograd.base.signatures import find_here as _find_here
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.interpreter.out_forms import out_forms
 from dynograd.interpreter.public_forms import explained
-from dynograd.nn import randomized, variants
+from dynograd.nn import (
+    grad,  # noqa: F401 - programs write F.grad.conv2d_input
+    randomized,
+    variants,
+)
 from dynograd.nn.gumbel import gumbel_softmax
 from dynograd.nn.multihead import (  # noqa: F401 - copies of PyTorch's layers import the first three from here
     _canonical_mask,

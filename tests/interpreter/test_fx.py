@@ -378,7 +378,7 @@ def test_what_a_program_passes_on(program, concrete):
 
 def test_a_wrapped_function_stays_one_call_when_its_graph_is_traced_again():
     traced = fx.symbolic_trace(fx.symbolic_trace(lambda x: times(x, Kind.HALF) + 1))
-    assert [node.target for node in traced.graph.nodes if node.op == "call_function"][0] is times
+    assert next(node.target for node in traced.graph.nodes if node.op == "call_function") is times
     assert traced(t([4.0])).tolist() == [3.0]
 
 
