@@ -93,7 +93,7 @@ def as_nested_tensor(
     return ragged_tensor(_rows_of(ts, dtype, device), dtype=dtype, device=device)
 
 
-def _rows_of(rows: Any, dtype: Any, device: Any) -> Any:
+def _rows_of(rows: Tensor | Sequence[Any], dtype: Any, device: Any) -> Tensor | Sequence[Any]:
     """Lists that are rectangles are rows as tensors are, as in PyTorch; where one is none, or is empty, they are rows of rows."""
     if isinstance(rows, Tensor) or not all([isinstance(row, (list, tuple)) and _is_of_numbers(row) for row in rows]):
         return rows

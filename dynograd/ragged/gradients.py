@@ -81,7 +81,7 @@ class Differentiable(Tensor):
         packed, inner = self.packed, inside(who, self, gradient)
         return packed.__dynograd_root__(who, inner) if isinstance(packed, Differentiable) else (packed, inner)
 
-    def __dynograd_gradient__(self, gradient: Any) -> Any:
+    def __dynograd_gradient__(self, gradient: Any) -> Tensor:
         """The gradient of its elements, in the same rows."""
         return self.with_packed(
             self.packed.__dynograd_gradient__(gradient) if isinstance(self.packed, Differentiable) else gradient

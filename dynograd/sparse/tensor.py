@@ -207,7 +207,13 @@ class SparseTensor(Tensor):
         return self.with_entries(gradient)
 
     def picked(self, other: Tensor) -> Tensor:
-        """What another tensor of this shape has at the places of the entries, in their order."""
+        """What another tensor of this shape has at the places of the entries.
+
+        Args:
+            other: a sparse or a dense tensor.
+        Returns:
+            As many entries, in the order of those of this tensor.
+        """
         places = self.to_sparse_coo().places
         if not isinstance(other, SparseTensor):
             return getitem(other, tuple(places))

@@ -709,7 +709,7 @@ def _alike(input: Tensor, result: Tensor) -> Tensor:
     return result if follow is None else follow(input, result)
 
 
-def own_layout(input: Tensor, layout: Any) -> Any:
+def own_layout(input: Tensor, layout: Any) -> Callable[[str, Callable[[Tensor], Tensor]], Tensor] | None:
     """What makes sparse tensors like the sparse `input`; None of others, and where `layout` asks for another one."""
     follow = getattr(input, "__dynograd_like__", None)
     return follow if layout is None or layout == input.layout else None

@@ -438,7 +438,7 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any]) -> l
     return outputs_attached
 
 
-def _edge_of_saved(tensor: Any, inputs: dict[int, Any], numbers: dict[int, int]) -> Any:
+def _edge_of_saved(tensor: Any, inputs: dict[int, Any], numbers: dict[int, int]) -> Node | Tensor | int | None:
     if tensor is None:
         return None
     if id(tensor) not in inputs and id(tensor) in numbers:
@@ -454,7 +454,7 @@ def keep(node: FunctionNode, edges: Sequence[Any]) -> None:
     )
 
 
-def elements_of(tensor: Any) -> Any:
+def elements_of(tensor: Any) -> Tensor:
     """The tensor that holds the elements: of rows of different lengths the packed one, else the tensor."""
     return tensor.innermost if hasattr(type(tensor), "__dynograd_rows__") else tensor
 

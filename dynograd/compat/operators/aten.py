@@ -88,7 +88,7 @@ class AtenOverload(Operator):
         return f"{self.overloadpacket.path_in_library}.{self._overloadname}"
 
     @property
-    def _schema(self) -> Any:
+    def _schema(self) -> _Writes:
         """Of what PyTorch's declares, whether the operator writes into what it is given: its name says so."""
         return _Writes(self.overloadpacket.__name__.endswith("_") and not self.overloadpacket.__name__.endswith("__"))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from dynograd.distributed.stores.failures import QueueEmptyError
-from dynograd.distributed.stores.tables import AskingStore, Table, late
+from dynograd.distributed.stores.tables import Answer, AskingStore, Table, late
 
 __all__ = ["FileStore"]
 
@@ -59,7 +59,7 @@ class FileStore(AskingStore):
     def has_extended_api(self) -> bool:
         return False
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _ask(self, name: str, *arguments: Any) -> Answer:
         if name in ("get", "wait", "multi_get"):
             return self._waiting(name, *arguments)
         if name == "queue_pop":
@@ -69,7 +69,7 @@ class FileStore(AskingStore):
             return self._log.asked(name, *arguments)
         return self._log.change(name, *arguments)
 
-    def _waiting(self, name: str, keys: Any, waited: float) -> Any:
+    def _waiting(self, name: str, keys: Any, waited: float) -> Answer:
         names = [keys] if isinstance(keys, str) else keys
         end = time.monotonic() + waited
         while not self._log.asked("check", names):
@@ -109,16 +109,16 @@ class _Log:
                 self.table, self.read = Table(), 0
             file.seek(self.read)
             for line in file:
-                name, *arguments = json.loads(line, object_hook=lambda found: found["bytes"].encode("latin-1"))
+                name, *arguments = json.loads(line, object_hook=lambda entry: entry["bytes"].encode("latin-1"))
                 getattr(self.table, name)(*arguments)
             self.read = file.tell()
             yield file
 
-    def asked(self, name: str, *arguments: Any) -> Any:
+    def asked(self, name: str, *arguments: Any) -> Answer:
         with self._file():
             return getattr(self.table, name)(*arguments)
 
-    def change(self, name: str, *arguments: Any) -> Any:
+    def change(self, name: str, *arguments: Any) -> Answer:
         with self._file() as file:
             result = getattr(self.table, name)(*arguments)
             line = json.dumps([name, *arguments], default=lambda value: {"bytes": value.decode("latin-1")})

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 from dynograd.distributed.stores.base import Store, _pairs, as_bytes, as_key, seconds
 from dynograd.distributed.stores.failures import DistStoreError, QueueEmptyError
 
-__all__ = ["AskingStore", "HashStore", "Table", "late"]
+__all__ = ["Answer", "AskingStore", "HashStore", "Table", "late"]
 
 _Result = TypeVar("_Result")
+Answer = Any  # what a method of a store gives: bytes, a number, a list of texts or nothing
 
 
 def late(waited: float, keys: Sequence[str]) -> DistStoreError:
@@ -129,7 +130,7 @@ class Table:
 class AskingStore(Store):
     """A store that hands its calls, checked, to `_ask(name, *arguments)`."""
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _ask(self, name: str, *arguments: Any) -> Answer:
         raise NotImplementedError
 
     def set(self, key: str, value: str | bytes) -> None:
@@ -196,7 +197,7 @@ class HashStore(AskingStore):
         super().__init__()
         self._table = Table()
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _ask(self, name: str, *arguments: Any) -> Answer:
         return getattr(self._table, name)(*arguments)
 
     def clone(self) -> HashStore:

@@ -20,7 +20,7 @@ from typing import Any
 from dynograd.distributed.stores import failures
 from dynograd.distributed.stores.base import seconds
 from dynograd.distributed.stores.failures import DistNetworkError, DistStoreError
-from dynograd.distributed.stores.tables import AskingStore, Table
+from dynograd.distributed.stores.tables import Answer, AskingStore, Table
 
 __all__ = ["TCPStore"]
 
@@ -38,11 +38,11 @@ def _sent(connection: socket.socket, message: Any) -> None:
     connection.sendall(struct.pack(">Q", len(data)) + data)
 
 
-def _received(connection: socket.socket) -> Any:
+def _received(connection: socket.socket) -> Answer:
     (length,) = struct.unpack(">Q", _exactly(connection, 8))
     if length > _LONGEST:
         raise ConnectionError(f"a message of {length} bytes")
-    return json.loads(_exactly(connection, length), object_hook=lambda found: found["bytes"].encode("latin-1"))
+    return json.loads(_exactly(connection, length), object_hook=lambda entry: entry["bytes"].encode("latin-1"))
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
@@ -201,7 +201,7 @@ class TCPStore(AskingStore):
             self._connections[who] = _connected(self._host, self._port, seconds(self.timeout))
         return self._connections[who]
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _ask(self, name: str, *arguments: Any) -> Answer:
         connection = self._connection()
         try:
             _sent(connection, [name, *arguments])

@@ -109,8 +109,8 @@ def _take_attributes(gm: GraphModule, program: Any) -> None:
 
 
 def _inputs_of(pattern: Graph, match: Match) -> set[Node]:
-    found = [match.nodes_map.get(node) for node in pattern.nodes if node.op == "placeholder"]
-    return {node for node in found if isinstance(node, Node)}
+    values = [match.nodes_map.get(node) for node in pattern.nodes if node.op == "placeholder"]
+    return {value for value in values if isinstance(value, Node)}
 
 
 def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
@@ -175,7 +175,7 @@ def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
 
 def _place_of(pattern: Graph, match: Match) -> Node | None:
     """The node before which a replacement may stand: behind the inputs and before all that reads the results; None where there is none."""
-    inside = {found for node, found in match.nodes_map.items() if node.op != "placeholder"}
+    inside = {node for expected, node in match.nodes_map.items() if expected.op != "placeholder"}
     inputs = _inputs_of(pattern, match)
     place, before_inputs = None, len(inputs)
     for node in match.anchor.graph.nodes:
