@@ -246,10 +246,10 @@ def _plain(who: str, tensors: Any, seeds: Any) -> tuple[Any, Any]:
     listed = _listed(tensors)
     if not any([hasattr(type(tensor), "__dynograd_root__") for tensor in listed]):
         return tensors, seeds
-    given = [None] * len(listed) if seeds is None else _listed(seeds)
-    if len(given) != len(listed):
+    gradients = [None] * len(listed) if seeds is None else _listed(seeds)
+    if len(gradients) != len(listed):
         return tensors, seeds  # `_roots` says so
-    pairs = [_root(tensor, who, seed) for tensor, seed in zip(listed, given)]
+    pairs = [_root(tensor, who, seed) for tensor, seed in zip(listed, gradients)]
     return [tensor for tensor, _ in pairs], None if seeds is None else [seed for _, seed in pairs]
 
 
