@@ -239,7 +239,7 @@ door on 2026-11-30, before what they led to was mended:
 | `test_transformers.py`, until time was up | 218 | 20 | private names, warnings |
 | `test_python_dispatch.py` | 6 | 102 | `__torch_dispatch__`: not here |
 | `test_monitor.py`, `test_futures.py`, `test_flop_counter.py` | 26 | 17 | monitors: not here; kinds of errors |
-| `dynamo/test_misc.py`, backends of its own left out, until time was up | 249 | 207 | counters of graphs, guards, inner names; `return_types.max((a, b))`; no wrong result |
+| `dynamo/test_misc.py`, until time was up | 249 | 207 | counters of graphs, guards, inner names; `return_types.max((a, b))` |
 | `functorch/test_control_flow.py`, without graphs | 4 | 44 | `make_fx`, helpers |
 | `functorch/test_vmap.py`, `functorch/test_eager_transforms.py`, again | 328 | 339 | as above; `binomial` and gamma draws under `vmap` |
 
