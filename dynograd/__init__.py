@@ -179,6 +179,7 @@ for _namespace, _module_name, _name in (
     (cuda, "dynograd.transforms.graphed_callables", "make_graphed_callables"),
 ):
     setattr(_namespace, _name, _imported_when_called(_module_name, _name))
+    _signatures.find_here({_name: vars(_namespace)[_name]}, _namespace.__name__)
 _tensor_parts.constructors.update(
     Parameter=_imported_when_called("dynograd.nn.parameter", "Parameter"),
     sparse=_imported_when_called("dynograd.sparse.making", "from_parts"),
@@ -279,6 +280,7 @@ __dir__ = _listing.lists(__name__, (*_OWN, "__all__"))
 
 
 _signatures.show_plainly(globals())
+_signatures.find_here(globals(), __name__)
 
 
 def __getattr__(name: str) -> Any:
@@ -292,6 +294,7 @@ def __getattr__(name: str) -> Any:
     if place is not None:
         value = globals()[name] = getattr(importlib.import_module(f"dynograd.{place}"), name)
         _signatures.show_plainly({name: value})
+        _signatures.find_here({name: value}, __name__)
         return value
     why = _absent.absence_of(name) or _absent.absent_module(name)
     raise AttributeError(f"module 'dynograd' has no attribute {name!r}" + (f": {why}" if why else ""))

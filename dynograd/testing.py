@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dynograd.base import dtypes
+from dynograd.base import dtypes, layouts
 from dynograd.base.dtypes import dtype
 from dynograd.base.hints import DeviceLike
 from dynograd.base.shapes import as_shape
@@ -44,7 +44,8 @@ def assert_close(
         allow_subclasses: False asks for the same type.
         rtol, atol: the tolerances, both or neither; by default those of the dtype (1.3e-6 and 1e-5 for float32, 0 for integers).
         equal_nan: NaN equals NaN.
-        check_device, check_dtype, check_layout, check_stride: what else must agree.
+        check_device, check_dtype, check_layout, check_stride: what else must agree. Sparse tensors are compared by their parts, those of
+            two layouts as dense ones.
         msg: the message instead, or a function from the message to another one.
     Raises:
         AssertionError: they differ; the message says how many elements and where most.
@@ -61,7 +62,7 @@ def assert_close(
         raise kind(
             f"assert_close: no comparison of {type(actual).__name__} and {type(expected).__name__}: expected equal types."
         )
-    options = (rtol, atol, equal_nan, check_device, check_dtype, check_stride)
+    options = (rtol, atol, equal_nan, check_device, check_dtype, check_stride, check_layout)
     wrong = _difference(actual, expected, "", options)
     if wrong is None:
         return
@@ -134,6 +135,7 @@ def _of_tensors(
     device: bool,
     dtype: bool,
     stride: bool,
+    layout: bool,
 ) -> str | None:
     scalar = not isinstance(actual, Tensor)
     if scalar:
@@ -145,6 +147,15 @@ def _of_tensors(
     for name, is_compared in (("device", device), ("dtype", dtype)):
         if is_compared and getattr(a, name) != getattr(b, name):
             return f"The values for attribute '{name}' do not match{place}: {getattr(a, name)} != {getattr(b, name)}."
+    if layout and a.layout != b.layout:
+        return f"The values for attribute 'layout' do not match{place}: {a.layout} != {b.layout}."
+    if {a.layout, b.layout} != {layouts.strided}:
+        options = (rtol, atol, equal_nan, device, dtype, False, layout)
+        for (name, left), (_, right) in zip(_parts(a, a.layout != b.layout), _parts(b, a.layout != b.layout)):
+            wrong = _difference(left, right, f" in the {name}{place}", options)
+            if wrong:
+                return wrong
+        return None
     if stride and a.stride() != b.stride():
         return f"The values for attribute 'stride()' do not match{place}: {a.stride()} != {b.stride()}."
     if rtol is None:
@@ -170,6 +181,23 @@ def _of_tensors(
         f"Greatest absolute difference: {float(away.max())} at index {tuple(index)}: got {a.flatten()[worst].item()}, "
         f"expected {b.flatten()[worst].item()} (allowed: {atol} absolute, {rtol} relative)"
     )
+
+
+def _parts(tensor: Any, as_dense: bool) -> list[tuple[str, Any]]:
+    """What there is to compare of a tensor that is no rectangle of numbers."""
+    if tensor.layout is layouts.jagged:
+        return [("values", tensor.values())]
+    if as_dense or tensor.layout is layouts.strided:
+        return [("elements", tensor if tensor.layout is layouts.strided else tensor.to_dense())]
+    if tensor.layout is layouts.sparse_coo:
+        tensor = tensor.coalesce()
+        names = ["indices", "values"]
+    else:
+        names = (
+            ["crow_indices", "col_indices"] if tensor.layout is layouts.sparse_csr else ["ccol_indices", "row_indices"]
+        )
+        names.append("values")
+    return [(name, getattr(tensor, name)()) for name in names]
 
 
 def make_tensor(

@@ -1,7 +1,9 @@
 """Names of PyTorch that programs import or ask: what they answer, and how absent ones refuse."""
 
 import importlib
+import inspect
 import math
+import pickle
 
 import numpy
 import pytest
@@ -399,3 +401,16 @@ def test_numbers_between_complex_ones(bounds):
         numpy.testing.assert_allclose(values.numpy(), expected, rtol=1e-5)
     with pytest.raises(RuntimeError, match=r"linspace: (start|end).*complex.*Pass dtype=dynograd.complex64"):
         torch.linspace(*bounds, 4, dtype=torch.float32)
+
+
+@pytest.mark.parametrize(
+    "module",
+    """dynograd nn nn.functional nn.init nn.utils nn.utils.rnn linalg fft special nested masked sparse func autograd distributed
+    signal.windows utils.data testing cuda""".split(),
+)
+def test_public_functions_go_through_pickle(module):
+    place = importlib.import_module("dynograd" if module == "dynograd" else f"dynograd.{module}")
+    functions = {name: getattr(place, name) for name in dir(place) if name[0] != "_"}
+    for name, function in functions.items():
+        if inspect.isfunction(function):
+            assert pickle.loads(pickle.dumps(function)) is function, name

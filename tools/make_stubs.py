@@ -206,9 +206,14 @@ def _module(name: str, module: Any) -> Iterator[str]:
     yield f"from {'.'.join(folders)} import {last} as {name}\n"
 
 
+_GATHERED = ("dynograd", "dynograd.nn.functional")  # public functions are found there for pickle, and written elsewhere
+
+
 def _is_as_written(name: str, function: Callable[..., Any]) -> bool:
     """Whether it is what its file says, and neither an op nor a form of one: checkers and editors then read that file."""
     path = function.__module__
+    if path in _GATHERED:
+        return False
     forms = ("dynograd.ops", "dynograd.tensor", "dynograd.interpreter.")
     if path != "dynograd.interpreter.differentiation" and not (
         path.startswith("dynograd.") and not path.startswith(forms)
@@ -220,7 +225,7 @@ def _is_as_written(name: str, function: Callable[..., Any]) -> bool:
 def _says_more(name: str, function: Callable[..., Any]) -> bool:
     """Whether the file of a function that is no op has a type for its result which the stubs have no word for."""
     path = function.__module__
-    if not path.startswith("dynograd.") or path.startswith("dynograd.ops"):
+    if path in _GATHERED or not path.startswith("dynograd.") or path.startswith("dynograd.ops"):
         return False
     written = getattr(importlib.import_module(path), name, None) is function
     return written and function.__annotations__.get("return", "Any") not in ("Any", Any)

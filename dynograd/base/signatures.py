@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType, MappingProxyType
@@ -14,6 +15,7 @@ __all__ = [
     "SignatureLater",
     "annotations_of",
     "call_signature",
+    "find_here",
     "plain_annotations",
     "shown_signature",
     "show_plainly",
@@ -93,6 +95,25 @@ def _show_plainly(function: Any) -> None:
         for name in function.__annotations__:
             if name[0] == "_":
                 without_private(function)
+
+
+def find_here(namespace: Mapping[str, Any], module: str) -> None:
+    """Public functions that are not found under their own `__module__` and `__qualname__` are found in this module from now on: pickle asks.
+
+    Args:
+        namespace: names and what they stand for in the module.
+        module: its name.
+    """
+    for name, value in namespace.items():
+        if type(value) is FunctionType and name[0] != "_" and not _is_found(value):
+            value.__module__, value.__qualname__ = module, name
+
+
+def _is_found(function: FunctionType) -> bool:
+    place: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        place = getattr(place, "__dict__", {}).get(part)
+    return place is function
 
 
 class SignatureLater(inspect.Signature):

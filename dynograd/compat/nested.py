@@ -23,6 +23,7 @@ from dynograd.ragged.families.groups import index_of
 from dynograd.ragged.families.selecting import gathered
 from dynograd.ragged.partitions import Partition, checked_lengths, checked_offsets
 from dynograd.ragged.tensor import make
+from dynograd.tensor.creation import tensor
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -53,14 +54,14 @@ def nested_tensor(
         requires_grad: whether it gets a gradient.
         pin_memory: in page-locked memory, for copies to a GPU.
     Returns:
-        A `RaggedTensor`.
+        A `RaggedTensor`. Rows given as lists are tensors where they are rectangles; others are rows of rows.
 
     >>> dynograd.nested.nested_tensor([[1.0], [2.0, 3.0]])
     ragged_tensor([
       [1.],
       [2., 3.]])
     """
-    ragged: Any = ragged_tensor(tensor_list, dtype=dtype, device=device)
+    ragged: Any = ragged_tensor(_rows_of(tensor_list, dtype, device), dtype=dtype, device=device)
     ragged = ragged.detach() if not ragged.is_leaf or ragged.requires_grad else ragged
     if len(tensor_list) == 1:  # the packed elements of one row are that row
         ragged = ragged.clone()
@@ -89,7 +90,30 @@ def as_nested_tensor(
         ts = ts if dtype is None and device is None else ts.to(device=device, dtype=dtype)
         part = Partition(np.full(ts.shape[0], ts.shape[1], np.int64))
         return make(ts.reshape(part.total, *ts.shape[2:]), part)
-    return ragged_tensor(ts, dtype=dtype, device=device)
+    return ragged_tensor(_rows_of(ts, dtype, device), dtype=dtype, device=device)
+
+
+def _rows_of(rows: Tensor | Sequence[Any], dtype: Any, device: Any) -> Tensor | Sequence[Any]:
+    """Lists that are rectangles are rows as tensors are, as in PyTorch; where one is none, or is empty, they are rows of rows."""
+    if isinstance(rows, Tensor) or not all([isinstance(row, (list, tuple)) and _is_of_numbers(row) for row in rows]):
+        return rows
+    ranks = {len(sizes) if (sizes := _sizes_of(row)) else 0 for row in rows}
+    return [tensor(row, dtype=dtype, device=device) for row in rows] if len(ranks) == 1 and ranks != {0} else rows
+
+
+def _is_of_numbers(row: Any) -> bool:
+    return not isinstance(row, Tensor) and (
+        not isinstance(row, (list, tuple)) or all([_is_of_numbers(entry) for entry in row])
+    )
+
+
+def _sizes_of(row: Any) -> tuple[int, ...] | None:
+    """The shape of nested lists of one length on each level; None of others."""
+    if not isinstance(row, (list, tuple)):
+        return ()
+    below = {_sizes_of(entry) for entry in row}
+    inner = below.pop() if len(below) == 1 else None
+    return None if inner is None else (len(row), *inner)
 
 
 def nested_tensor_from_jagged(
@@ -201,13 +225,13 @@ def narrow(tensor: Tensor, dim: int, start: Tensor | int, length: Tensor | int, 
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> RaggedTensor:
-    """From each row of `tensor` the elements where `mask` is true, (B, j).
+    """From each row along the last dim of `tensor` the elements where `mask` is true.
 
     Args:
-        tensor (B, T): a dense tensor.
-        mask (B, T): bool.
+        tensor (*, T): a dense tensor.
+        mask: bool; it is expanded to the shape of `tensor`.
     Returns:
-        A `RaggedTensor` (B, j).
+        A `RaggedTensor` (B, j), of as many rows as `tensor` has along its last dim.
 
     >>> dynograd.nested.masked_select(tensor([[1, 2], [3, 4]]), tensor([[True, False], [True, True]])).tolist()
     [[1], [3, 4]]
@@ -215,7 +239,7 @@ def masked_select(tensor: Tensor, mask: Tensor) -> RaggedTensor:
     if isinstance(tensor, RaggedTensor) or isinstance(mask, RaggedTensor):
         return registry["masked_select"].function(tensor, mask)
     mask = mask.expand(tuple(tensor.shape))
-    counts = np.asarray(arrays.to_numpy(mask.reshape(mask.shape[0], -1).sum(1).array), np.int64)
+    counts = np.asarray(arrays.to_numpy(mask.sum(-1).reshape(-1).array), np.int64)
     return make(registry["masked_select"].function(tensor, mask), Partition(counts))
 
 

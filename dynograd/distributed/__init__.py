@@ -67,6 +67,19 @@ from dynograd.distributed.object_collectives import (
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
 from dynograd.distributed.simulation import simulate
+from dynograd.distributed.stores import (
+    DistBackendError,
+    DistError,
+    DistNetworkError,
+    DistStoreError,
+    FileStore,
+    HashStore,
+    PrefixStore,
+    QueueEmptyError,
+    Store,
+    TCPStore,
+)
+from dynograd.distributed.stores.rendezvous import register_rendezvous_handler, rendezvous
 from dynograd.distributed.traffic import Traffic
 from dynograd.distributed.virtual_shards import VirtualShards
 
@@ -76,11 +89,21 @@ __all__ = [
     *stubs.names("distributed"),
     "Backend",
     "DeviceMesh",
+    "DistBackendError",
+    "DistError",
+    "DistNetworkError",
+    "DistStoreError",
+    "FileStore",
     "GroupMember",
+    "HashStore",
     "Network",
     "P2POp",
+    "PrefixStore",
     "ProcessGroup",
+    "QueueEmptyError",
     "ReduceOp",
+    "Store",
+    "TCPStore",
     "Traffic",
     "VirtualShards",
     "Work",
@@ -124,6 +147,8 @@ __all__ = [
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
+    "register_rendezvous_handler",
+    "rendezvous",
     "scatter",
     "scatter_object_list",
     "send",

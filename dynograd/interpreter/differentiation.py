@@ -49,8 +49,7 @@ def backward(
     seeds = grad_tensors if grad_tensors is not None else grad_variables
     if MODES.plan is None:
         _settle(tensors)
-    if any([_has_rows(tensor) for tensor in _listed(tensors)]):
-        tensors, seeds = _inner(_listed(tensors)), None if seeds is None else _inner(_listed(seeds))
+    tensors, seeds = _plain("backward", tensors, seeds)
     if inputs is None:
         if MODES.plan is not None:
             listed = tuple(_listed(tensors)), None if seeds is None else tuple(_listed(seeds))
@@ -61,7 +60,7 @@ def backward(
         roots = _roots("backward", tensors, seeds, create_graph)
         run_backward(roots, retain_graph=_keeps(retain_graph, create_graph), create_graph=create_graph)
         return
-    chosen = _inner(_listed(inputs))
+    chosen = [_root(x, "backward", None)[0] for x in _listed(inputs)]
     if not chosen:
         raise GradientError("backward: 'inputs' argument to backward() cannot be empty.")
     gradients = differentiated("backward", tensors, chosen, seeds, retain_graph, create_graph)
@@ -108,12 +107,18 @@ def grad(
             "grad: Expected allow_unused to be True or not passed when materialize_grads=True, but got allow_unused=False."
         )
     chosen = _listed(inputs)
-    if any([_has_rows(operand) for operand in (*chosen, *_listed(outputs))]):
+    if any([hasattr(type(operand), "__dynograd_root__") for operand in (*chosen, *_listed(outputs))]):
+        plain, seeds = _plain("grad", outputs, grad_outputs)
         gradients = grad(
-            _inner(_listed(outputs)), _inner(chosen), None if grad_outputs is None else _inner(_listed(grad_outputs)), retain_graph,
+            plain, [_root(x, "grad", None)[0] for x in chosen], seeds, retain_graph,
             create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads,
         )  # fmt: skip
-        return tuple([_as_rows(x, g) for x, g in zip(chosen, gradients, strict=True)])
+        return tuple(
+            [
+                x.__dynograd_gradient__(g) if g is not None and hasattr(type(x), "__dynograd_root__") else g
+                for x, g in zip(chosen, gradients, strict=True)
+            ]
+        )
     if is_grads_batched:
         return _batched_grad(outputs, chosen, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not chosen:
@@ -230,24 +235,22 @@ def _wrap(array: Any) -> Tensor:
     return tensor_class[0].wrap(array)
 
 
-def _has_rows(tensor: Any) -> bool:
-    """Whether `tensor` is ragged: its gradients are those of its packed elements."""
-    return hasattr(type(tensor), "__dynograd_rows__")
+def _root(tensor: Any, who: str, seed: Any) -> tuple[Any, Any]:
+    """Of a tensor made of another one (packed elements of rows, entries of a sparse tensor) that one, and its part of the gradient `seed`."""
+    root = getattr(type(tensor), "__dynograd_root__", None)
+    return (tensor, seed) if root is None else root(tensor, who, seed)
 
 
-def _inner(values: list[Any]) -> list[Any]:
-    """The packed elements of what is ragged."""
-    result = []
-    for packed in values:
-        while _has_rows(packed):
-            packed = packed.packed
-        result.append(packed)
-    return result
-
-
-def _as_rows(like: Any, g: Any) -> Any:
-    """A gradient of packed elements in the rows of `like`, if that is ragged."""
-    return like.with_packed(_as_rows(like.packed, g)) if _has_rows(like) and g is not None else g
+def _plain(who: str, tensors: Any, seeds: Any) -> tuple[Any, Any]:
+    """Tensors and their gradients where none is made of another one."""
+    listed = _listed(tensors)
+    if not any([hasattr(type(tensor), "__dynograd_root__") for tensor in listed]):
+        return tensors, seeds
+    gradients = [None] * len(listed) if seeds is None else _listed(seeds)
+    if len(gradients) != len(listed):
+        return tensors, seeds  # `_roots` says so
+    pairs = [_root(tensor, who, seed) for tensor, seed in zip(listed, gradients)]
+    return [tensor for tensor, _ in pairs], None if seeds is None else [seed for _, seed in pairs]
 
 
 def _listed(value: Any) -> list[Any]:

@@ -6,10 +6,15 @@ from difflib import get_close_matches
 from typing import Any
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import find_here as _find_here
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.interpreter.out_forms import out_forms
 from dynograd.interpreter.public_forms import explained
-from dynograd.nn import randomized, variants
+from dynograd.nn import (
+    grad,  # noqa: F401 - programs write F.grad.conv2d_input
+    randomized,
+    variants,
+)
 from dynograd.nn.gumbel import gumbel_softmax
 from dynograd.nn.multihead import (  # noqa: F401 - copies of PyTorch's layers import the first three from here
     _canonical_mask,
@@ -45,3 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 _show_plainly(globals())
+_find_here(_functions, __name__)

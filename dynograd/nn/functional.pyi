@@ -143,6 +143,7 @@ def gelu(input: Tensor, approximate: builtins.str = 'none', *, out: Tensor | Non
     '`input` times the probability that a standard normal number is below it.'
 def glu(input: Tensor, dim: builtins.int = -1, *, axis: _Ints | None = None) -> Tensor:
     'The first half of `input` along `dim`, times the sigmoid of the second half.'
+from dynograd.nn import grad as grad
 def grid_sample(input: Tensor, grid: Tensor, mode: builtins.str = 'bilinear', padding_mode: builtins.str = 'zeros', align_corners: builtins.bool | None = None) -> Tensor:
     'The values of `input` at the places of `grid`, interpolated.'
 def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Any = None, eps: builtins.float = 1e-05) -> Tensor:

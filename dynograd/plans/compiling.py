@@ -132,7 +132,7 @@ class Compiled:
         self.closures = Closures()
         self.walks: dict[tuple, Walk] = {}  # by the sizes of the arguments; those used last stand last
         self.sizes: tuple = ()
-        self.families = Families(lambda: Walk(self, self.shared), self.note_left)
+        self.families = Families(lambda: Walk(self, self.shared), self.note_left, self.exact)
         self.walk = self._own_walk(self.sizes)
         self.held = HeldSizes()
         self.joined = JoinedLists()
@@ -367,7 +367,7 @@ class Compiled:
             None if self.dynamic is False or self.replay else self.joined,
             (args, kwargs),
         )
-        recording.any_shape = self.any_shape
+        recording.any_shape, recording.exact = self.any_shape, self.exact
         recording.sizes = self.sizes
         recording.begin()
         self.recording = recording

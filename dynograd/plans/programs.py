@@ -72,6 +72,7 @@ class Program:
     whole: Any = None
     """The table that computes all calls, where one does."""
     on_gpu = False
+    exact = False  # kernels that round otherwise than the calls as they are written are left out
 
     def __init__(
         self,
@@ -314,6 +315,7 @@ class Program:
 
         A call whose launches give something else gets its Python form.
         """
+        self.exact = exact
         with layouts.scratches() as taken:
             forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
         for number in drawing_of(self.calls, forms):

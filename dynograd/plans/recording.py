@@ -39,7 +39,7 @@ from dynograd.plans.optimizers.closures import is_usual, stepped_behind
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
 from dynograd.plans.scoped import REASON, Scopes
-from dynograd.plans.sized.changing_numbers import numbers_among
+from dynograd.plans.sized.changing_numbers import arrays_among, numbers_among
 from dynograd.plans.writes.created import RecordedCreations
 from dynograd.plans.writes.flags import RecordedFlags
 from dynograd.plans.writes.spoiling import RecordedSaves, written_by
@@ -55,13 +55,26 @@ _OF_GRADIENTS = ("backward", "differentiate", "grad", "step")  # kinds of events
 class Outside:
     """A tensor that the record did not make: a parameter, an input, a constant."""
 
-    __slots__ = ("address", "array", "first", "fresh", "grad", "is_number", "kind", "meta", "name", "number", "tensor")
+    __slots__ = (
+        "address",
+        "array",
+        "first",
+        "fresh",
+        "grad",
+        "is_array",
+        "is_number",
+        "kind",
+        "meta",
+        "name",
+        "number",
+        "tensor",
+    )
 
     def __init__(self, number: int, tensor: Any, fresh: bool, first: int, name: str) -> None:
         self.number, self.tensor, self.array, self.fresh, self.first = number, tensor, tensor.array, fresh, first
         self.grad, self.meta, self.name = tensor._requires_grad, tensor._meta, name
         self.kind = kind_of(tensor)
-        self.is_number = False  # that the program computes in Python
+        self.is_number = self.is_array = False  # that the program computes in Python, or with NumPy
         self.address: int | None = None  # where another tensor must lie to stand in its place
 
     def apart(self, place: Any) -> Outside:
@@ -135,6 +148,8 @@ class Recording(
     """
 
     any_shape: frozenset[str] = frozenset()
+    exact = True
+    """Whether results are to have the bits of the program as it is written: ragged ops that take another way for rows of one length do so then."""
 
     def __init__(
         self,
@@ -187,6 +202,7 @@ class Recording(
         self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
         self.summed: dict[int, Any] = {}  # gradients of this step to which another pass has added, by id
         self.sizes: tuple = ()  # of the arguments
+        self.of_arrays: dict[int, Any] = {}  # tensors that stand for NumPy arrays among the operands, by id
         self.met: dict[Any, int] = {}  # how often numbers came at a place
         self.constant_numbers: set[Any] = set()  # places of those that the record has as they were
         self.begin_parts()
@@ -255,7 +271,7 @@ class Recording(
         if MODES.grad > 1:
             self.refuse("nodes are watched (anomaly mode, hooks of saved tensors)")
             return call_with(below, entry.op, args)
-        args = self._with_numbers(entry, tuple([frozen(value, self.constants) for value in args]))
+        args = tuple([frozen(value, self.constants) for value in self._with_numbers(entry, args)])
         described = tuple(
             [
                 self._described(value) if name != entry.op.row["by_row"] else ("key", self.source_of(value))
@@ -308,10 +324,19 @@ class Recording(
         if self.differentiating or self.on_gpu or self.changing is None:
             return args
         numbers = self.changing.numbers
+        for place, inner in arrays_among(entry, args):
+            array = args[place] if inner is None else args[place][inner]
+            key = self._place_in_step((caller(3), entry.key, place, inner))
+            if not numbers.note_array(key, array, self.sizes):
+                self.constant_numbers.add(key)
+                continue
+            tensor: Any = Tensor.wrap(array)
+            self.of_arrays[id(tensor)] = tensor
+            if inner is not None:
+                tensor = [*args[place][:inner], tensor, *args[place][inner + 1 :]]
+            args = (*args[:place], tensor, *args[place + 1 :])
         for place, dtype in numbers_among(entry, args):
-            at = (caller(3), entry.key, place)
-            self.met[at] = self.met.get(at, -1) + 1
-            key = (*at, self.met[at])
+            key = self._place_in_step((caller(3), entry.key, place))
             if numbers.note(key, args[place], self.sizes):
                 tensor = numbers.tensor(args[place], dtype)
                 if tensor is not None:
@@ -319,6 +344,11 @@ class Recording(
                     continue
             self.constant_numbers.add(key)
         return args
+
+    def _place_in_step(self, at: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A place in the program, with how often the step has come there."""
+        self.met[at] = self.met.get(at, -1) + 1
+        return (*at, self.met[at])
 
     def _is_here(self, entry: Entry, tensors: list[Any]) -> bool:
         """Whether the tensors lie where the record's do; if not, the op runs as it is written, or the step is refused."""
@@ -374,6 +404,7 @@ class Recording(
             name = self.arguments.get(id(tensor), "")
             outside = Outside(place, tensor, fresh, len(self.events), name)
             outside.is_number = self.changing is not None and self.changing.numbers.has(tensor)
+            outside.is_array = id(tensor) in self.of_arrays
             self.outside.append(outside)
         if place not in self.current:
             self.current.add(place)

@@ -74,7 +74,7 @@ class Walk(
 
     def __init__(self, owner: Any, shared: Any = None) -> None:
         super().__init__()
-        self.owner = owner
+        self.owner, self.exact = owner, owner.exact
         self.shared = Shared(Walk) if shared is None else shared
         self.reader, self.arena = self.shared.reader, self.shared.arena
         self.at: Any = None
@@ -289,6 +289,8 @@ class Walk(
                     value = self.owner.changing.numbers.tensor(value, outside.array.dtype)
                     if value is None:
                         return None
+                if outside.is_array and type(value) is ndarray:
+                    value = Tensor.wrap(value)
                 if not outside.fresh:
                     if value is not outside.tensor:
                         return None

@@ -76,6 +76,17 @@ class Differentiable(Tensor):
         """Sends `gradient`, ragged with the same lengths, back through the elements."""
         self.packed.backward(inside("backward", self, gradient), *args, **kwargs)
 
+    def __dynograd_root__(self, who: str, gradient: Any) -> tuple[Any, Any]:
+        """Where a backward pass from it begins: the elements of all rows, and what `gradient` has for them."""
+        packed, inner = self.packed, inside(who, self, gradient)
+        return packed.__dynograd_root__(who, inner) if isinstance(packed, Differentiable) else (packed, inner)
+
+    def __dynograd_gradient__(self, gradient: Any) -> Tensor:
+        """The gradient of its elements, in the same rows."""
+        return self.with_packed(
+            self.packed.__dynograd_gradient__(gradient) if isinstance(self.packed, Differentiable) else gradient
+        )
+
 
 def inside(who: str, x: Any, value: Any) -> Any:
     """What `value` (ragged like `x`, or None) has as packed elements; packed elements themselves pass."""

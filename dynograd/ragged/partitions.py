@@ -13,6 +13,7 @@ import numpy as np
 from dynograd import arrays
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError, IndexRangeError, RaggedSizeError, ShapeError
+from dynograd.tensor.assertions import SymInt
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Partition", "RaggedSize", "Shapes", "checked_lengths", "checked_offsets"]
@@ -198,7 +199,7 @@ def shown(lengths: np.ndarray) -> str:
     return str(listed) if len(lengths) <= 8 else f"[{', '.join(map(str, listed))}, ...]"
 
 
-class RaggedSize:
+class RaggedSize(SymInt):
     """The size of a ragged dim, in shapes: another one for each row. No number: what asks for one is told so."""
 
     __slots__ = ("dim", "partition")

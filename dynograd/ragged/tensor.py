@@ -98,9 +98,7 @@ class RaggedTensor(Differentiable):
     @property
     def _example_array(self) -> Any:
         """What one row shows as its array: to a `vmap` over the rows."""
-        inner = self.packed
-        while isinstance(inner, RaggedTensor):
-            inner = inner.packed
+        inner = self.innermost
         shown = shown_array(Example(self.shape[1:], self.ndim - 1), inner.array.dtype)
         shown.everything = inner.array  # for checks of values
         return shown
@@ -215,6 +213,18 @@ class RaggedTensor(Differentiable):
             A `RaggedTensor`.
         """
         return make(packed, self.partition, self.place if place is None else place)
+
+    @property
+    def innermost(self) -> Tensor:
+        """The elements of all rows of all levels, as a plain tensor."""
+        inner = self.packed
+        return inner.innermost if isinstance(inner, RaggedTensor) else inner
+
+    def rows_around(self) -> Callable[[Tensor], RaggedTensor]:
+        """A function that puts other elements into the rows of all levels; it does not keep those of this tensor."""
+        part, place, inner = self.partition, self.place, self.packed
+        below = inner.rows_around() if isinstance(inner, RaggedTensor) else None
+        return lambda elements: make(elements if below is None else below(elements), part, place)
 
     def unbind(self, dim: int = 0) -> tuple[Any, ...]:
         """The rows, as views (`dim` 0), or the slices of another dim.

@@ -18,6 +18,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.base.listing import lists
+from dynograd.base.signatures import find_here as _find_here
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.sparse import making
 from dynograd.sparse.functions import addmm, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
@@ -73,6 +74,7 @@ for _name, _dtype in {
     "ByteTensor": "uint8",
 }.items():
     globals()[_name] = _legacy(_dtype)
+    _find_here({_name: globals()[_name]}, __name__)
 making.SparseTensor.sparse_mask = making.sparse_mask  # type: ignore[assignment, method-assign]
 
 _show_plainly(globals())

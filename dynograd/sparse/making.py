@@ -12,7 +12,6 @@ from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.ops.index.indexing import getitem
 from dynograd.ops.index.lookups import nonzero
 from dynograd.ops.layout.transposes import movedim
-from dynograd.sparse import coordinates
 from dynograd.sparse.tensor import COO, CSC, CSR, SparseTensor, compressed, form_of, of_coordinates
 from dynograd.tensor.creation import as_tensor, empty, tensor
 from dynograd.tensor.tensor import Tensor
@@ -329,15 +328,7 @@ def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
     if tuple(self.shape) != tuple(mask.shape):
         raise ShapeError(f"sparse_mask: mask of shape {tuple(mask.shape)} does not fit shape {tuple(self.shape)}.")
     mask = mask.to_sparse_coo().coalesce()
-    if not isinstance(self, SparseTensor):
-        return of_coordinates(mask.places, getitem(self, tuple(mask.places)), mask.whole, True)
-    own = self.to_sparse_coo().coalesce()
-    sizes = own.whole[: own.sparse_dim()]
-    among, at = coordinates.matched(coordinates.numbered(mask.places, sizes), coordinates.numbered(own.places, sizes))
-    if not own._nnz():
-        return mask.with_entries(mask.entries.detach().to(own.dtype) * 0)
-    entries = getitem(own.entries, at) * among.reshape(-1, *[1] * own.dense_dim()).to(own.dtype)
-    return of_coordinates(mask.places, entries, mask.whole, True)
+    return of_coordinates(mask.places, mask.picked(self), mask.whole, True)
 
 
 def _finished(sparse: SparseTensor, requires_grad: bool) -> SparseTensor:

@@ -7,7 +7,7 @@ ops it shows shape and dtype; what they may do with it is told in `rules.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy
@@ -16,7 +16,7 @@ from dynograd import arrays
 from dynograd.base import dtypes, layouts
 from dynograd.base.hints import DtypeLike
 from dynograd.base.shapes import Size, normalize_dim
-from dynograd.errors import ShapeError
+from dynograd.errors import GradientError, ShapeError
 from dynograd.ops.index.indexing import getitem
 from dynograd.ops.layout.joins import stack
 from dynograd.sparse import coordinates
@@ -173,14 +173,56 @@ class SparseTensor(Tensor):
         return self
 
     def backward(self, gradient: Tensor | None = None, *args: Any, **kwargs: Any) -> None:
-        """Sends `gradient`, a sparse tensor with the same places, back through the entries.
+        """Sends `gradient`, a sparse or a dense tensor of the same shape, back through the entries.
 
         Args:
             gradient: None for a tensor of one element.
         """
-        if gradient is not None:
-            gradient = gradient.entries if isinstance(gradient, SparseTensor) else gradient
-        self.entries.backward(gradient, *args, **kwargs)
+        entries, gradient = self.__dynograd_root__("backward", gradient)
+        entries.backward(gradient, *args, **kwargs)
+
+    def __dynograd_root__(self, who: str, gradient: Any) -> tuple[Tensor, Any]:
+        """Where a backward pass from it begins: the entries, and what `gradient` has at their places."""
+        if gradient is None:
+            return self.entries, None
+        if not isinstance(gradient, Tensor) or tuple(gradient.shape) != self.whole:
+            got = f"shape {tuple(gradient.shape)}" if isinstance(gradient, Tensor) else type(gradient).__name__
+            raise GradientError(f"{who}: Mismatch in shape: the gradient has {got} and the output {self.whole}.")
+        return self.entries, self.picked(gradient)
+
+    def __dynograd_like__(self, who: str, make: Callable[[Tensor], Tensor]) -> SparseTensor:
+        """What `who` gives: of a compressed layout other entries at the same places, of coordinates a tensor without entries."""
+        if self.form != COO:
+            return self.with_entries(make(self.entries.detach()))
+        if who not in ("zeros_like", "empty_like"):
+            raise NotImplementedError(
+                f"{who}: the elements of a sparse_coo tensor that have no entry are zeros, so it has no form of this. Pass "
+                f"layout=dynograd.strided for a dense tensor, or change x.values()."
+            )
+        entries = make(self.entries.detach()[:0])
+        return of_coordinates(self.places[:, :0].to(entries.device), entries, self.whole, True)
+
+    def __dynograd_gradient__(self, gradient: Tensor) -> SparseTensor:
+        """The gradient of its entries, at their places."""
+        return self.with_entries(gradient)
+
+    def picked(self, other: Tensor) -> Tensor:
+        """What another tensor of this shape has at the places of the entries.
+
+        Args:
+            other: a sparse or a dense tensor.
+        Returns:
+            As many entries, in the order of those of this tensor.
+        """
+        places = self.to_sparse_coo().places
+        if not isinstance(other, SparseTensor):
+            return getitem(other, tuple(places))
+        own = other.to_sparse_coo().coalesce()
+        if not own._nnz():
+            return self.entries.detach().to(other.dtype) * 0
+        sizes = self.whole[: self.sparse_dim()]
+        among, at = coordinates.matched(coordinates.numbered(places, sizes), coordinates.numbered(own.places, sizes))
+        return getitem(own.entries, at) * among.reshape(-1, *[1] * own.dense_dim()).to(own.dtype)
 
     def plus_gradient(self, other: Any) -> Any:
         """For the backward pass: the sum with another gradient, a sparse tensor, or the array of a dense one (then an array).

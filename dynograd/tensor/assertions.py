@@ -92,23 +92,29 @@ def _assert(condition: Any, message: str) -> None:
 
 
 class _Number:
-    """Sizes are plain numbers here; the class is for `isinstance`, which says False of everything."""
+    """Sizes are plain numbers here; the class is for `isinstance`, which says False of them."""
+
+    __slots__ = ()
 
     def __init__(self, node: object = None) -> None:
         raise TypeError(f"{type(self).__name__}: sizes are plain numbers here, never symbols. Use the number itself.")
 
 
 class SymInt(_Number):
-    """What a size is while PyTorch traces; nothing is of it here.
+    """A size that is no number: here that of a ragged dim, in PyTorch also every one while it traces.
 
     Args:
         node: not used.
     Raises:
-        TypeError: always: sizes are plain numbers here.
+        TypeError: always: other sizes are plain numbers here.
 
     >>> isinstance(tensor([1]).shape[0], dynograd.SymInt)
     False
+    >>> isinstance(dynograd.ragged_tensor([[1], [2, 3]]).shape[1], dynograd.SymInt)
+    True
     """
+
+    __slots__ = ()
 
 
 class SymFloat(_Number):

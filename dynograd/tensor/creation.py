@@ -709,6 +709,12 @@ def _alike(input: Tensor, result: Tensor) -> Tensor:
     return result if follow is None else follow(input, result)
 
 
+def own_layout(input: Tensor, layout: Any) -> Callable[[str, Callable[[Tensor], Tensor]], Tensor] | None:
+    """What makes sparse tensors like the sparse `input`; None of others, and where `layout` asks for another one."""
+    follow = getattr(input, "__dynograd_like__", None)
+    return follow if layout is None or layout == input.layout else None
+
+
 def _beside(input: Tensor, device: Any) -> devices.device:
     """The device asked for, or else the one that `input` is on."""
     return arrays.check_device("device", input.device if device is None else device)
@@ -745,7 +751,8 @@ def zeros_like(
         input: tensor of any shape.
         dtype, device: other ones than those of `input`.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -757,6 +764,9 @@ def zeros_like(
         result = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
         if result is not None:
             return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow("zeros_like", lambda x: zeros_like(x, dtype=dtype, device=device, requires_grad=requires_grad))
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _alike(input, _finish(result, requires_grad))
@@ -778,7 +788,8 @@ def ones_like(
         input: tensor of any shape.
         dtype, device: other ones than those of `input`.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -790,6 +801,9 @@ def ones_like(
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
         if result is not None:
             return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow("ones_like", lambda x: ones_like(x, dtype=dtype, device=device, requires_grad=requires_grad))
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
     return _alike(input, _finish(result, requires_grad))
@@ -811,7 +825,8 @@ def empty_like(
         input: tensor of any shape.
         dtype, device: other ones than those of `input`.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -823,6 +838,9 @@ def empty_like(
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
         if result is not None:
             return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow("empty_like", lambda x: empty_like(x, dtype=dtype, device=device, requires_grad=requires_grad))
     kind, place = _like(input, dtype), _beside(input, device)
     result = _in_order(lambda sizes: _uninitialized(sizes, kind, place), input.array.shape, input.array, memory_format)
     return _alike(input, _finish(result, requires_grad))
@@ -846,7 +864,8 @@ def full_like(
         fill_value: number.
         dtype, device: other ones than those of `input`.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -858,6 +877,11 @@ def full_like(
         quick = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
         if quick is not None:
             return quick
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow(
+            "full_like", lambda x: full_like(x, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+        )
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind, place = _like(input, dtype), _beside(input, device)
     value = literals.fitting(value, kind, input.array.size)

@@ -20,6 +20,7 @@ from dynograd.base.shapes import Size
 from dynograd.errors import GradientError, ShapeError
 from dynograd.interpreter import with_history
 from dynograd.interpreter.view_history import edge_of, follow_base, rebase
+from dynograd.tensor.creation import zeros
 from dynograd.tensor.inplace import check_writable
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -40,7 +41,9 @@ class FunctionNode(Node):
         "materialize",
         "needs_input_grad",
         "non_differentiable",
-        "output_shapes",
+        "output_rows",
+        "outputs_like",
+        "saved_rows",
         "to_save",
     )
     saved_names = ("kept",)
@@ -53,7 +56,11 @@ class FunctionNode(Node):
     materialize: bool
     needs_input_grad: tuple[bool, ...]
     non_differentiable: set[int]  # the ids of outputs
-    output_shapes: list[tuple[tuple[int, ...], Any]]  # with the dtype of the array
+    output_rows: dict[
+        int, Callable[[Tensor], Tensor]
+    ]  # of the outputs with rows of different lengths, by position: puts elements into them
+    outputs_like: list[tuple[Size, dtypes.dtype, devices.device] | None]  # None of what is no tensor
+    saved_rows: dict[int, Callable[[Tensor], Tensor]]  # the same of the saved ones
     to_save: Any  # tensors; after forward, pairs of an array and the edge its gradient goes along
 
     if TYPE_CHECKING:  # forward keeps on it what it likes
@@ -90,15 +97,14 @@ class FunctionNode(Node):
         if MODES.plan is not None and (saved := MODES.plan.saved_by(self)) is not None:
             return saved
         tensors: list[Tensor | None] = []
-        for array, edge in self.to_save:
+        for place, (array, edge) in enumerate(self.to_save):
             if type(array) is Packed:
                 array = array.array()
             if array is None or isinstance(array, Tensor):
                 tensors.append(array)
-            elif isinstance(edge, int):
-                tensors.append(with_history(array, OutputNode(self, edge)))
-            else:
-                tensors.append(with_history(array, edge))
+                continue
+            tensor = with_history(array, OutputNode(self, edge) if isinstance(edge, int) else edge)
+            tensors.append(self.saved_rows[place](tensor) if place in self.saved_rows else tensor)
         return tuple(tensors)
 
     def release(self) -> None:
@@ -132,14 +138,16 @@ class FunctionNode(Node):
 
     def _run(self, g: Partial, recording: bool) -> list[Any]:
         arguments: list[Any] = []
-        for number, (shape, kind) in enumerate(self.output_shapes):
+        for number, like in enumerate(self.outputs_like):
             part = g.parts.get(number)
             if part is None:
-                if self.materialize and kind.kind in "fcV":
-                    part = wrap(arrays.zeros_like(arrays.broadcast_to(arrays.as_result(kind.type(0)), shape)))
+                if self.materialize and like is not None and (like[1].is_floating_point or like[1].is_complex):
+                    shape, kind, device = like
+                    part = zeros(shape, dtype=kind, device=device)
             elif not isinstance(part, Tensor):
                 part = wrap(arrays.as_result(part))
-            arguments.append(part)
+            rows = self.output_rows.get(number)
+            arguments.append(part if rows is None or part is None else rows(part))
         if MODES.task is not None:
             MODES.task.settle()
         before = MODES.grad
@@ -188,7 +196,7 @@ class FunctionNode(Node):
                     f"The input is real: return grad.real."
                 )
             gradient = gradient.to(kind)
-        return gradient
+        return elements_of(gradient)
 
 
 class Function:
@@ -318,6 +326,7 @@ class Function:
         node = cls._backward_cls()
         node.function, node.hooks, node.attrs = cls, None, None
         node.kept, node.to_save, node.dirty, node.non_differentiable = (), (), set(), set()
+        node.saved_rows, node.output_rows = {}, {}
         node.materialize = True
         needs = tuple(isinstance(argument, Tensor) and argument.requires_grad for argument in args)
         node.needs_input_grad = needs
@@ -341,7 +350,7 @@ class Function:
                 if id(argument) in node.dirty:
                     check_writable(argument, cls.__name__)
         if not recording:
-            node.to_save = tuple((_kept_as(tensor), None) for tensor in node.to_save)
+            keep(node, [None] * len(node.to_save))
             return result, node
         if in_plan and MODES.plan is not None:
             attached = MODES.plan.join_function(node, args, outputs)
@@ -367,7 +376,7 @@ class InplaceFunction(Function):
 def join(node: FunctionNode, args: Sequence[Any], outputs: list[Any]) -> list[Any]:
     """Makes a node, with what its forward has given, a part of the graph. Gives the outputs, with their history."""
     describe_inputs(node, args)
-    node.edges = tuple(edge_of(args[place]) for place in node.edge_positions)
+    node.edges = tuple(edge_of(elements_of(args[place])) for place in node.edge_positions)
     node.seq = next_seq()
     inputs = {id(argument): argument for argument in args if isinstance(argument, Tensor)}
     attached = _attach(node, outputs, inputs)
@@ -388,12 +397,9 @@ def takes_part(node: FunctionNode, output: Any) -> bool:
     return isinstance(output, Tensor) and id(output) not in node.non_differentiable and output.array.dtype.kind in "fcV"
 
 
-def shapes_of(outputs: list[Any]) -> list[tuple[tuple[int, ...], Any]]:
-    """What the gradients of the outputs are like; of what is no tensor a number."""
-    return [
-        (output.array.shape, output.array.dtype) if isinstance(output, Tensor) else ((), arrays.as_result(0).dtype)
-        for output in outputs
-    ]
+def outputs_like(outputs: list[Any]) -> list[tuple[Any, Any, Any] | None]:
+    """What the gradients of the outputs are like."""
+    return [_like(elements_of(output)) if isinstance(output, Tensor) else None for output in outputs]
 
 
 def _like(tensor: Tensor) -> tuple[Any, Any, Any]:
@@ -415,34 +421,42 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any]) -> l
             continue
         fresh = output
         if id(output) in inputs and id(output) not in node.dirty:
-            fresh = wrap(output.array)
+            fresh = wrap(elements_of(output).array)
+            fresh = rows(fresh) if (rows := rows_of(output)) else fresh
         outputs_attached.append(fresh)
-    node.output_shapes = shapes_of(outputs)
-    saved: list[Any] = []
-    for tensor in node.to_save:
-        if tensor is None:
-            saved.append((None, None))
-        elif id(tensor) not in inputs and id(tensor) in numbers:
-            saved.append((_kept_as(tensor), numbers[id(tensor)]))
-        else:
-            saved.append((_kept_as(tensor), edge_of(tensor)))
-    node.to_save = tuple(saved)
-    node.kept = _arrays(saved)
+    node.outputs_like = outputs_like(outputs)
+    node.output_rows = _rows_among(outputs)
+    keep(node, [_edge_of_saved(tensor, inputs, numbers) for tensor in node.to_save])
+    node.kept = _arrays(node.to_save)
     for number, output in enumerate(outputs_attached):
         if takes_part(node, output):
             if id(output) in node.dirty and id(output) in inputs:
-                written = wrap(output.array)
+                written = wrap(elements_of(output).array)
                 written.node, written._requires_grad = OutputNode(node, number), True
-                rebase(output, written)
+                rebase(elements_of(output), written)
                 continue
             output.node = OutputNode(node, number)
             output._requires_grad = True
     return outputs_attached
 
 
-def _kept_as(tensor: Tensor | None) -> Any:
-    """What of a tensor is kept for backward: its array; a sparse tensor, which has none, as it is."""
-    return tensor if tensor is None or tensor.layout in _SPARSE else tensor.array
+def _edge_of_saved(tensor: Any, inputs: dict[int, Any], numbers: dict[int, int]) -> Node | Tensor | int | None:
+    if tensor is None:
+        return None
+    if id(tensor) not in inputs and id(tensor) in numbers:
+        return numbers[id(tensor)]
+    return edge_of(elements_of(tensor))
+
+
+def keep(node: FunctionNode, edges: Sequence[Any]) -> None:
+    """What `save_for_backward` was given becomes arrays, each with the edge that its gradient goes along; sparse tensors, which have none, stay."""
+    node.saved_rows = _rows_among(node.to_save)
+    node.to_save = tuple(
+        [
+            (tensor if tensor is None or tensor.layout in _SPARSE else elements_of(tensor).array, edge)
+            for tensor, edge in zip(node.to_save, edges)
+        ]
+    )
 
 
 _SPARSE = (layouts.sparse_coo, layouts.sparse_csr, layouts.sparse_csc)
@@ -450,6 +464,20 @@ _SPARSE = (layouts.sparse_coo, layouts.sparse_csr, layouts.sparse_csc)
 
 def _arrays(saved: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
     return tuple([array for array, _ in saved if array is not None and not isinstance(array, Tensor)])
+
+
+def elements_of(tensor: Any) -> Tensor:
+    """The tensor that holds the elements: of rows of different lengths the packed one, else the tensor."""
+    return tensor.innermost if hasattr(type(tensor), "__dynograd_rows__") else tensor
+
+
+def rows_of(tensor: Any) -> Callable[[Tensor], Tensor] | None:
+    """What puts elements into the rows of a tensor of rows of different lengths; None of other tensors."""
+    return tensor.rows_around() if hasattr(type(tensor), "__dynograd_rows__") else None
+
+
+def _rows_among(tensors: Sequence[Any]) -> dict[int, Callable[[Tensor], Tensor]]:
+    return {place: rows for place, tensor in enumerate(tensors) if (rows := rows_of(tensor)) is not None}
 
 
 def once_differentiable(backward: Any) -> Callable[..., Any]:

@@ -361,7 +361,7 @@ def _tensors(parts: Any) -> tuple[Any, ...]:
 def _output_gradients(node: Node, g: Any) -> tuple[Any, ...]:
     if not isinstance(g, Partial):
         return _tensors((g,))
-    count = len(getattr(node, "outputs_like", None) or getattr(node, "output_shapes", None) or g.parts)
+    count = len(getattr(node, "outputs_like", None) or g.parts)
     return _tensors(g.parts.get(number) for number in range(count))
 
 

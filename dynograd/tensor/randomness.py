@@ -19,7 +19,7 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.interpreter.tensor_parts import is_silent
 from dynograd.kernels import kernel
-from dynograd.tensor.creation import at_once, at_once_like, order_like
+from dynograd.tensor.creation import at_once, at_once_like, order_like, own_layout
 from dynograd.tensor.inplace import copy_, guards, refuse_repeats
 from dynograd.tensor.inplace_forms import DRAWS, with_writer
 from dynograd.tensor.tensor import Tensor, wrap
@@ -249,7 +249,8 @@ def rand_like(
         dtype, device: other ones than those of `input`.
         generator: where random numbers come from; by default the default generator.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -264,6 +265,12 @@ def rand_like(
     )
     if result is not None:
         return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow(
+            "rand_like",
+            lambda x: rand_like(x, dtype=dtype, generator=generator, device=device, requires_grad=requires_grad),
+        )
     kind = _floating("rand_like", input.dtype if dtype is None else dtype)
     place = _place("rand_like", input.device if device is None else device)
     return _made(
@@ -291,7 +298,8 @@ def randn_like(
         dtype, device: other ones than those of `input`.
         generator: where random numbers come from; by default the default generator.
         requires_grad: record what is done with the result.
-        layout, pin_memory: accepted; tensors made here are strided.
+        layout: `dynograd.strided` gives a dense tensor where `input` is sparse.
+        pin_memory: accepted.
         memory_format: accepted by its name; see `dynograd.memory_format`.
     Returns:
         A tensor of the shape of `input`.
@@ -306,6 +314,12 @@ def randn_like(
     )
     if result is not None:
         return result
+    follow = own_layout(input, layout)
+    if follow is not None:
+        return follow(
+            "randn_like",
+            lambda x: randn_like(x, dtype=dtype, generator=generator, device=device, requires_grad=requires_grad),
+        )
     kind = _floating("randn_like", input.dtype if dtype is None else dtype)
     place = _place("randn_like", input.device if device is None else device)
     return _made(

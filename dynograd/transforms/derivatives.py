@@ -408,7 +408,7 @@ class _Recorded:
                 raise RuntimeError(f"vjp_fn: expected cotangent {number} of shape {tuple(output.shape)}, got {shown}.")
         recorded = any(cotangent.requires_grad for cotangent in cotangents)
         if create_graph is None:
-            create_graph = self.recording and (self.outside or recorded)
+            create_graph = self.recording and MODES.grad != 0 and (self.outside or recorded)
         keeping = create_graph
         if self.moving or any(is_moving(cotangent) for cotangent in cotangents):
             create_graph = True

@@ -356,3 +356,97 @@ def test_sparse_tensors_are_saved_as_they_are(layout):
     assert values.grad.tolist() == [4.0, 1.0] and x.grad.tolist() == [[3.0], [2.0], [0.0]]
     with pytest.raises(GradientError, match="backward through the graph a second time"):
         y.backward()
+
+
+class ScaledRows(dg.autograd.Function):
+    """Elements times a number, the sums of rows, and the rows as they are."""
+
+    @staticmethod
+    def forward(ctx, x, number):
+        y = x * number
+        ctx.save_for_backward(x, number, y)
+        return y, x.sum(-1), x
+
+    @staticmethod
+    def backward(ctx, g, of_sums, of_rows):
+        x, number, y = ctx.saved_tensors
+        assert g.shape == x.shape == y.shape == of_rows.shape
+        return g * number + of_sums.unsqueeze(-1) + of_rows, (g * x).values().sum()
+
+
+ROWS = {
+    "one level": lambda v: dg.RaggedTensor(v, lengths=[2, 0, 4]),
+    "two levels": lambda v: dg.RaggedTensor(dg.RaggedTensor(v, lengths=[2, 1, 0, 3]), lengths=[3, 1]),
+}
+
+
+def elements(x):
+    return elements(x.values()) if dg.is_ragged(x) else x
+
+
+@pytest.mark.parametrize("used", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_of_different_lengths_go_through_functions_as_rows(rows, used):
+    def program(v, number):
+        outputs = ScaledRows.apply(ROWS[rows](v), number)
+        return tuple([elements(outputs[place]) * 2 for place in used])
+
+    v, number = dg.linspace(-1, 2, 6, dtype=dg.float64), dg.tensor(0.7, dtype=dg.float64)
+    inputs = (v.requires_grad_(), number.requires_grad_())
+    assert dg.autograd.gradcheck(program, inputs)
+    assert dg.autograd.gradgradcheck(program, inputs)
+    g = sum(output.sum() for output in program(*inputs))
+    g.backward()
+    assert v.grad.tolist() == pytest.approx([2 * sum((0.7, 1.0, 1.0)[place] for place in used)] * 6)
+
+
+def test_rows_become_a_rectangle_and_its_gradient_rows():
+    class Padded(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.lengths = x.lengths()
+            return x.to_padded(0.0)
+
+        @staticmethod
+        def backward(ctx, g):
+            return dg.ragged_from_padded(g, ctx.lengths)
+
+    x = dg.ragged_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    Padded.apply(x).pow(2).sum().backward()
+    assert x.grad.tolist() == [[2.0, 4.0], [6.0]]
+
+
+def test_rows_are_changed_in_place():
+    class Times(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(3)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    x = dg.ragged_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    y = x * 1
+    assert Times.apply(y) is y
+    y.square().sum(1).sum().backward()
+    assert x.grad.tolist() == [[18.0, 36.0], [54.0]]
+
+
+@pytest.mark.parametrize("change", [lambda g: g.sum(1), lambda g: g.values(), lambda g: g[:1]])
+def test_gradients_without_the_rows_are_refused(change):
+    class Double(dg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return change(g)
+
+    x = dg.ragged_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    with pytest.raises(
+        ShapeError, match=r"invalid gradient at index 0 - got .* expected shape compatible with \(2, j1\)"
+    ):
+        Double.apply(x).values().sum().backward()

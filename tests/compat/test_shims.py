@@ -395,6 +395,12 @@ t = torch.tensor
         ({"a": t(1.0), "b": 2}, {"a": t(1.0), "b": 2}, {}),
         (1.0, 1.0, {}),
         (t([1.0]), t([1.0], dtype=torch.float64), dict(check_dtype=False)),
+        (t([0.0, 1.0]).to_sparse(), t([0.0, 1.0]).to_sparse(), {}),
+        (torch.sparse_coo_tensor([[1, 1]], [1.0, 2.0], (2,)), t([0.0, 3.0]).to_sparse(), {}),
+        (torch.eye(2).to_sparse_csr(), torch.eye(2).to_sparse_csr(), {}),
+        (torch.eye(2).to_sparse_csc(), torch.eye(2).to_sparse(), dict(check_layout=False)),
+        (torch.eye(2), torch.eye(2).to_sparse(), dict(check_layout=False)),
+        (torch.ragged_tensor([[1.0, 2.0], [3.0]]), torch.ragged_tensor([[1.0, 2.0], [3.0]]), {}),
     ],
 )
 def test_close(actual, expected, options):
@@ -418,6 +424,14 @@ def test_close(actual, expected, options):
         (t([1]), t([2]), dict(msg=lambda text: "so: " + text), "^so: Tensor"),
         ("a", "b", {}, "Expected 'b' but got 'a'"),
         (t([[1.0, 2.0], [3.0, 4.0]]).t(), t([[1.0, 3.0], [2.0, 4.0]]), dict(check_stride=True), "stride"),
+        (torch.eye(2), torch.eye(2).to_sparse(), {}, "'layout' do not match: dynograd.strided != dynograd.sparse_coo"),
+        (t([0.0, 1.0]).to_sparse(), t([1.0, 0.0]).to_sparse(), {}, "close in the indices!"),
+        (t([0.0, 1.0]).to_sparse(), t([1.0, 1.0]).to_sparse(), {}, "'shape' do not match in the indices"),
+        ([torch.eye(2).to_sparse_csr()], [(torch.eye(2) * 2).to_sparse_csr()], {}, r"close in the values at item \[0\]!"),
+        (torch.eye(2).to_sparse_csc(), torch.eye(2).flip(0).to_sparse_csc(), {}, "close in the row_indices"),
+        (torch.eye(2).to_sparse_csc(), torch.eye(2) * 2, dict(check_layout=False), "close in the elements!"),
+        (torch.ragged_tensor([[1.0, 2.0], [3.0]]), torch.ragged_tensor([[1.0], [2.0, 3.0]]), {}, "'shape' do not match"),
+        (torch.ragged_tensor([[1.0, 2.0], [3.0]]), torch.ragged_tensor([[1.0, 2.0], [4.0]]), {}, "close in the values"),
     ],
 )  # fmt: skip
 def test_not_close(actual, expected, options, words):

@@ -1,6 +1,9 @@
 """`fx`: traced graphs, the text made of them, and what changes them."""
 
+import collections
 import copy
+import dataclasses
+import enum
 import math
 import operator
 import pickle
@@ -274,3 +277,213 @@ def test_functions_look_for_proxies_only_while_one_is_about():
     before = types_reader.times
     fx.symbolic_trace(lambda x: x + 1)
     assert types_reader.times == before
+
+
+def two_results(a):
+    return dynograd.sigmoid(a), dynograd.relu(a)
+
+
+def three_results(a, b):
+    c = a - b
+    return dynograd.sigmoid(c), dynograd.relu(c), c
+
+
+def late_input(x):
+    y = dynograd.sigmoid(x)
+    return dynograd.relu(y * 2) + y
+
+
+REWRITES = {
+    "both": (
+        lambda x: dynograd.sigmoid(x) + dynograd.relu(x),
+        two_results,
+        lambda x: (x.exp(), x.abs()),
+        lambda x: x.exp() + x.abs(),
+        1,
+    ),
+    "in the other order, read between": (
+        lambda x: dynograd.relu(x) * 2 - dynograd.sigmoid(x),
+        two_results,
+        lambda x: (x.exp(), x.abs()),
+        lambda x: x.abs() * 2 - x.exp(),
+        1,
+    ),
+    "twice": (
+        lambda x: (dynograd.sigmoid(x) + dynograd.relu(x)) - (dynograd.sigmoid(x + 1) * dynograd.relu(x + 1)),
+        two_results,
+        lambda x: (x.exp(), x.abs()),
+        lambda x: x.exp() + x.abs() - dynograd.sigmoid(x + 1) * dynograd.relu(x + 1),
+        1,
+    ),
+    "one is not there": (
+        lambda x: dynograd.sigmoid(x) * 2,
+        two_results,
+        lambda x: (x.exp(), x.abs()),
+        lambda x: dynograd.sigmoid(x) * 2,
+        0,
+    ),
+    "of other inputs": (
+        lambda x: dynograd.sigmoid(x) + dynograd.relu(x + 1),
+        two_results,
+        lambda x: (x.exp(), x.abs()),
+        lambda x: dynograd.sigmoid(x) + dynograd.relu(x + 1),
+        0,
+    ),
+    "an inner one too": (
+        lambda x: sum(three_results(x, x * 3)),
+        three_results,
+        lambda a, b: (b.abs(), b.abs(), a.exp()),
+        lambda x: 2 * (x * 3).abs() + x.exp(),
+        1,
+    ),
+    "an input that is made of a result": (
+        late_input,
+        lambda a, b: (dynograd.sigmoid(a), dynograd.relu(b)),
+        lambda a, b: (a.exp(), b.abs()),
+        late_input,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("program, pattern, replacement, expected, count", REWRITES.values(), ids=REWRITES)
+def test_patterns_of_several_results(program, pattern, replacement, expected, count):
+    traced, x = fx.symbolic_trace(program), t([-1.0, 0.5, 2.0])
+    assert len(fx.replace_pattern(traced, pattern, replacement)) == count
+    traced.graph.lint()
+    dynograd.testing.assert_close(traced(x), expected(x))
+
+
+class Kind(enum.Enum):
+    HALF = 0.5
+    TWICE = 2.0
+
+
+@dataclasses.dataclass
+class Parts:
+    left: dynograd.Tensor
+    right: tuple
+
+
+Pair = collections.namedtuple("Pair", "x y")
+
+
+def leaves_of(value):
+    return [value.left, *map(leaves_of, value.right)] if isinstance(value, Parts) else value
+
+
+@fx.wrap
+def times(x, kind):
+    return x * kind.value
+
+
+PASSED_ON = {
+    "an enum": (lambda x: times(x, Kind.TWICE), {}),
+    "a dataclass": (lambda x: Parts(x + 1, (Parts(x, (x * 2,)), x)), {}),
+    "a default that stays": (lambda x, other=None: x if other is None else x + other, {"other": None}),
+    "lists and dicts": (lambda x: x["a"] * sum(x["z"]), {"x": {"a": fx.PH, "z": [fx.PH, fx.PH]}}),
+    "a named tuple": (lambda x: x.x - x.y, {"x": Pair(fx.PH, fx.PH)}),
+    "a number among them": (lambda x: x["a"] * x["n"], {"x": {"a": fx.PH, "n": 3}}),
+}
+
+
+@pytest.mark.parametrize("program, concrete", PASSED_ON.values(), ids=PASSED_ON)
+def test_what_a_program_passes_on(program, concrete):
+    numbers = iter([t([1.0, 2.0]), t([3.0, 4.0]), t([5.0, 6.0])])
+    x = dynograd.utils._pytree.tree_map(lambda leaf: next(numbers) if leaf is fx.PH else leaf, concrete.get("x", fx.PH))
+    traced = fx.symbolic_trace(program, concrete_args=concrete)
+    again = pickle.loads(pickle.dumps(traced)) if "x" in concrete else copy.deepcopy(traced)
+    expected = program(x)
+    for module in (traced, again, *([] if "other" in concrete else [fx.symbolic_trace(traced)])):
+        result = module(x)
+        assert type(result) is type(expected)
+        dynograd.testing.assert_close(*[leaves_of(value) for value in (result, expected)])
+
+
+def test_a_wrapped_function_stays_one_call_when_its_graph_is_traced_again():
+    traced = fx.symbolic_trace(fx.symbolic_trace(lambda x: times(x, Kind.HALF) + 1))
+    assert next(node.target for node in traced.graph.nodes if node.op == "call_function") is times
+    assert traced(t([4.0])).tolist() == [3.0]
+
+
+def test_steps_with_effects_are_no_dead_code():
+    class Noting(nn.ReLU):
+        _is_impure = True
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Noting(), nn.ReLU()
+
+        def forward(self, x):
+            dynograd._assert(x.sum() > 0, "positive")
+            self.first(x), self.second(x)
+            dynograd.ops.aten.add_.Tensor(x, 1)
+            return x * 2
+
+    class Leaves(fx.Tracer):
+        def is_leaf_module(self, module, path):
+            return isinstance(module, nn.ReLU)
+
+    model = Model()
+    traced = fx.GraphModule(model, Leaves().trace(model))
+    count = len(traced.graph.nodes)
+    assert traced.graph.eliminate_dead_code() and len(traced.graph.nodes) == count - 1
+    traced.recompile()
+    assert traced(t([1.0])).tolist() == [4.0]
+    with pytest.raises(AssertionError, match="positive"):
+        traced(t([-1.0]))
+
+
+def test_what_nodes_know_goes_with_them():
+    tracer = fx.Tracer()
+    tracer.record_stack_traces = True
+    traced = fx.GraphModule({}, tracer.trace(lambda x: three_results(x + 1, x)))
+    assert all(__file__ in node.stack_trace for node in traced.graph.nodes if node.op == "call_function")
+    assert "in three_results" in list(traced.graph.nodes)[-2].stack_trace
+    for node in traced.graph.nodes:
+        node.meta["source_fn_stack"] = [node.name]
+    changed = fx.Transformer(traced).transform()
+    kept = [node.meta for node in changed.graph.nodes if node.op == "call_function"]
+    assert [meta["source_fn_stack"] for meta in kept] == [
+        [node.name] for node in traced.graph.nodes if node.op == "call_function"
+    ]
+    assert all(__file__ in meta["stack_trace"] for meta in kept)
+
+
+def test_a_copy_of_what_refers_to_itself():
+    traced = fx.symbolic_trace(lambda x: x + 1)
+    traced.meta["self"] = traced
+    copied = copy.deepcopy(traced)
+    assert copied.meta["self"] is copied is not traced
+    tracer = fx.Tracer()
+    before = copy.deepcopy(tracer)
+    tracer.trace(lambda x: x + 1)
+    assert str(copy.deepcopy(tracer).graph) == str(tracer.graph) and not hasattr(before, "graph")
+
+
+def test_a_module_without_self_is_refused():
+    class Model(nn.Module):
+        def forward(*args):
+            return args[1]
+
+    with pytest.raises(RuntimeError, match=r"`self` argument cannot be part of \*args expansion"):
+        fx.symbolic_trace(Model())
+
+
+def test_operators_are_steps_as_they_are():
+    """One that writes would else be run on what stands for the tensor, and the graph without it."""
+
+    def program(x):
+        dynograd.ops.aten.add_.Tensor(x, 1)
+        return dynograd.ops.aten.cat([x, dynograd.ops.aten.mul.Tensor(x, 2)])
+
+    traced = fx.symbolic_trace(program)
+    targets = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    aten = dynograd.ops.aten
+    assert (
+        targets == [aten.add_.Tensor, aten.mul.Tensor, aten.cat] and "torch.ops.aten.add_.Tensor(x, 1)" in traced.code
+    )
+    for module in (traced, pickle.loads(pickle.dumps(traced)), copy.deepcopy(traced)):
+        x = t([1.0])
+        assert module(x).tolist() == [2.0, 4.0] and x.tolist() == [2.0]

@@ -310,3 +310,69 @@ def rows_of_parameters(compile: Any) -> Any:
         return model.middle(h).tanh().sum(1).square().mean()
 
     return given(model, loss, lambda *sizes: (sentences(*sizes),), compile)
+
+
+@program(90, 90)
+def rows_that_may_be_of_one_length(compile: Any) -> Any:
+    """Two rows, which often are: dense ops would do for these."""
+    model = Tagger(nn.Linear(WIDTH, WIDTH))
+
+    def loss(model: Any, batch: Any) -> Any:
+        h = model.middle(model.table(torch.ragged_tensor(batch["words"])))
+        return F.cross_entropy(model.out(h).mean(1) + h.sum(1).amax(1, keepdim=True), batch["labels"])
+
+    return given(model, loss, lambda numbers, n, count: documents(numbers, 4, 2), compile)
+
+
+@program(90, 90)
+def bags(compile: Any) -> Any:
+    """Where the bags begin and which words they have is computed with NumPy."""
+    model = Tagger(nn.Linear(WIDTH, WIDTH))
+
+    def loss(model: Any, batch: Any) -> Any:
+        lengths = [len(row) for row in batch["words"]]
+        starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
+        h = F.embedding_bag(torch.cat(batch["words"]), model.table.weight, starts)
+        return F.cross_entropy(model.out(model.middle(h)), batch["labels"])
+
+    return given(model, loss, documents, compile)
+
+
+@program(85, 85)
+def places_in_lists_and_arrays(compile: Any) -> Any:
+    model = nn.Linear(WIDTH, WIDTH)
+
+    def loss(model: Any, x: Any, numbers: Any) -> Any:
+        h = model(x[0])
+        picked = h[numbers.integers(0, len(h), 4).tolist()] * numbers.standard_normal(WIDTH).astype("float32")
+        h = h * 1
+        h[numbers.permutation(len(h))[:3].tolist()] = 0.5
+        return picked.square().mean() + h[-numbers.integers(1, 4, 2), numbers.integers(0, WIDTH, 2).tolist()].sum()
+
+    return given(model, loss, lambda numbers, n, count: (*rows(numbers, 12, 1), numbers), compile)
+
+
+@program(0, 0)
+def masks_in_lists_and_arrays(compile: Any) -> Any:
+    """How many elements they pick is another number each time."""
+    model = nn.Linear(WIDTH, WIDTH)
+
+    def loss(model: Any, x: Any, numbers: Any) -> Any:
+        h = model(x[0])
+        mask = numbers.random(len(h)) > 0.3
+        return h[mask].square().sum() + h[mask.tolist()].sum() + x[0][mask].sum()
+
+    return given(model, loss, lambda numbers, n, count: (*rows(numbers, n, 1), numbers), compile)
+
+
+@program(0, 0)
+def few_rows(compile: Any) -> Any:
+    """One to six of them, which kernels for many round otherwise: those of the exact mode do not compute them."""
+    model = Tagger(nn.Linear(WIDTH, WIDTH))
+
+    def loss(model: Any, lists: Any) -> Any:
+        h = torch.cat([lists[0], lists[-1]]) + model.table.weight[0]
+        weights = F.layer_norm(h.cumsum(0), (WIDTH,)).softmax(0)
+        return (weights * model.middle(h)).square().mean()
+
+    return given(model, loss, lambda numbers, n, count: (sentences(numbers, int(numbers.integers(1, 4)), 3),), compile)

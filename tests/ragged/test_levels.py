@@ -139,3 +139,24 @@ def test_refusals(text, parts):
     with pytest.raises((NotImplementedError, ShapeError)) as told:
         eval(text, {"x": documents()[0], "torch": dynograd})
     assert not [part for part in parts if part not in str(told.value)], str(told.value)
+
+
+ONES, OTHERS = [[[1.0, 2.0], [3.0]], [[4.0]]], [[[1.0], [2.0, 3.0]], [[4.0]]]
+
+
+@pytest.mark.parametrize(("rows", "others"), [(ONES, OTHERS), (ONES, [ONES[1], ONES[0]]), (ONES[0], OTHERS[0])])
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda y, x, g: dynograd.autograd.grad(y, x, g)[0],
+        lambda y, x, g: dynograd.autograd.grad([y.values(), y], x, [y.values() * 0, g])[0],
+        lambda y, x, g: dynograd.autograd.backward([y], [g]) or x.grad,
+        lambda y, x, g: y.backward(g) or x.grad,
+    ],
+)
+def test_a_gradient_has_the_rows_of_what_it_is_the_gradient_of(rows, others, run):
+    x = ragged_tensor(rows, requires_grad=True)
+    with pytest.raises(ShapeError, match=r"(grad|backward): row \d has .*lengths .*Rows must have equal lengths"):
+        run(x * x, x, ragged_tensor(others))
+    y = x * x
+    assert run(y, x, dynograd.ones_like(y)).tolist() == (x * 2).tolist()

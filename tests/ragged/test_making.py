@@ -92,6 +92,26 @@ MADE = {
         "[2, j1]",
         [[2], []],
     ),
+    "nested.masked_select of more dims": (
+        lambda: nested.masked_select(tensor([[[1, 2], [3, 4]]]), tensor([[False, True], [True, True]])),
+        "[2, j1]",
+        [[2], [3, 4]],
+    ),
+    "nested, rectangles as lists": (
+        lambda: nested.nested_tensor([[[1, 2], [3, 4]], [[5, 6]]]),
+        "[2, j1, 2]",
+        [[[1, 2], [3, 4]], [[5, 6]]],
+    ),
+    "nested, rows of rows": (
+        lambda: nested.as_nested_tensor([[[1, 2], [3]], [[4]]]),
+        "[2, j1, j2]",
+        [[[1, 2], [3]], [[4]]],
+    ),
+    "nested, an empty row of rows": (
+        lambda: nested.as_nested_tensor([[[1, 2]], []]),
+        "[2, j1, j2]",
+        [[[1, 2]], []],
+    ),
     "packed sequence": (
         lambda: rnn.ragged_from_packed(rnn.pack_sequence([tensor([1, 2]), tensor([3])])),
         "[2, j1]",

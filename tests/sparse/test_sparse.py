@@ -460,3 +460,80 @@ def test_what_is_the_same_as_of_the_dense_tensor(call):
         result, expected = call(entries), call(dense.clone())
         result = result.to_dense() if result.is_sparse else result
         numpy.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-6)
+
+
+SEEDS = {
+    "dense": lambda g, layout: g,
+    "the same places": lambda g, layout: g.sparse_mask(dynograd.tensor(MATRIX).to_sparse()).to_sparse(layout=layout),
+    "other places": lambda g, layout: g.tril().to_sparse(layout=layout),
+    "no places": lambda g, layout: (g * 0).to_sparse(layout=layout),
+}
+MATRIX = [[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]
+
+
+@pytest.mark.parametrize("layout", [dynograd.sparse_coo, dynograd.sparse_csr, dynograd.sparse_csc])
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("way", ["backward", "grad", "grad of the dense one", "autograd.backward"])
+def test_gradients_come_from_the_places_of_the_entries(layout, seed, way):
+    """Whatever tensor of the shape begins the pass: an entry gets what that has at its place."""
+    dense = dynograd.tensor(MATRIX, requires_grad=True)
+    g = dynograd.arange(10.0, 16.0).reshape(2, 3)
+    start = SEEDS[seed](g, layout)
+    x = dense.to_sparse(layout=layout)
+    x = x if way == "grad of the dense one" else x.detach().requires_grad_()
+    y = x * 2
+    if way == "backward":
+        y.backward(start)
+    elif way == "autograd.backward":
+        dynograd.autograd.backward([y], [start])
+    else:
+        (slope,) = dynograd.autograd.grad(y, dense if way == "grad of the dense one" else x, start)
+    slope = slope if way.startswith("grad") else x.grad
+    assert slope.layout == (dynograd.strided if way == "grad of the dense one" else layout)
+    expected = 2 * (start if seed == "dense" else start.to_dense()) * (dense.detach() != 0)
+    assert slope.to_dense().tolist() == expected.tolist()
+
+
+def test_a_gradient_of_an_entry_that_stands_twice_is_that_of_its_place():
+    x = dynograd.sparse_coo_tensor([[0, 1, 0], [1, 0, 1]], [1.0, 2.0, 3.0], (2, 2)).requires_grad_()
+    (x * 2).backward(dynograd.tensor([[1.0, 10.0], [100.0, 1000.0]]))
+    assert x.grad._values().tolist() == [20.0, 200.0, 20.0]
+
+
+@pytest.mark.parametrize("seed", [dynograd.ones(3), dynograd.ones(3, 2), dynograd.ones(3, 2).to_sparse(), 1.0])
+def test_gradients_of_another_shape_are_refused(seed):
+    x = dynograd.tensor(MATRIX).to_sparse().requires_grad_()
+    with pytest.raises(RuntimeError, match=r"Mismatch in shape: the gradient has .* and the output \(2, 3\)"):
+        (x * 2).backward(seed)
+
+
+LIKES = {
+    "zeros_like": (0.0, dynograd.zeros_like),
+    "ones_like": (1.0, dynograd.ones_like),
+    "full_like": (7.0, lambda x, **options: dynograd.full_like(x, 7, **options)),
+    "empty_like": (None, dynograd.empty_like),
+    "rand_like": (None, dynograd.rand_like),
+    "randn_like": (None, dynograd.randn_like),
+}
+
+
+@pytest.mark.parametrize("layout", [dynograd.sparse_coo, dynograd.sparse_csr, dynograd.sparse_csc])
+@pytest.mark.parametrize("name", LIKES)
+def test_what_is_made_like_a_sparse_tensor_is_sparse(layout, name):
+    number, make = LIKES[name]
+    x = dynograd.tensor(MATRIX).to_sparse(layout=layout)
+    assert make(x, layout=dynograd.strided).layout == dynograd.strided and make(x, layout=dynograd.strided).shape == (
+        2,
+        3,
+    )
+    if layout == dynograd.sparse_coo and name not in ("zeros_like", "empty_like"):
+        with pytest.raises(NotImplementedError, match=f"{name}: .*no entry are zeros.*layout=dynograd.strided"):
+            make(x)
+        return
+    result = make(x, dtype=dynograd.float64, requires_grad=True)
+    assert result.layout == layout and result.shape == (2, 3)
+    assert result.dtype is dynograd.float64 and result.requires_grad and not x.requires_grad
+    if layout == dynograd.sparse_coo:
+        assert result._nnz() == 0 and result.is_coalesced()
+    elif number is not None:
+        assert result.to_dense().tolist() == [[number, 0.0, number], [0.0, number, 0.0]]

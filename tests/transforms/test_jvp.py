@@ -308,6 +308,15 @@ def test_grad_inside_no_grad():
     assert not result.requires_grad
 
 
+def test_what_vjp_gives_under_no_grad_has_no_history():
+    x = double([1.0, 2.0]).requires_grad_()
+    result, pull = vjp(lambda x: x**3, x)
+    with dynograd.no_grad():
+        (slope,) = pull(dynograd.ones_like(x))
+    assert not slope.requires_grad and result.requires_grad and pull(dynograd.ones_like(x))[0].requires_grad
+    assert slope.tolist() == [3.0, 12.0]
+
+
 @pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
 def test_jacobians(jacobian):
     weights = double([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])

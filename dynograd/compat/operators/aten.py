@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from dynograd.compat.operators.aten_forms import FORMS
 from dynograd.compat.operators.registry import Operator, OpOverloadPacket
+from dynograd.interpreter.override_protocol import OVERRIDING, dispatch
 from dynograd.ops.op import registry as table
 from dynograd.tensor.tensor import Tensor
+from dynograd.utils._pytree import tree_leaves
 
 __all__ = ["find", "find_own", "near"]
 
@@ -32,6 +34,16 @@ _OVERLOADS = frozenset(
 _PLACES = ("linalg", "fft", "special")
 
 
+class _Writes(NamedTuple):
+    is_mutable: bool
+
+
+def _standing_for_tensors(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+    """What stands for tensors among the arguments, as in a trace: it takes the operator as it is. Tensors of other types take the function."""
+    leaves = tree_leaves([args, kwargs])
+    return [leaf for leaf in leaves if type(leaf) in OVERRIDING and not isinstance(leaf, Tensor)]
+
+
 class AtenPacket(OpOverloadPacket):
     """A function of ours as an operator of PyTorch: itself, and all its overloads."""
 
@@ -40,7 +52,14 @@ class AtenPacket(OpOverloadPacket):
         self.function = function
         self.__doc__ = function.__doc__
 
+    @property
+    def path_in_library(self) -> str:
+        """Where programs read it."""
+        return f"dynograd.ops.{self._qualified_op_name.replace('::', '.')}"
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if OVERRIDING and (standing := _standing_for_tensors(args, kwargs)):
+            return dispatch(self, standing, args, kwargs)
         if "self" in kwargs:  # the name of the first argument there
             args = (kwargs.pop("self"), *args)
         return self.function(*args, **kwargs)
@@ -63,7 +82,19 @@ class AtenOverload(Operator):
         self.namespace, self.__name__ = packet._qualified_op_name.partition("::")[0], f"{packet.__name__}.{name}"
         self.__doc__ = packet.__doc__
 
+    @property
+    def path_in_library(self) -> str:
+        """Where programs read it."""
+        return f"{self.overloadpacket.path_in_library}.{self._overloadname}"
+
+    @property
+    def _schema(self) -> _Writes:
+        """Of what PyTorch's declares, whether the operator writes into what it is given: its name says so."""
+        return _Writes(self.overloadpacket.__name__.endswith("_") and not self.overloadpacket.__name__.endswith("__"))
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if OVERRIDING and (standing := _standing_for_tensors(args, kwargs)):
+            return dispatch(self, standing, args, kwargs)
         return self.overloadpacket(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:

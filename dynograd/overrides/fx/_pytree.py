@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,13 @@ from dynograd.utils import _pytree
 
 __all__ = ["register_pytree_flatten_spec", "tree_flatten_spec"]
 
-_flatteners: dict[type, Callable[[Any, Any], list]] = {
+_flatteners: dict[Any, Callable[[Any, Any], list]] = {
     dict: lambda value, spec: [value[key] for key in spec.context],
-    list: lambda value, spec: list(value),
-    tuple: lambda value, spec: list(value),
+    list: lambda value, spec: [value[place] for place in range(spec.num_children)],
+    tuple: lambda value, spec: [value[place] for place in range(spec.num_children)],
+    namedtuple: lambda value, spec: [
+        value[place] for place in range(spec.num_children)
+    ],  # the type of forms of all of them
 }
 
 

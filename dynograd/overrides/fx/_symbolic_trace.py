@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import copy
 import functools
 import inspect
 import math
@@ -163,6 +164,11 @@ class _Patcher:
         setattr(cls, name, new_fn)
 
 
+def _wrapped_ids() -> set[int]:
+    """Of the functions that `wrap` has named: the text of a graph reads them under names of its own."""
+    return {id(names[name]) for (_, name), names in _wrapped_functions.items() if name in names}
+
+
 def _patch_wrapped_functions(patcher: _Patcher) -> None:
     """What `wrap` has named is recorded as calls."""
     for (_, name), names in list(_wrapped_functions.items()):
@@ -261,6 +267,13 @@ class Tracer(TracerBase):
         self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
         self.scope = Scope("", None)
         self._qualname_counter: dict[str, int] = {}
+
+    def __deepcopy__(self, memo: dict) -> Tracer:
+        result = type(self).__new__(type(self))
+        memo[id(self)] = result
+        for name, value in vars(self).items():  # modules of functions are what they are
+            setattr(result, name, list(value) if name == "_autowrap_search" else copy.deepcopy(value, memo))
+        return result
 
     # --- what a derived class may change --------------------------------------------------------------------------------
 
@@ -450,9 +463,10 @@ class Tracer(TracerBase):
         assert isinstance(function, (types.FunctionType, types.MethodType, functools.partial)) or callable(function)
         patcher = _Patcher()
         parameters: dict[str, Proxy] = {}
+        always = self._autowrap_function_ids | _wrapped_ids()
 
         def call(module: Module, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Argument:
-            _autowrap_check(patcher, getattr(type(module).forward, "__globals__", {}), self._autowrap_function_ids)
+            _autowrap_check(patcher, getattr(type(module).forward, "__globals__", {}), always)
             return self.call_module(module, forward, args, kwargs)
 
         def read(name: str, value: Any) -> Argument:
@@ -464,9 +478,9 @@ class Tracer(TracerBase):
             stack.enter_context(reading_through(read))
             stack.enter_context(patcher)
             _patch_wrapped_functions(patcher)
-            _autowrap_check(patcher, getattr(function, "__globals__", {}), self._autowrap_function_ids)
+            _autowrap_check(patcher, getattr(function, "__globals__", {}), always)
             for module in self._autowrap_search:
-                _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
+                _autowrap_check(patcher, vars(module), always)
             _tracing += 1
             try:
                 result = arguments_of(*arguments)
@@ -496,7 +510,7 @@ class Tracer(TracerBase):
         parameters = list(signature.parameters.values())
         args: list[Any] = []
         if is_module:
-            if not parameters:
+            if not parameters or parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
                 raise RuntimeError("`self` argument cannot be part of *args expansion!")
             args.append(self.root)
             parameters = parameters[1:]
@@ -551,23 +565,23 @@ class Tracer(TracerBase):
     def _proxy_placeholder(
         self, name: str, concrete_args: dict[str, Any] | None, parameter: inspect.Parameter
     ) -> Argument:
-        if concrete_args is not None and name in concrete_args:
-            return self._of_concrete(name, concrete_args[name])
         default: tuple = ()
         if not name.startswith("*") and parameter.default is not inspect.Parameter.empty:
             default = (parameter.default,)
+        if concrete_args is not None and name in concrete_args:
+            return self._of_concrete(name, concrete_args[name], default)
         kind = None if parameter.annotation is inspect.Parameter.empty else parameter.annotation
         return self.create_proxy(
             "placeholder", name, default, {}, type_expr=None if isinstance(kind, str) or name.startswith("*") else kind
         )
 
-    def _of_concrete(self, name: str, value: Any) -> Argument:
+    def _of_concrete(self, name: str, value: Any, default: tuple) -> Argument:
         count = 0
 
         def replace(leaf: Any) -> Argument:
             nonlocal count
             count += 1
-            result = self.create_proxy("placeholder", f"{name}_{count}", (), {})
+            result = self.create_proxy("placeholder", f"{name}_{count}", default, {})
             if isinstance(leaf, PHBase):
                 return result
             if type(leaf) in (bool, int, float, str):

@@ -10,10 +10,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynograd.base.devices import device as Device
 from dynograd.base.dtypes import dtype as DType
+from dynograd.overrides.fx import _pytree as fx_pytree
 from dynograd.overrides.fx.node import (
     Argument,
     Node,
@@ -216,7 +218,7 @@ class _PyTreeCodeGen(CodeGen):
         if free_vars:
             inputs = ", ".join([name.lstrip("*") for name in names])
             leaves = [name.split(":")[0].split("=")[0].strip() for name in free_vars]
-            text += f"\n    {', '.join(leaves)}, = _pytree.tree_flatten(({inputs},))[0]"
+            text += f"\n    {', '.join(leaves)}, = fx_pytree.tree_flatten_spec(({inputs},), self._in_spec)"
         return text
 
     def generate_output(self, output_args: Argument) -> str:
@@ -224,7 +226,7 @@ class _PyTreeCodeGen(CodeGen):
         return f"return _pytree.tree_unflatten({list(leaves)!r}, self._out_spec)"
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        return [("_pytree", _pytree)]
+        return [("_pytree", _pytree), ("fx_pytree", fx_pytree)]
 
 
 class _node_list:
@@ -311,6 +313,8 @@ class _Body:
             return repr(value)
         if isinstance(value, DType) or (callable(value) and not isinstance(value, type)):
             return repr(value).replace("dynograd.", "torch.", 1) if isinstance(value, DType) else self.function(value)
+        if isinstance(value, Enum):
+            return f"{self.add_global(_type_repr(type(value)), type(value))}.{value.name}"
         if value is None or isinstance(value, (str, bool, int, float, complex, range, type(...))):
             return "..." if value is ... else repr(value)
         if isinstance(value, Device):

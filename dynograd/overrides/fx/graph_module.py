@@ -276,7 +276,7 @@ class GraphModule(Module):
         ):
             if name in self.__dict__:
                 result.__dict__[name] = copy.deepcopy(self.__dict__[name], memo)
-        result.meta = dict(self.meta)
+        result.meta = copy.deepcopy(self.meta, memo)
         for name in self.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}):
             setattr(result, name, self.meta[_USER_PRESERVED_ATTRIBUTES_KEY][name])
         for hook in self._deepcopy_hooks:

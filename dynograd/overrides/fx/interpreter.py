@@ -10,6 +10,7 @@ from dynograd.overrides.fx.graph import Graph
 from dynograd.overrides.fx.graph_module import GraphModule
 from dynograd.overrides.fx.node import Argument, Node, Target, map_aggregate, map_arg
 from dynograd.overrides.fx.proxy import Proxy, watching
+from dynograd.overrides.fx.traceback import preserve_node_meta, set_current_meta
 
 __all__ = ["Interpreter", "Transformer"]
 
@@ -94,8 +95,9 @@ class Interpreter:
         Returns:
             Its value.
         """
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
-        return getattr(self, n.op)(n.target, args, kwargs)
+        with set_current_meta(n):
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            return getattr(self, n.op)(n.target, args, kwargs)
 
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         """The next input.
@@ -315,7 +317,7 @@ class Transformer(Interpreter):
         Returns:
             A `GraphModule`.
         """
-        with watching():
+        with watching(), preserve_node_meta():
             result = super().run(enable_io_processing=False)
         if result is not None:
 

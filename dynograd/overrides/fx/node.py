@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dynograd.base.dtypes import dtype as DType
 from dynograd.overrides.fx.immutable_collections import immutable_dict, immutable_list
 from dynograd.overrides.tables import module_of
+from dynograd.tensor.assertions import _assert
 
 if TYPE_CHECKING:
     from dynograd.overrides.fx.graph import Graph
@@ -21,7 +22,7 @@ Argument = Any
 Target = Callable[..., Any] | str
 
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")
-_side_effectful_functions: set[Callable] = {print}
+_side_effectful_functions: set[Callable] = {print, _assert}
 
 
 def has_side_effect(fn: Callable) -> Callable:
@@ -94,7 +95,7 @@ def name_in_library(func: Any) -> str | None:
         return None
     from dynograd.overrides import resolve_name
 
-    name = resolve_name(func) if isinstance(func, types.FunctionType) else None
+    name = resolve_name(func) if isinstance(func, types.FunctionType) else getattr(func, "path_in_library", None)
     if name is None or name.endswith(("__get__", "__set__")):
         return None
     return "torch" + name.removeprefix("dynograd") if _reads(name) is func else None
@@ -291,13 +292,14 @@ class Node:
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            if self.target in _side_effectful_functions:
+            schema = getattr(self.target, "_schema", None)
+            if self.target in _side_effectful_functions or getattr(schema, "is_mutable", False):
                 return True
             return impure_random and getattr(self.target, "__name__", "") in ("rand", "randn", "dropout", "randint")
         if self.op == "call_module":
             module = self.graph.owning_module
             assert isinstance(self.target, str)
-            return bool(module is not None and getattr(module.get_submodule(self.target), "is_impure", False))
+            return bool(module is not None and getattr(module.get_submodule(self.target), "_is_impure", False))
         return False
 
     def normalized_arguments(

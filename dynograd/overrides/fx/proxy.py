@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dis
 import inspect
 import operator
+import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any, NoReturn
 
 from dynograd.base.devices import device as Device
 from dynograd.base.layouts import layout as Layout
 from dynograd.base.memory_formats import memory_format as MemoryFormat
+from dynograd.errors import user_level
 from dynograd.interpreter.override_protocol import OVERRIDING
 from dynograd.overrides.fx.graph import Graph, magic_methods, reflectable_magic_methods
 from dynograd.overrides.fx.node import Argument, Node, Target, base_types, map_aggregate
+from dynograd.overrides.fx.traceback import get_current_meta, has_preserved_node_meta
 from dynograd.overrides.guards import types_reader, watch_types
 from dynograd.tensor.tensor import Tensor
 
@@ -23,6 +29,9 @@ __all__ = ["Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "Scop
 
 class TraceError(ValueError):
     """The program asks of a value what only a run knows."""
+
+
+_TAKEN_OVER = "nn_module_stack torch_fn source_fn_stack original_aten recompute custom stack_trace".split()
 
 
 class Scope:
@@ -52,8 +61,14 @@ class TracerBase:
         name: str | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """A new node at the end of the graph."""
-        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        """A new node at the end of the graph; it takes over what is known of the one that stands for it in another graph."""
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        if has_preserved_node_meta():
+            before = get_current_meta()
+            node.meta |= {name: copy.copy(before[name]) for name in _TAKEN_OVER if name in before}
+        elif self.record_stack_traces:
+            node.stack_trace = _lines_of_the_program()
+        return node
 
     def proxy(self, node: Node) -> Proxy:
         return Proxy(node, self)
@@ -94,7 +109,10 @@ class TracerBase:
             return slice(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
         if isinstance(a, range):
             return range(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
-        if isinstance(a, (*base_types, Tensor, Device, Layout, MemoryFormat)) or callable(a):
+        if is_dataclass(a) and not isinstance(a, type):
+            parts = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
+            return self.create_node("call_function", type(a), (), parts)
+        if isinstance(a, (*base_types, Enum, Tensor, Device, Layout, MemoryFormat)) or callable(a):
             return a
         raise NotImplementedError(
             f"argument of type: {type(a)}: the traced program passes {a!r} on, which a graph does not hold. Make it an attribute of the "
@@ -257,6 +275,13 @@ def _is_method(func: Any) -> bool:
 
     name = name_in_library(func)
     return is_tensor_method_or_property(func) and (name is None or name.startswith("torch.Tensor."))
+
+
+def _lines_of_the_program() -> str:
+    """Where the program is, without the library's own lines."""
+    depth = user_level()
+    frames = traceback.extract_stack()
+    return "".join(traceback.format_list(frames[: len(frames) - depth + 1]))
 
 
 def _caller() -> Argument:

@@ -109,7 +109,8 @@ def _take_attributes(gm: GraphModule, program: Any) -> None:
 
 
 def _inputs_of(pattern: Graph, match: Match) -> set[Node]:
-    return {match.nodes_map[node] for node in pattern.nodes if node.op == "placeholder" and node in match.nodes_map}
+    values = [match.nodes_map.get(node) for node in pattern.nodes if node.op == "placeholder"]
+    return {value for value in values if isinstance(value, Node)}
 
 
 def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
@@ -146,17 +147,45 @@ def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
         nodes[expected] = got
         return same(expected.args, got.args) and same(expected.kwargs, got.kwargs)
 
-    if not same_node(ends[-1], anchor):
+    def ends_from(remaining: list[Any]) -> bool:
+        """Whether the other results of the pattern are found too, each in some node of the graph."""
+        missing = next((end for end in remaining if end not in nodes), None)
+        if missing is None:
+            return True
+        before = dict(nodes)
+        for candidate in anchor.graph.nodes:
+            if candidate not in nodes.values() and same_node(missing, candidate) and ends_from(remaining):
+                return True
+            nodes.clear()
+            nodes.update(before)
+        return False
+
+    if not same_node(ends[-1], anchor) or not all([isinstance(end, Node) for end in ends]):
         return None
-    for end in ends[:-1]:
-        if not isinstance(end, Node) or end not in nodes:
-            return None
+    if not ends_from([end for end in ends if end.op != "placeholder"]):
+        return None
     inside = {nodes[node] for node in nodes if node.op != "placeholder"}
     results = {nodes[end] for end in ends if isinstance(end, Node)}
     for node in inside - results:
         if any([user not in inside for user in node.users]):
             return None
-    return Match(anchor, nodes)
+    match = Match(anchor, nodes)
+    return match if _place_of(pattern, match) is not None else None
+
+
+def _place_of(pattern: Graph, match: Match) -> Node | None:
+    """The node before which a replacement may stand: behind the inputs and before all that reads the results; None where there is none."""
+    inside = {node for expected, node in match.nodes_map.items() if expected.op != "placeholder"}
+    inputs = _inputs_of(pattern, match)
+    place, before_inputs = None, len(inputs)
+    for node in match.anchor.graph.nodes:
+        reads = node not in inside and bool(inside & {*node.all_input_nodes})
+        if reads and before_inputs:
+            return None
+        if not before_inputs and place is None and (reads or node is match.anchor):
+            place = node
+        before_inputs -= node in inputs
+    return place
 
 
 def _put(gm: GraphModule, pattern: Graph, match: Match, new: Graph, inside: list[Node]) -> ReplacedPatterns:
@@ -166,7 +195,9 @@ def _put(gm: GraphModule, pattern: Graph, match: Match, new: Graph, inside: list
         if expected in match.nodes_map:
             values[node] = match.nodes_map[expected]
     before = set(gm.graph.nodes)
-    with gm.graph.inserting_before(match.anchor):
+    place = _place_of(pattern, match)
+    assert place is not None
+    with gm.graph.inserting_before(place):
         result = gm.graph.graph_copy(new, values)
     written = [node for node in gm.graph.nodes if node not in before]
     old = pattern.output_node().args[0]

@@ -97,14 +97,14 @@ class StepsAnew:
                 become(output, before.array, None, False, before._meta)
                 self.recording.replace(before, output)
             outputs.append(output if kind == "made" else walk._actual(its_own, step.path))
-        shapes = node.output_shapes
+        shapes = node.outputs_like
         grad, MODES.grad = MODES.grad, event.grad
         try:
             plan = MODES.plan
             attached = join(node, args, outputs) if plan is None else plan.join_function(node, args, outputs)
         finally:
             MODES.grad = grad
-        node.output_shapes = shapes
+        node.outputs_like = shapes
         joined = [output for output, kind in zip(attached, kinds) if kind is not None]
         for number, output in zip(step.results, joined):
             walk._take_over(number, output, self.recording, False)

@@ -65,7 +65,7 @@ class Contexts:
         )
         plan = MODES.plan
         attached = join(node, args, outputs) if plan is None else plan.join_function(node, args, outputs)
-        node.output_shapes = context.output_shapes
+        node.outputs_like = context.outputs_like
         return [output for output, kind in zip(attached, kinds) if kind is not None]
 
 

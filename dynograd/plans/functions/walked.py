@@ -15,7 +15,7 @@ from dynograd.interpreter import TENSORS, differentiation
 from dynograd.plans.functions.recorded import call_of
 from dynograd.plans.handed import Handed, stand_for
 from dynograd.plans.python_forms import flat
-from dynograd.tensor.custom_function import FunctionNode, describe_inputs, join, shapes_of
+from dynograd.tensor.custom_function import FunctionNode, describe_inputs, join, outputs_like
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["WalkedFunctions"]
@@ -77,7 +77,7 @@ class WalkedFunctions:
 
     def _joined(self: Any, choice: Any, node: FunctionNode, args: Any, outputs: list[Any]) -> list[Any]:
         describe_inputs(node, args)
-        node.output_shapes = shapes_of(outputs)
+        node.outputs_like = outputs_like(outputs)
         node.edges = tuple([_SOMEWHERE if args[place].requires_grad else None for place in node.edge_positions])
         self.contexts[choice.number], self.numbers_of_contexts[id(node)] = node, choice.number
         for kind, (_, old), new in zip(_kinds(choice), choice.args[1:], choice.results):
@@ -204,5 +204,5 @@ def used_up(node: FunctionNode) -> FunctionNode:
     other.kept, other.dirty, other.non_differentiable = (), set(), set()
     other.to_save = (Tensor.wrap(arrays.full((), 0, dtypes.float32)),)
     other.needs_input_grad, other.input_count, other.materialize = node.needs_input_grad, node.input_count, True
-    other.output_shapes, other.edge_positions, other.inputs_like = [], [], node.inputs_like
+    other.outputs_like, other.edge_positions, other.inputs_like = [], [], node.inputs_like
     return other

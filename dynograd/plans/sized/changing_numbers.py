@@ -1,5 +1,7 @@
 """Numbers that the program computes in Python and that are others in each step: a weight that is annealed, a factor by which something is clipped.
 
+So are NumPy arrays that ops get: bags of indices, lengths, masks. A record has a tensor in their place as soon as others have come.
+
 A record first has such a number as a constant. When another one has come in its place, records have a tensor of one element there instead, which a
 walk fills anew in each step. That is done for sums, differences, products and quotients with a floating tensor, which give the same bits for both.
 """
@@ -11,13 +13,14 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import ndarray
 from dynograd.base import dtypes
 from dynograd.interpreter import TENSORS
 from dynograd.ops.readers import Entry
 from dynograd.plans.sized.sizes import flat_sizes
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["ChangingNumbers", "numbers_among", "tensor_of"]
+__all__ = ["ChangingNumbers", "arrays_among", "numbers_among", "tensor_of"]
 
 Key = tuple[Any, ...]  # the line, the op, the place among its operands, and how often that came before in the step
 
@@ -27,6 +30,7 @@ _FEWEST_SIZES = (
     6  # at which a number that follows from none of them changes by itself: functions of sizes are found from three on
 )
 _MOST_NOTED = 1 << 10
+_FEWEST_OF_RAMP = 3  # elements: two are always at an even distance
 
 
 def tensor_of(value: Any, dtype: Any) -> Tensor | None:
@@ -85,6 +89,43 @@ class ChangingNumbers:
             del self.noted[key]
             return True
         return False
+
+    def note_array(self, key: Key, array: Any, sizes: tuple) -> bool:
+        """The same of an array. One that follows from sizes alone is a constant at each."""
+        if key in self.changing:
+            return True
+        if _is_ramp(array) or (len(self.noted) >= _MOST_NOTED and key not in self.noted):
+            return False
+        mark = array.shape, array.dtype.str, array.tobytes()
+        if self.noted.setdefault(key, {}).setdefault(sizes, mark) == mark:
+            return False
+        self.changing.add(key)
+        del self.noted[key]
+        return True
+
+
+def _is_of_numbers(value: Any) -> bool:
+    return type(value) is ndarray and value.dtype.kind in "iufV"
+
+
+def _is_ramp(array: Any) -> bool:
+    """Whether an array is empty, or its elements are at even distances, which may follow from a size."""
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size < _FEWEST_OF_RAMP:
+        return not array.size
+    distances = numpy.diff(array)
+    return bool((distances == distances[0]).all())
+
+
+def arrays_among(entry: Entry, args: tuple) -> list[tuple[int, int | None]]:
+    """The places of NumPy arrays among the operands of an op, without masks, of which shapes may follow: which operand, and which element of a list."""
+    places: list[tuple[int, int | None]] = []
+    for place, name in enumerate(entry.op.parameter_names):
+        value = args[place]
+        if name in entry.op.array_names and _is_of_numbers(value):
+            places.append((place, None))
+        elif name in entry.op.array_names and type(value) is list:
+            places += [(place, number) for number, element in enumerate(value) if _is_of_numbers(element)]
+    return places
 
 
 def numbers_among(entry: Entry, args: tuple) -> list[tuple[int, Any]]:

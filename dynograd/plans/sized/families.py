@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -30,10 +31,13 @@ class Families:
     Args:
         make_walk: gives a walk without ways.
         note: is told why there is no family.
+        exact: results have the bits of the program as it is written. Of few rows made-up numbers hardly tell whether they do: such sizes are
+            recorded by themselves then.
     """
 
-    def __init__(self, make_walk: Callable[[], Walk], note: Callable[[str], None]) -> None:
+    def __init__(self, make_walk: Callable[[], Walk], note: Callable[[str], None], exact: bool = False) -> None:
         self.make_walk, self.note = make_walk, note
+        self.least = sys.maxsize if exact else LEAST
         self.all: list[Family] = []
         self.changes = 0  # families and ways of them that were made
         self.met: dict[tuple[int, ...], int] = {}  # sizes that came, and how often they were left as they are written
@@ -153,7 +157,8 @@ class Families:
                     if is_wide and not free:
                         continue
                     samples = [kept(sample, count, free) for sample in chosen]
-                    sizes = Sizes(samples, excepted, range(count, len(samples[0])) if is_wide else ())
+                    wide = range(count, len(samples[0])) if is_wide else ()
+                    sizes = Sizes(samples, excepted, wide, self.least)
                     if not free and not sizes.fits(numbers):
                         continue
                     self.tried[names] = programs
@@ -204,7 +209,7 @@ class Families:
             ordered = [common[0], *[sample for sample in chosen if sample is not common[0]]]
             try:
                 samples = [kept(sample, count, free) for sample in ordered]
-                sizes = Sizes(samples, family.program.sizes.idle, range(count, len(samples[0])))
+                sizes = Sizes(samples, family.program.sizes.idle, range(count, len(samples[0])), self.least)
                 steps = [paths[sample] for sample in ordered]
                 if family.attach(
                     functools.partial(Way, steps, sizes, family.fetched, family.walk), names, sizes.samples[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from dynograd.arrays import ndarray
 from dynograd.plans.sized.programs import laid_out
 from dynograd.plans.sized.ways import Way
 from dynograd.tensor.tensor import Tensor
@@ -82,9 +83,9 @@ class Family:
             if step.of is not entry:
                 continue
             shapes = {
-                number: value.array.shape
+                number: getattr(value, "array", value).shape
                 for number, value in _outside_of(step.args, args)
-                if type(value) is Tensor and number not in walk.bound
+                if type(value) in (Tensor, ndarray) and number not in walk.bound
             }
             if not any(
                 [

@@ -45,11 +45,13 @@ class SizedProgram(Program):
         first = programs[0]
         self.sizes, self.memory = sizes, SizedMemory(programs, sizes)
         self.common = common = Common(self.memory)
-        self.names, self.again = first.names, first.again
+        self.names, self.again, self.exact = first.names, first.again, first.exact
         self.calls, self.forms, self.drawing = list(first.calls), first.forms, first.drawing
         self._bounds_of(programs)
         self.apart = [
-            SizedCall([program.calls[number] for program in programs], number, common, first.forms[number] is not None)
+            SizedCall(
+                [program.calls[number] for program in programs], number, common, self._has_kernels(programs, number)
+            )
             for number in sorted(self.lone)
         ]
         self.checked = [
@@ -96,6 +98,12 @@ class SizedProgram(Program):
             array if type(array) is not Part or _varies(array) else self.memory.array_of(array, [])
             for array in self._arrays
         ]
+
+    @staticmethod
+    def _has_kernels(programs: Sequence[Program], number: int) -> bool:
+        """Whether kernels compute a call, and gave what the call gives at all sizes that were recorded."""
+        is_refused = any([number in program.refused for program in programs])
+        return programs[0].forms[number] is not None and not is_refused
 
     def _bounds_of(self, programs: Sequence[Program]) -> None:
         """The tables, and the calls that are not in them."""
@@ -251,6 +259,8 @@ class SizedProgram(Program):
         for apart in self.apart:
             call = self.calls[apart.number] = apart.call_at(numbers, nodes)
             form = lower(call) if apart.is_lowered else None
+            if self.exact and not getattr(form, "exact", True):
+                form = None
             if form is not None:
                 forms.append((call, form))
                 self.draws[apart.number] = form.draw

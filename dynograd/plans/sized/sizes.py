@@ -60,11 +60,18 @@ class Sizes:
         samples: of each step, in the order of `flat_sizes`; at least `FEWEST`, all of one length.
         idle: the places of those that may be any, and that no formula is found from.
         wide: the places of those that may come to lie beyond the samples': see `corners`. No number is a product of two of them.
+        least: what these may be at least, if that is less than in all samples.
     Raises:
         NoFormula: fewer than two of them differ.
     """
 
-    def __init__(self, samples: Sequence[tuple[int, ...]], idle: Sequence[int] = (), wide: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        samples: Sequence[tuple[int, ...]],
+        idle: Sequence[int] = (),
+        wide: Sequence[int] = (),
+        least: int = LEAST,
+    ) -> None:
         self.samples, self.idle = list(samples), idle
         columns = list(zip(*samples))
         self.places: list[int] = []  # of the sizes that differ, each kind once
@@ -94,7 +101,7 @@ class Sizes:
                 low, high, step = self.ranges[number]
                 far = high + high // 2
                 # At distances that have nothing in common with the others': then numbers that are rounded are told apart.
-                self.rooms[number] = min(low, LEAST), far + ((far - low) % step == 0) * (step > 1)
+                self.rooms[number] = min(low, least), far + ((far - low) % step == 0) * (step > 1)
         apart = {number for number, place in enumerate(self.places) if place in wide}
         if len(self.places) - len(apart) > _MOST_SIZES:
             raise NoFormula(f"more than {_MOST_SIZES} sizes that differ")

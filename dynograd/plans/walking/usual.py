@@ -7,6 +7,7 @@ from typing import Any
 from dynograd.arrays import ndarray
 from dynograd.interpreter import TENSORS
 from dynograd.plans.memory import is_alone
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["UsualCases", "loss_of"]
 
@@ -43,6 +44,8 @@ class UsualCases:
             return False
         if type(value) is float and path.outside[number].is_number:
             value = self.owner.changing.numbers.tensor(value, path.outside[number].array.dtype)
+        if type(value) is ndarray and path.outside[number].is_array:
+            value = Tensor.wrap(value)
         if type(value) not in TENSORS or value._meta is not None or value._requires_grad or value.node is not None:
             return False
         if number in self.bound:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.autograd.modes import MODES
 from dynograd.base.shapes import normalize_dim, normalize_dims
 from dynograd.interpreter import named_outputs
 from dynograd.kernels.build.batch_invariance import batch_invariant
@@ -263,7 +264,9 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
         rest = tuple(sorted({dim - (dim > 1) for dim in dims}))
         result = call.with_(input=merged, dim=rest)
         return _map(call, result, lambda rows: rows.unsqueeze(2)) if keepdim else result
-    dense = as_dense(x)
+    plan = MODES.plan
+    # Where steps are recorded, rows of one length are no other program than those of several.
+    dense = as_dense(x) if plan is None or plan.exact else None
     if dense is not None:
         return call.with_(input=dense)
     if batch_invariant() and call.name not in EXACT:  # the bits of the row alone are those of the dense kernels
@@ -271,7 +274,8 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
     flat, wider, rest = flat_rows(x, [dim for dim in dims if dim != place])
     result = of_rows(call, flat, wider)
     if result is NotImplemented:
-        return grouped(call)
+        dense = as_dense(x)
+        return grouped(call) if dense is None else call.with_(input=dense)
 
     def shaped(flat_result: Any) -> Any:
         sizes = list(rest)

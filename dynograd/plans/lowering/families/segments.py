@@ -53,10 +53,12 @@ def _read_anew(call: Call, starts: Any, ends: Any) -> Lowered | None:
     launches: list[Launch] = []
     rows: list[int] = []
     groups: Any = None
+    scratch: list[Any] = []
     for launch in call.launches:
         arguments = launch.arguments
         if launch.name.endswith(".lay_out_groups"):
             groups = arguments[_GROUPS]
+            scratch.append(groups)
             rows.append(arguments[_ROWS])
             if not (layouts.overlaps(arguments[_STARTS], starts) and layouts.overlaps(arguments[_ENDS], ends)):
                 return None  # converted, or those of pieces
@@ -71,7 +73,7 @@ def _read_anew(call: Call, starts: Any, ends: Any) -> Lowered | None:
     # Segments behind one another, with rows of none in front and behind: those of ragged tensors are never so.
     length = min(rows) // (starts.size + 2)
     first = 1 + numpy.arange(starts.size) * length
-    return Lowered(launches, places=[(starts, first), (ends, first + length)])
+    return Lowered(launches, places=[(starts, first), (ends, first + length)], scratch=scratch)
 
 
 def _is_part(value: Any, groups: Any) -> bool:
