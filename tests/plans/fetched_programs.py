@@ -363,16 +363,3 @@ def masks_in_lists_and_arrays(compile: Any) -> Any:
         return h[mask].square().sum() + h[mask.tolist()].sum() + x[0][mask].sum()
 
     return given(model, loss, lambda numbers, n, count: (*rows(numbers, n, 1), numbers), compile)
-
-
-@program(0, 0)
-def few_rows(compile: Any) -> Any:
-    """One to six of them, which kernels for many round otherwise: those of the exact mode do not compute them."""
-    model = Tagger(nn.Linear(WIDTH, WIDTH))
-
-    def loss(model: Any, lists: Any) -> Any:
-        h = torch.cat([lists[0], lists[-1]]) + model.table.weight[0]
-        weights = F.layer_norm(h.cumsum(0), (WIDTH,)).softmax(0)
-        return (weights * model.middle(h)).square().mean()
-
-    return given(model, loss, lambda numbers, n, count: (sentences(numbers, int(numbers.integers(1, 4)), 3),), compile)

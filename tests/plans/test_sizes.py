@@ -443,3 +443,26 @@ def test_models_in_training_wait_until_enough_sizes_know_their_backward():
         if not epoch:
             assert compiled.ways == 3 and not compiled.walked, compiled.report()
     assert compiled.families.all and compiled.walked >= len(lengths), compiled.report()
+
+
+def test_the_exact_mode_has_its_bits_where_few_rows_come():
+    """Kernels of a few rows may be others than those of more, and round otherwise: what is not exact at one size is not used at others."""
+    torch.manual_seed(0)
+    layer, weight = torch.nn.Linear(3, 3), torch.nn.Parameter(torch.randn(3, 3))
+
+    def step(rows, extra):
+        layer.zero_grad()
+        first = layer(torch.cat([*rows, extra])).sum()
+        h = (torch.cat([rows[0], rows[-1]]) + weight[0]).cumsum(0)
+        h = torch.nn.functional.layer_norm(h, (3,)).softmax(0)
+        (first + h.square().mean()).backward()
+        return h.detach()
+
+    compiled = Compiled(step, exact=True, always=True)
+    for n in range(30):
+        numbers = numpy.random.default_rng(n)
+        lengths = numbers.integers(0, 4, 5)
+        rows = [torch.from_numpy(numbers.standard_normal((k, 3)).astype("f")) for k in lengths]
+        extra = torch.from_numpy(numbers.standard_normal((2, 3)).astype("f"))
+        assert step(rows, extra).numpy().tobytes() == compiled(rows, extra).numpy().tobytes(), compiled.report()
+    assert compiled.walked > 10, compiled.report()
