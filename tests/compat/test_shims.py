@@ -141,6 +141,7 @@ def test_distributed_data_parallel_trains_as_its_module(alone):
 
 def test_summary_writer_takes_tensors(tmp_path):
     tensorboard = pytest.importorskip("tensorboardX", reason="the extra `tensorboard` is not installed")
+    pytest.importorskip("PIL", reason="pillow, which tensorboardX makes images with, is not installed")
     from dynograd.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(tmp_path) as writer:

@@ -32,6 +32,7 @@ def test_the_peak_by_line_is_the_sum_of_what_is_alive_then():
 
 
 def test_modules_and_the_lines_of_backward():
+    gc.collect()  # models of other tests
     net = nn.Sequential(nn.Linear(8, 16), nn.Tanh())
 
     def forward(x):

@@ -8,6 +8,7 @@ import textwrap
 import threading
 import timeit
 import tracemalloc
+import warnings
 import weakref
 
 import numpy as np
@@ -181,7 +182,9 @@ def test_what_is_noted():
     scaled(x, 1.0, out, count=6, work=0)
     with noting() as noted:
         scaled(x, 2.0, out, count=6, work=0, parts=3)
-        out.shape = 2, 3
+        with warnings.catch_warnings():  # NumPy deprecates that from 2.5 on
+            warnings.simplefilter("ignore", DeprecationWarning)
+            out.shape = 2, 3
         scaled.serial(x, 2.0, out.reshape(-1), 0, 4)
         scaled.serial(x, 2.0, out.reshape(-1), 2, 4)
         doubled(x=x, out=x.copy())
