@@ -10,7 +10,7 @@ import pytest
 from dynograd.kernels.build import drivers_numba, threads
 from dynograd.kernels.build.compiling_numba import Chunked, chunked
 from dynograd.kernels.build.processors import Processor
-from dynograd.kernels.tiles import tiles_numba
+from dynograd.kernels.tiles import tile_products_numba, tiles_numba
 
 
 @chunked(key="test")
@@ -162,3 +162,30 @@ def test_threads_of_the_pool_sleep_soon_unless_the_user_says_otherwise(variables
     monkeypatch.setattr(parallel, "_launch_threads", lambda: at_launch.append(os.environ.get("GOMP_SPINCOUNT")))
     drivers_numba.pool_threads()
     assert at_launch == [seen] and dict(os.environ) == before
+
+
+def test_what_two_threads_make_at_once_stays(monkeypatch):
+    """Kernels read these by address: the second thread's would take the place of what the first one's kernel reads."""
+    monkeypatch.setattr(drivers_numba, "_orders", {})
+    monkeypatch.setattr(tile_products_numba, "_tables", {})
+    monkeypatch.setattr(tile_products_numba, "_places", {})
+    inner = []
+
+    def beside(function, again):
+        """`function`, in the middle of which another thread has come to the same place first."""
+
+        def called(*args):
+            if not inner:
+                inner.append(0)
+                inner[0] = again()
+            return function(*args)
+
+        return called
+
+    find = beside(lambda name: 8, lambda: drivers_numba.in_parts(3, 2))
+    monkeypatch.setattr(drivers_numba.llvmlite.binding, "address_of_symbol", find)
+    assert drivers_numba.in_parts(3, 2) == inner.pop() == drivers_numba.in_parts(3, 2)
+    products = tile_products_numba.products32
+    again = beside(tile_products_numba.address_of, products.functions)
+    monkeypatch.setattr(tile_products_numba, "address_of", again)
+    assert products.functions() == inner.pop() == products.functions()

@@ -42,7 +42,8 @@ def in_parts(parts: int, num_threads: int) -> int:
     if order is None:
         pool = llvmlite.binding.address_of_symbol("numba_parallel_for")
         numbers = numpy.array([pool, parts, num_threads], numpy.int64)
-        order = _orders[parts, num_threads] = -int(numbers.ctypes.data), numbers
+        # Of several threads that come here at once one's stays: another's would be gone while its kernel reads it.
+        order = _orders.setdefault((parts, num_threads), (-int(numbers.ctypes.data), numbers))
     return order[0]
 
 

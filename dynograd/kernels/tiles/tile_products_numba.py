@@ -59,8 +59,9 @@ class Products(NamedTuple):
                 (self.pack_rows, (whole, flag, *(whole,) * 4)),
                 (self.pack_columns, (whole, flag, *(whole,) * 4)),
             )
-            _tables[key] = np.array([address_of(function, kinds) for function, kinds in functions], np.int64)
-            _places[key] = int(_tables[key].ctypes.data)
+            table = np.array([address_of(function, kinds) for function, kinds in functions], np.int64)
+            # Of several threads that come here at once one table stays: another would be gone while kernels have its address.
+            _places[key] = int(_tables.setdefault(key, table).ctypes.data)
         return _places[key]
 
 
