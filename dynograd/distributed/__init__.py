@@ -79,7 +79,7 @@ from dynograd.distributed.stores import (
     Store,
     TCPStore,
 )
-from dynograd.distributed.stores.rendezvous import register_rendezvous_handler, rendezvous
+from dynograd.distributed.rendezvous import register_rendezvous_handler, rendezvous
 from dynograd.distributed.traffic import Traffic
 from dynograd.distributed.virtual_shards import VirtualShards
 
