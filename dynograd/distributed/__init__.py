@@ -66,6 +66,7 @@ from dynograd.distributed.object_collectives import (
 )
 from dynograd.distributed.process_groups import ProcessGroup, Work
 from dynograd.distributed.reductions import ReduceOp
+from dynograd.distributed.rendezvous import register_rendezvous_handler, rendezvous
 from dynograd.distributed.simulation import simulate
 from dynograd.distributed.stores import (
     DistBackendError,
@@ -79,7 +80,6 @@ from dynograd.distributed.stores import (
     Store,
     TCPStore,
 )
-from dynograd.distributed.rendezvous import register_rendezvous_handler, rendezvous
 from dynograd.distributed.traffic import Traffic
 from dynograd.distributed.virtual_shards import VirtualShards
 
