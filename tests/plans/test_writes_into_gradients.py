@@ -137,3 +137,34 @@ def test_they_give_what_they_give_as_they_are_written(name: str, zero: str, kind
 def test_where_gradients_are_never_zeroed(name: str) -> None:
     with overwritten_between_steps():
         check(WALKED[name], "never", torch.optim.SGD, True)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
+@pytest.mark.parametrize(
+    "change", ["p.grad.mul_(0.5)", "p.grad.data.clamp_(-0.01, 0.01)", "p.grad[0] = 0.0", "p.grad /= 2"]
+)
+def test_they_are_not_left_out_of_a_replay(change: str, kind: Any) -> None:
+    sides = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+        optimizer = kind(model.parameters(), lr=0.05)
+        space = dict(F=F, model=model, optimizer=optimizer)
+        lines = [
+            "def step(x, y):",
+            "    optimizer.zero_grad()",
+            "    loss = F.cross_entropy(model(x), y)",
+            "    loss.backward()",
+            f"    for p in model.parameters(): {change}",
+            "    optimizer.step()",
+            "    return loss.detach()",
+        ]
+        exec("\n".join(lines), space)
+        sides.append((torch.compile(space["step"], mode="replay") if compiled else space["step"], model))
+    for n in range(20):
+        numbers = numpy.random.default_rng(n)
+        x = numbers.standard_normal((5, 4)).astype("float32")
+        y = numbers.integers(0, 3, 5)
+        sights = [seen([step(torch.from_numpy(x), torch.from_numpy(y)), model]) for step, model in sides]
+        told = difference(*sights, 1e-4)
+        assert not told, f"step {n}: {told}\n{sides[1][0].report()}"

@@ -94,6 +94,9 @@ class Learned:
             raise NotReplayed(places.reason)
         if any([event.kind == "function" for event in self.path.events]):
             raise NotReplayed("an autograd.Function with a backward of its own")
+        of_passes = {number for event in self.path.events if event.kind == "backward" for number in event.results}
+        if not {number for number, place in enumerate(self.path.numbers) if place in self.path.of_leaves} <= of_passes:
+            raise NotReplayed("it writes into gradients in place")
         if any_global:
             raise NotReplayed("hooks of all modules")
         for value in self.arguments.others:
