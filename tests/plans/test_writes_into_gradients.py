@@ -141,7 +141,8 @@ def test_where_gradients_are_never_zeroed(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
 @pytest.mark.parametrize(
-    "change", ["p.grad.mul_(0.5)", "p.grad.data.clamp_(-0.01, 0.01)", "p.grad[0] = 0.0", "p.grad /= 2"]
+    "change",
+    ["p.grad.mul_(0.5)", "p.grad.data.clamp_(-0.01, 0.01)", "p.grad[0] = 0.0", "p.grad /= 2", "p.grad = p.grad * 2"],
 )
 def test_they_are_not_left_out_of_a_replay(change: str, kind: Any) -> None:
     sides = []
@@ -152,11 +153,11 @@ def test_they_are_not_left_out_of_a_replay(change: str, kind: Any) -> None:
         space = dict(F=F, model=model, optimizer=optimizer)
         lines = [
             "def step(x, y):",
-            "    optimizer.zero_grad()",
             "    loss = F.cross_entropy(model(x), y)",
             "    loss.backward()",
             f"    for p in model.parameters(): {change}",
             "    optimizer.step()",
+            "    optimizer.zero_grad()",
             "    return loss.detach()",
         ]
         exec("\n".join(lines), space)

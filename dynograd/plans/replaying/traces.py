@@ -151,6 +151,7 @@ class Trace:
             (Walk.before_write, self._write),
             (arrays.checked_later, self._check),
             (Walk.step, self._step),
+            (vars(Tensor)["grad"].fset, self._give_gradient),
             (Optimizer.zero_grad, self._clear),
             (Module.zero_grad, self._clear),
             (Generator.key, self._key),
@@ -334,6 +335,10 @@ class Trace:
         asks = frame.f_back.f_code in (Walk.version_of.__code__, vars(Tensor)["_version"].fget.__code__)
         if asks and not self._open and self._is_from_outside(frame.f_locals["array"]):
             self.refuse("it asks how often a tensor was written", frame)
+
+    def _give_gradient(self, frame: Any) -> None:
+        if frame.f_locals["value"] is not None:
+            self.refuse("it gives a tensor another gradient", frame)
 
     def _met_unknown(self, frame: Any) -> None:
         self.refuse(f"{frame.f_locals['op'].name}, whose result depends on values", frame)
