@@ -377,7 +377,11 @@ def _trim(most: int) -> None:
     """Drops the buffers unused longest until `most` bytes are left."""
     global _unused
     while _unused > most:
-        size = min((size for size, kept in _free.items() if kept), key=lambda size: _order[id(_free[size][0])])
+        sizes = [size for size, kept in _free.items() if kept]
+        if not sizes:  # an interrupt came between a buffer and its count
+            _unused = 0
+            return
+        size = min(sizes, key=lambda size: _order[id(_free[size][0])])
         buffer = _free[size].pop(0)
         del _order[id(buffer)]
         _unused -= size
