@@ -1,13 +1,14 @@
 """Numbers that the program computes in Python and that are others in each step: a weight that is annealed, a factor by which something is clipped.
 
-So are NumPy arrays that ops get: bags of indices, lengths, masks. A record has a tensor in their place as soon as others have come.
-
 A record first has such a number as a constant. When another one has come in its place, records have a tensor of one element there instead, which a
 walk fills anew in each step. That is done for sums, differences, products and quotients with a floating tensor, which give the same bits for both.
+
+So it is with NumPy arrays of numbers that ops get (places, bags of indices, factors). Masks stay constants: the shape of a result may follow from them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any
 
@@ -96,7 +97,7 @@ class ChangingNumbers:
             return True
         if _is_ramp(array) or (len(self.noted) >= _MOST_NOTED and key not in self.noted):
             return False
-        mark = array.shape, array.dtype.str, array.tobytes()
+        mark = array.shape, array.dtype.str, hashlib.blake2b(array.tobytes(), digest_size=16).digest()
         if self.noted.setdefault(key, {}).setdefault(sizes, mark) == mark:
             return False
         self.changing.add(key)
