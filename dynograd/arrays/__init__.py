@@ -237,6 +237,10 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Array:
             return numpy.array(data, dtypes.int64.numpy)
         except OverflowError:
             return literals.array_of(data, dtype)  # which says what is wrong
+    if type(data) is float and (dtype is dtypes.float32 or dtype is dtypes.float64):
+        return numpy.array(data, dtype.numpy)
+    if type(data) is int and dtype is dtypes.int64 and -(1 << 63) <= data < 1 << 63:
+        return numpy.array(data, dtypes.int64.numpy)
     if isinstance(data, (numpy.ndarray, numpy.generic)):
         array = numpy.array(data)
         if array.dtype.byteorder == ">":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from itertools import chain
 from typing import Any
@@ -164,14 +165,23 @@ def fitting(value: Any, dtype: dtypes.dtype, size: int = 0) -> Any:
     """
     if type(value) not in (int, float) or dtype.category == dtypes.COMPLEX or dtype is dtypes.bool:
         return value
+    low, high = _range_of(dtype)
     if dtype.category == dtypes.INTEGER:
+        if type(value) is int and low <= value <= high:
+            return value
         return _whole_numbers(value, numpy.array(value), dtype).item()
-    limits = dtypes.finfo(dtype)
-    if not limits.min <= value <= limits.max and value not in (math.inf, -math.inf) and value == value:
+    if not low <= value <= high and value not in (math.inf, -math.inf) and value == value:
         if size != 1 or dtype.itemsize >= 4:
-            raise _overflow(value, dtype, limits, "gives infinity")
+            raise _overflow(value, dtype, dtypes.finfo(dtype), "gives infinity")
         return float(value) if dtype in dtypes.FLOAT8 else math.copysign(math.inf, value)
     return float(value)
+
+
+@functools.cache
+def _range_of(dtype: dtypes.dtype) -> tuple[float, float]:
+    """The least and the greatest finite number of a dtype."""
+    limits: Any = numpy.iinfo(dtype.numpy) if dtype.category == dtypes.INTEGER else dtypes.finfo(dtype)
+    return limits.min, limits.max
 
 
 def _overflow(value: Any, dtype: dtypes.dtype, limits: Any, what: str) -> Exception:

@@ -48,6 +48,7 @@ class Op:
         "forward",
         "function",
         "has_inplace_argument",
+        "has_shortcut",
         "inplace",
         "is_of_the_library",
         "jvp_rule",
@@ -97,6 +98,7 @@ class Op:
     public_signature: inspect.Signature  # that of the function
     parameter_names: tuple[str, ...]  # of the function
     has_inplace_argument: bool
+    has_shortcut: bool  # a function computes its result itself in the usual case, see `shortcut`
     array_names: tuple[str, ...]
     optional_names: frozenset[str]
     list_name: str | None
@@ -118,7 +120,7 @@ class Op:
         self.saves = self.extras = ()
         self.written = None
         self.few_dtypes = ""
-        self.method = self.inplace = self.linear = self.view = False
+        self.method = self.inplace = self.linear = self.view = self.has_shortcut = False
         self.differentiable = True
         for field, value in fields.items():
             setattr(self, field, value)
@@ -342,6 +344,8 @@ def shortcut(
     several, and then the function itself is called.
     """
     op = None if op_function is None else op_function.op
+    if op is not None:
+        op.has_shortcut = True
     cut = Shortcut(op, way, misses, beside, compute, at_once, at_once_when, raw, renamed)
 
     def shorten(function: Any) -> Function:

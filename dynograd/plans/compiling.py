@@ -464,7 +464,7 @@ class Compiled:
         if self.always or self.replay or not recording.events or recording.differentiates():
             return
         others = [walk for walk in self.walks.values() if walk is not self.walk and walk.paths]
-        gain = gain_without_gradients(program, bool(others))
+        gain = gain_without_gradients(program, recording.events, bool(others))
         if gain < 0:
             self.note_left(f"without gradients it would be slower by some {-gain:.0f} us a call")
             self.left_alone[MODES.grad] = watch = Watch()

@@ -39,6 +39,21 @@ def overlaps_of(arrays: dict[int, Any]) -> dict[int, set[int]]:
     return shared
 
 
+def connected(shared: dict[int, set[int]]) -> dict[int, tuple[int, ...]]:
+    """By each number all that share memory with it, or with one that does, and so on."""
+    clusters: dict[int, tuple[int, ...]] = {}
+    for number in shared:
+        if number in clusters:
+            continue
+        cluster, waiting = {number}, [number]
+        while waiting:
+            new = shared[waiting.pop()] - cluster
+            cluster |= new
+            waiting += new
+        clusters |= dict.fromkeys(cluster, tuple(sorted(cluster)))
+    return clusters
+
+
 class Arena:
     """Memory that the ways through one function share, of which one at a time is computed."""
 

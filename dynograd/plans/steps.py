@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.arrays import address_of, base_of
 from dynograd.autograd.nodes import FREED, Node
-from dynograd.plans.memory import overlaps_of
+from dynograd.plans.memory import connected, overlaps_of
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.plans.watches import Watch
@@ -95,6 +95,7 @@ class Path:
         self.staying = [outside for outside in self.outside if not outside.fresh]
         # Those that are others in each step and share memory in the plan, by number: there they lie as they did when they were recorded.
         self.overlaps = {} if program.on_gpu else overlaps_of(_fresh_in(recording, program))
+        self.clusters = connected(self.overlaps)
         toggled = toggled_by(recording.events)
         self.watch = self._watch_of(set())  # that they are as they were
         self.within = self._watch_of(toggled) if toggled else self.watch  # the same, in the middle of a step
@@ -143,18 +144,21 @@ class Path:
         watch.close()
         return watch
 
-    def lie_alike(self, tensors: dict[int, Any]) -> bool:
-        """Whether tensors from outside that share memory in the plan lie in theirs at the same distances."""
-        return all(
-            [
-                address_of(tensors[other].array) - address_of(tensors[number].array)
-                == address_of(self.program.outside[other]) - address_of(self.program.outside[number])
-                for number, others in self.overlaps.items()
-                if number in tensors
-                for other in others
-                if other in tensors
-            ]
-        )
+    def lie_alike(self, tensors: dict[int, Any], bound: dict[int, Any] | None = None) -> bool:
+        """Whether tensors from outside that share memory in the plan lie in theirs at the same distances, beside `bound` of which that is known."""
+        known = dict(bound) if bound else {}
+        for number, tensor in tensors.items():
+            if number not in self.overlaps:
+                continue
+            other = next((other for other in self.clusters[number] if other in known), None)
+            if other is not None and self._moved_by(number, tensor) != self._moved_by(other, known[other]):
+                return False
+            known[number] = tensor
+        return True
+
+    def _moved_by(self, number: int, tensor: Any) -> int:
+        """How far a tensor from outside lies from where the plan has it."""
+        return address_of(tensor.array) - address_of(self.program.outside[number])
 
     def agrees_with(self, other: Path) -> bool:
         """Whether tensors from outside are as another way has them. Only then both share steps: a walk looks at all tensors of a way, and then goes there."""

@@ -322,7 +322,7 @@ class Walk(
                 or any([leaf is value for leaf in path.leaves])
             ):
                 return False
-        if path.overlaps and not path.lie_alike(self.bound | dict(new)):
+        if path.overlaps and not path.lie_alike(dict(new), self.bound):
             self.owner.changing.overlaps = True
             return False
         return True

@@ -231,7 +231,7 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         return target
     if guards and MODES.plan is not None and renews(target, (source,)):
         return write_result(
-            target, indexing.put_basic(target, _like(_beside(source, target), target.array, who), (Ellipsis,)), who
+            target, indexing.put_basic(target, _like(_beside(source, target), target.array.shape, target.dtype, who), (Ellipsis,)), who
         )
     if type(target) not in TENSORS or type(source) not in TENSORS:
         other = _other_write(target, source, who, _assign)
@@ -241,7 +241,7 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         refuse_repeats(who, target.array)
     if source.array is not target.array and (source.array.base is not None or target.array.base is not None):
         refuse_overlap(who, target.array, source.array)
-    source = _like(source, target.array, who)
+    source = _like(source, target.array.shape, target.dtype, who)
     if guards:
         guards[0](target)
     recording = MODES.grad and (target._requires_grad or source._requires_grad)
@@ -254,9 +254,8 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
     return target
 
 
-def _like(source: Tensor, place: Any, who: str) -> Tensor:
-    """The tensor, stretched and converted to what is assigned to the memory `place`."""
-    shape = place.shape
+def _like(source: Tensor, shape: tuple[int, ...], dtype: dtypes.dtype, who: str) -> Tensor:
+    """The tensor, stretched and converted to what is assigned to memory of this shape and dtype."""
     if source.array.shape != shape:
         extra = source.array.ndim - len(shape)
         try:
@@ -271,7 +270,7 @@ def _like(source: Tensor, place: Any, who: str) -> Tensor:
         if extra > 0:
             source = source.reshape(source.array.shape[extra:])
         source = stretch(source, shape)
-    return convert(source, dtypes.BY_NUM[place.dtype.num]) if source.array.dtype != place.dtype else source
+    return source if source.dtype is dtype else convert(source, dtype)
 
 
 def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
@@ -335,8 +334,8 @@ def _renew_at(target: Tensor, index: Any, value: Any) -> bool:
     source = _beside(_as_tensor(value, target), target)
     is_basic, ready = indexing.index_of(target.array.shape, index)
     if is_basic:
-        place = numpy.broadcast_to(numpy.zeros((), target.array.dtype), target.array.shape)[ready]
-        result = indexing.put_basic(target, _like(source, place, "setitem"), ready)
+        shape = indexing.shape_at(target.array.shape, ready)
+        result = indexing.put_basic(target, _like(source, shape, target.dtype, "setitem"), ready)
     else:
         result = indexing.put_at(target, convert(source, target.dtype), ready)
     write_result(target, result, "setitem")

@@ -443,6 +443,25 @@ def index_of(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
     return (True, basic) if template is None else (False, Advanced(basic, indices, template))
 
 
+def shape_at(shape: tuple[int, ...], index: tuple) -> tuple[int, ...]:
+    """Of what stands at a basic index, as `index_of` gives it, in an array of this shape."""
+    at: list[int] = []
+    dim = 0
+    for place, entry in enumerate(index):
+        if type(entry) is int:
+            dim += 1
+        elif type(entry) is slice:
+            at.append(len(range(*entry.indices(shape[dim]))))
+            dim += 1
+        elif entry is None:
+            at.append(1)
+        else:
+            rest = sum([other is not None for other in index[place + 1 :]])
+            at += shape[dim : len(shape) - rest]
+            dim = len(shape) - rest
+    return (*at, *shape[dim:])
+
+
 def put_at(input: Any, values: Any, ready: Advanced) -> Array:
     """A copy of `input` with `values` (broadcast) at an advanced index from `normalize_index`."""
     target = input if ready.basic is None else get_basic(input, ready.basic)

@@ -8,6 +8,7 @@ into, or where somebody keeps what it gives.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["Balance", "gain", "gain_of_a_walk", "gain_without_gradients"]
@@ -19,10 +20,11 @@ _TAKEN = 2e4  # the same of what goes into the plan's memory and out of it
 
 # Without gradients:
 _WALKED_ALONE = 9.0
-_SAVED_BY_KIND = {"elementwise": 1.1}  # of an op's Python, by its kind
+_SAVED_BY_KIND = {"elementwise": 0.8}  # of an op's Python, by its kind
 _SAVED_ALONE = 1.8  # of other kinds
 _LISTED = 2.0  # of an op that takes a list: its tensors are compared one by one
-_CHECKED = 4.0  # of one whose indices are looked at
+_CHECKED = 7.5  # of one whose indices are looked at
+_SHORTENED = 3.0  # of one whose result eager mode computes by a shortcut: a walk compares all that the shortcut leaves out
 _FRESH, _KEPT = 1.0, 3.0  # a tensor that is another one in each step; one that the program has in the end
 _RESIZED = 0.2  # a call that is computed at another size than before
 _UNWRITTEN = 1.6e4  # bytes a microsecond of what a loop of several calls does not write
@@ -32,13 +34,14 @@ _BEGUN = 6.0
 # Where something is kept that has a history, each of these, and their backward pass from outside.
 _OPENED, _OPEN, _PASSED = 13.0, 3.5, 20.0
 _FORWARD, _BACKWARD = (1.0, 3.0), (1.5, 12.0)  # saved by an elementwise op, and by another one
+_CHECKED_BACK = 4.0  # of a backward rule whose indices are looked at
 _STEPPED = 15.0  # saved by the step of an optimizer
 # A tensor that stands for another value behind a write in place; what is put into a part of one.
 _RENAMED, _PUT = 8.0, 12.0
 _NUMBER = 1.0  # a number or tensor that is another one in each call
 # A piece more; a value that was copied out; a write into what comes from outside.
 _CUT, _READ, _WRITTEN = 1.0, 10.0, 10.0
-_LARGE = 1 << 18  # bytes of values
+_UNNOTICED = 0.02  # of the time that a step takes
 _UNCERTAIN = 10.0  # as much may be wrong with these numbers
 _MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
 
@@ -64,7 +67,7 @@ def gain(program: Any) -> float:
     return gained
 
 
-def gain_without_gradients(program: Any, sizes_change: bool) -> float:
+def gain_without_gradients(program: Any, events: Sequence[Any], sizes_change: bool) -> float:
     """The same of a program of a step that differentiates nothing: calls save less, and what a loop leaves out counts."""
     gained = (
         -_RESIZED * len(program.calls) * sizes_change
@@ -73,39 +76,60 @@ def gain_without_gradients(program: Any, sizes_change: bool) -> float:
         - _KEPT * len(program.keeps)
     )
     gained += sum([program.arrays[number].nbytes for group in program.groups for number in group.gone]) / _UNWRITTEN
-    for call, form in zip(program.calls, program.forms):
-        if form is None:
-            gained -= _LOST
-        elif any([output is not None for output in call.outputs]):
-            gained += _SAVED_BY_KIND.get(getattr(call.op, "kind", ""), _SAVED_ALONE)
-            gained -= _LISTED * bool(getattr(call.op, "list_name", None))
-            gained -= _CHECKED * (getattr(form, "check", None) is not None)
-    return gained
+    gained -= _spent_on_writes(program, events)
+    return gained + sum([_saved_alone(call, form) for call, form in zip(program.calls, program.forms)])
+
+
+def _saved_alone(call: Any, form: Any) -> float:
+    """By a call that gets no gradients."""
+    if form is None:
+        return -_LOST
+    if all([output is None for output in call.outputs]):
+        return 0.0
+    saved = _SAVED_BY_KIND.get(getattr(call.op, "kind", ""), _SAVED_ALONE)
+    saved -= _LISTED * bool(getattr(call.op, "list_name", None)) + _SHORTENED * getattr(call.op, "has_shortcut", False)
+    return saved - _CHECKED * _is_checked(form)
+
+
+def _is_checked(form: Any) -> bool:
+    """Whether the numbers that a call reads are looked at before it."""
+    return getattr(form, "check", None) is not None
+
+
+def _spent_on_writes(program: Any, events: Sequence[Any]) -> float:
+    """By writes in place into what the step has made."""
+    renamed = sum([event.kind == "rename" for event in events])
+    return _RENAMED * renamed + _PUT * sum([call.name == "basic_put" for call in program.calls])
 
 
 def gain_of_a_walk(path: Any) -> float:
     """Of a call along a path, but for what the program reads and writes in it.
 
-    It is without end where kernels take so long that it does not matter, and where nothing is differentiated though that could be: see above.
-    What somebody keeps with a gradient to come gets a history, and a backward pass from outside goes into the plan and out of it.
+    It is without end where nothing is differentiated though that could be: see above. Where kernels take long, some hundredths of their time are no
+    matter, and what a loop of several calls does not write counts. What somebody keeps with a gradient to come gets a history, and a backward pass from outside goes into the plan and out of it.
     """
     program = path.program
-    if sum([array.nbytes for array in program.arrays]) > _LARGE:
-        return math.inf
     if any([event.grad for event in path.events]) and not any([path.tree.values[n].grad for n in path.numbers]):
         return math.inf
     kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
-    gained = _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN - _NUMBER * program.fresh
-    gained -= _RENAMED * sum([event.kind == "rename" for event in path.events])
-    gained -= _PUT * sum([call.name == "basic_put" for call in program.calls])
+    gained = _of_large_values(program) + _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN - _NUMBER * program.fresh
+    gained -= _spent_on_writes(program, path.events)
     gained -= _OPENED * bool(kept) + _OPEN * kept + _PASSED * (path.parts is not None)
     for call, form in zip(program.calls, program.forms):
-        if form is None:
-            gained -= _LOST
+        if form is None or (call.kind == "op" and call.node is None):
+            gained += _saved_alone(call, form)
         elif any([output is not None for output in call.outputs]):
             saved = _FORWARD if call.kind == "op" else _BACKWARD
             gained += saved[getattr(call.op, "kind", "elementwise") != "elementwise"]
+            gained -= (_CHECKED if call.kind == "op" else _CHECKED_BACK) * _is_checked(form)
     return gained
+
+
+def _of_large_values(program: Any) -> float:
+    """What loops of several calls do not write, and a part of the time that kernels take which nobody misses."""
+    values = sum([array.nbytes for array in program.arrays])
+    unwritten = sum([program.arrays[number].nbytes for group in program.groups for number in group.gone])
+    return unwritten / _UNWRITTEN + _UNNOTICED * values / _COPIED
 
 
 class Balance:
