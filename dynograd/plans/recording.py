@@ -17,7 +17,8 @@ from typing import Any
 from dynograd.arrays import address_of, hear_of_checks, ndarray
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
+from dynograd.autograd.nodes import FREED, Node, OutputNode, caller, line_text
+from dynograd.autograd.packing import map_saved
 from dynograd.autograd.writes import last_write
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
@@ -228,6 +229,9 @@ class Recording(
         """The step is over. May begin anew wherever it was interrupted."""
         MODES.plan = None
         self.take_apart()
+        for node in self.nodes:
+            if node.attrs is not FREED:
+                keep_own_layouts(node)
         self.functions.clear()
         RECORDER.turn_off(self)
         if self.hears in hear_of_checks:
@@ -647,6 +651,18 @@ def frozen(value: Any, constants: list[Any]) -> Any:
 def copy_of(node: Node) -> Node:
     """The node, with what it saves: it drops that after its backward."""
     return copy.copy(node)
+
+
+def keep_own_layouts(node: Node) -> None:
+    """What a node of the program has noted of lengths lies in memory of its own from now on: kernels of the plan write theirs anew in each step."""
+
+    def own(value: Any) -> object:
+        if not hasattr(value, "_fields"):
+            return value
+        return type(value)(*[part.copy() if type(part) is ndarray else part for part in value])
+
+    for name in node.saved_names:
+        setattr(node, name, map_saved(getattr(node, name), own))
 
 
 def _as_arrays(value: Any) -> Any:

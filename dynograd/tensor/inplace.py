@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy
 from numpy import may_share_memory, putmask
 
 from dynograd import arrays
@@ -231,7 +230,11 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
         return target
     if guards and MODES.plan is not None and renews(target, (source,)):
         return write_result(
-            target, indexing.put_basic(target, _like(_beside(source, target), target.array.shape, target.dtype, who), (Ellipsis,)), who
+            target,
+            indexing.put_basic(
+                target, _like(_beside(source, target), target.array.shape, target.dtype, who), (Ellipsis,)
+            ),
+            who,
         )
     if type(target) not in TENSORS or type(source) not in TENSORS:
         other = _other_write(target, source, who, _assign)

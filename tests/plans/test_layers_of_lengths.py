@@ -145,6 +145,40 @@ def test_steps_with_packed_layers_are_walked(kind, form):
     assert not [call for way in report.ways for call in way.in_python], report
 
 
+def gradients_in_the_end(kind, ragged, compiled):
+    """Of calls that are all differentiated when the last one is over: each has its own lengths, and its own sum of squares."""
+    torch.manual_seed(0)
+    layer = kind(6, 8)
+
+    def run(tokens, lengths):
+        if ragged:
+            return layer(torch.ragged_tensor([*tokens.split(lengths.tolist())]))[0].values
+        return layer(nn.utils.rnn.PackedSequence(tokens, lengths))[0].data
+
+    run, gradients = compiled(run), []
+    random = numpy.random.default_rng(0)
+    lengths = [[4, 4, 2, 2], [4, 3, 3, 2], [3, 3, 3, 3], [4, 4, 2, 2]]
+    batches = [torch.from_numpy(random.standard_normal((12, 6)).astype("float32")) for _ in lengths]
+    losses = [run(tokens, torch.tensor(rows)).square().sum() for tokens, rows in zip(batches, lengths)]
+    for loss in losses:
+        layer.zero_grad()
+        loss.backward()
+        gradients.append(seen([*[parameter.grad for parameter in layer.parameters()]]))
+    return gradients
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recorded_calls_that_are_differentiated_later_have_their_own_lengths(kind, ragged, exact):
+    """Kernels of the plan find out where tokens lie in memory of their own, not in that of the call that was recorded."""
+    expected = gradients_in_the_end(kind, ragged, lambda function: function)
+    results = gradients_in_the_end(kind, ragged, lambda function: Compiled(function, exact=exact))
+    for call, (element, other) in enumerate(zip(expected, results)):
+        differing = difference(element, other, 2e-4)
+        assert differing is None, f"call {call}: {differing}"
+
+
 def new_totals(form, compiled, steps):
     """Steps whose lengths, and sums of lengths, are nearly always others."""
     torch.manual_seed(0)

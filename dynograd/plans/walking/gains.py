@@ -24,7 +24,9 @@ _SAVED_BY_KIND = {"elementwise": 0.8}  # of an op's Python, by its kind
 _SAVED_ALONE = 1.8  # of other kinds
 _LISTED = 2.0  # of an op that takes a list: its tensors are compared one by one
 _CHECKED = 7.5  # of one whose indices are looked at
-_SHORTENED = 3.0  # of one whose result eager mode computes by a shortcut: a walk compares all that the shortcut leaves out
+_SHORTENED = (
+    3.0  # of one whose result eager mode computes by a shortcut: a walk compares all that the shortcut leaves out
+)
 _FRESH, _KEPT = 1.0, 3.0  # a tensor that is another one in each step; one that the program has in the end
 _RESIZED = 0.2  # a call that is computed at another size than before
 _UNWRITTEN = 1.6e4  # bytes a microsecond of what a loop of several calls does not write
@@ -105,14 +107,20 @@ def _spent_on_writes(program: Any, events: Sequence[Any]) -> float:
 def gain_of_a_walk(path: Any) -> float:
     """Of a call along a path, but for what the program reads and writes in it.
 
-    It is without end where nothing is differentiated though that could be: see above. Where kernels take long, some hundredths of their time are no
-    matter, and what a loop of several calls does not write counts. What somebody keeps with a gradient to come gets a history, and a backward pass from outside goes into the plan and out of it.
+    It is without end where nothing is differentiated though that could be: see above. Where kernels take long, some hundredths of their
+    time are no matter, and what a loop of several calls does not write counts. What somebody keeps with a gradient to come gets a history,
+    and a backward pass from outside goes into the plan and out of it.
     """
     program = path.program
     if any([event.grad for event in path.events]) and not any([path.tree.values[n].grad for n in path.numbers]):
         return math.inf
     kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
-    gained = _of_large_values(program) + _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN - _NUMBER * program.fresh
+    gained = (
+        _of_large_values(program)
+        + _STEPPED * sum([event.kind == "step" for event in path.events])
+        - _BEGUN
+        - _NUMBER * program.fresh
+    )
     gained -= _spent_on_writes(program, path.events)
     gained -= _OPENED * bool(kept) + _OPEN * kept + _PASSED * (path.parts is not None)
     for call, form in zip(program.calls, program.forms):
