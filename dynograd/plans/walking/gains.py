@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from dynograd.plans.lowering.forms import arguments_of
+
 __all__ = ["Balance", "gain", "gain_of_a_walk", "gain_without_gradients"]
 
 _SAVED, _LOST = 6.0, 10.0  # of a call's Python
@@ -43,6 +45,7 @@ _RENAMED, _PUT = 8.0, 12.0
 _NUMBER = 1.0  # a number or tensor that is another one in each call
 # A piece more; a value that was copied out; a write into what comes from outside.
 _CUT, _READ, _WRITTEN = 1.0, 10.0, 10.0
+_MULTIPLIED = 1.5e4  # products a microsecond that are added up
 _UNNOTICED = 0.02  # of the time that a step takes
 _UNCERTAIN = 10.0  # as much may be wrong with these numbers
 _MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
@@ -137,7 +140,23 @@ def _of_large_values(program: Any) -> float:
     """What loops of several calls do not write, and a part of the time that kernels take which nobody misses."""
     values = sum([array.nbytes for array in program.arrays])
     unwritten = sum([program.arrays[number].nbytes for group in program.groups for number in group.gone])
-    return unwritten / _UNWRITTEN + _UNNOTICED * values / _COPIED
+    products = sum([_multiplied(call) for call in program.calls if call.kind == "op"])
+    return unwritten / _UNWRITTEN + _UNNOTICED * (values / _COPIED + products / _MULTIPLIED)
+
+
+def _multiplied(call: Any) -> int:
+    """How many products of numbers a matrix product, a convolution or a recurrent layer adds up."""
+    outputs = sum([output.size for output in call.outputs if output is not None])
+    if call.name in ("convolution", "linear"):
+        weight = call.inputs[1]
+        return outputs * weight.size // max(len(weight), 1)
+    if call.name == "matmul":
+        return outputs * call.inputs[0].shape[-1]
+    if "weight_hh" in getattr(call.op, "array_names", ()) and call.inputs[0].size:
+        arguments = arguments_of(call)
+        tokens = arguments["input"].size // arguments["input"].shape[-1]
+        return tokens * (arguments["weight_ih"].size + arguments["weight_hh"].size)
+    return 0
 
 
 class Balance:
