@@ -22,6 +22,7 @@ from dynograd.ops import readers
 from dynograd.plans.changing import Changing
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
+from dynograd.plans.memory import give_back_room
 from dynograd.plans.optimizers.closures import Closures
 from dynograd.plans.recording import Recording
 from dynograd.plans.replaying.functions import Replays
@@ -148,7 +149,7 @@ class Compiled:
         self.arguments: tuple = ()
         self.pauses = Pauses()
         self.balance = Balance()
-        self.stopped = self.learns_as_written = self.on_gpu = False
+        self.stopped = self.learns_as_written = self.on_gpu = self.has_recorded = False
         # By the grad modes in which calls that differentiate nothing run as they are written: that parameters stay frozen.
         self.left_alone: dict[int, Watch] = {}
         self.stream: Any = None
@@ -209,6 +210,9 @@ class Compiled:
             try:
                 return self._record(args, kwargs) if is_first else self._walk(args, kwargs)
             finally:
+                if self.has_recorded:
+                    self.has_recorded = False
+                    give_back_room()
                 self.pauses.learn(self.walked > walked, is_first, self.families)
         finally:
             try:  # nothing is called here, behind which an interrupt could come; another thread may end its turn meanwhile
@@ -400,6 +404,7 @@ class Compiled:
         assert recording is not None
         recording.end()
         self.recording = None
+        self.has_recorded = True
         self.on_gpu = recording.on_gpu
         met_before = bool(self.known)
         for outside in recording.outside:

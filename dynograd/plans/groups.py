@@ -8,9 +8,10 @@ from typing import Any
 
 from dynograd.arrays import ndarray
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import Fused, fuse, lower
+from dynograd.plans.lowering import Fused, fuse
 from dynograd.plans.lowering.bound import moved
-from dynograd.plans.lowering.elementwise import Result
+from dynograd.plans.lowering.elementwise import Pointwise, Result, launches_of
+from dynograd.plans.lowering.layouts import NoMemoryError
 from dynograd.plans.memory import Memory, bounds
 
 __all__ = ["Group", "groups_of"]
@@ -27,12 +28,13 @@ class Group:
 
     def __init__(self, members: list[int], fused: Fused, gone: list[int]) -> None:
         self.first, self.last = members[0], members[-1]
-        self.members, self.fused, self.gone, self.name = members, fused, gone, fused.name
+        self.members, self.gone, self.name = members, gone, fused.name
+        self.computed: Pointwise = fused.computed
         self.form: Any = None
 
     def arrays(self) -> list[Any]:
         """What it reads and writes."""
-        computed = self.fused.computed
+        computed = self.computed
         read = [
             value for launch in computed.before for value in (*launch.arguments, *launch.kept) if type(value) is ndarray
         ]
@@ -40,20 +42,23 @@ class Group:
 
     def lower(self, at: Callable[[Any], Any]) -> None:
         """Has the launches in the plan's memory from now on, if there are any."""
-        computed = self.fused.computed
-        self.fused.computed = dataclasses.replace(
+        computed = self.computed
+        self.computed = dataclasses.replace(
             computed,
             operands={name: at(array) for name, array in computed.operands.items()},
             results=[Result(result.tree, at(result.array)) for result in computed.results],
             before=[moved(launch, at) for launch in computed.before],
         )
-        self.form = lower(self.fused)
+        try:
+            self.form = launches_of(self.computed)
+        except NoMemoryError:
+            self.form = None
 
     def take(self, forms: list[Any]) -> None:
         """The forms of all calls are there."""
 
     def outputs(self) -> list[Any]:
-        return [result.array for result in self.fused.computed.results]
+        return [result.array for result in self.computed.results]
 
 
 def groups_of(calls: list[Call], kept: list[Any], values: list[Any], memory: Memory) -> list[Group]:

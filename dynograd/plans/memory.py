@@ -13,9 +13,20 @@ from dynograd.arrays import Array, buffers, ndarray
 from dynograd.plans.gpu.array_kinds import PLAIN, address_range, is_writeable, may_share
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Arena", "Memory", "bounds", "is_alone", "is_part_of_any", "regions_of", "write"]
+__all__ = [
+    "Arena",
+    "Memory",
+    "bounds",
+    "connected",
+    "give_back_room",
+    "is_alone",
+    "is_part_of_any",
+    "regions_of",
+    "write",
+]
 
 _ALIGNED = 64
+_MUCH = 1 << 24  # bytes
 
 
 def bounds(array: Any) -> tuple[int, int]:
@@ -52,6 +63,12 @@ def connected(shared: dict[int, set[int]]) -> dict[int, tuple[int, ...]]:
             waiting += new
         clusters |= dict.fromkeys(cluster, tuple(sorted(cluster)))
     return clusters
+
+
+def give_back_room() -> None:
+    """A step has been recorded, and is gone: it had all its values at once, and copies of them, and no other step needs so much memory."""
+    if buffers.statistics()["unused"] > _MUCH:
+        buffers.release()
 
 
 class Arena:

@@ -17,6 +17,7 @@ from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.handed import turn_into
+from dynograd.plans.memory import give_back_room
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write
 from dynograd.plans.recording import Recording, call_with
@@ -261,6 +262,12 @@ class PlanNode(Node):
 
     def _learn(self, parts: dict[int, Any]) -> tuple[Any, ...]:
         """Records the ops anew, and their backward with them; only computes them where a step is under way, which has a record of its own."""
+        try:
+            return self._learned(parts)
+        finally:
+            give_back_room()
+
+    def _learned(self, parts: dict[int, Any]) -> tuple[Any, ...]:
         path, owner = self.path, self.walk.owner
         numbers = tuple(sorted(parts))
         seeds = [own_copy(parts[number]) for number in numbers]
@@ -272,7 +279,7 @@ class PlanNode(Node):
         recording = owner.begin_recording()
         recording.bound = tuple(self.bound.values())
         try:
-            is_one = self.whole and not any([step.event.kind == "exit" for step in path.steps])
+            is_one = self.whole and not any([self._is_apart(step) for step in path.steps])
             steps = path.steps if is_one else self.steps
             receivers, gradients = self._backward_of(steps, dict(zip(numbers, seeds)), recording)
         finally:
@@ -295,6 +302,10 @@ class PlanNode(Node):
             why = recording.reason or "its gradients come to others of its tensors than they did"
             owner.stop_learning(f"its backward has no plan: {why} ({recording.line})")
         return tuple(gradients)
+
+    def _is_apart(self, step: Any) -> bool:
+        """Whether a step has a backward pass of its own, or calls a Function that nothing which was given leads to."""
+        return step.event.kind == "exit" or (step.event.kind == "function" and step.number not in self.contexts.nodes)
 
     def release(self) -> None:
         self.attrs, self.bound, self.saved, self.results, self.contexts = FREED, {}, [], {}, Contexts()

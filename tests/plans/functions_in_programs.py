@@ -285,6 +285,27 @@ def a_result_is_differentiated_outside(compile: Any) -> Any:
 
 
 @program
+def a_result_that_nobody_uses(compile: Any) -> Any:
+    first, second = network()
+    notes: list[Any] = []
+
+    @compile
+    def step(x: Any) -> Any:
+        hidden = first(x)
+        Noted.apply(hidden, notes, lambda g, x: g * 0.5)
+        return second(Noted.apply(hidden.tanh(), notes, lambda g, x: g * 2.0))
+
+    def call(n: int) -> Any:
+        first.zero_grad()
+        second.zero_grad()
+        out = step(batch(n, rows(n), 4))
+        out.square().mean().backward()
+        return [out.tolist(), [parameter.grad.tolist() for parameter in (*first.parameters(), *second.parameters())]]
+
+    return call, watching(nn.ModuleList([first, second]), None, notes)
+
+
+@program
 def an_error_in_backward(compile: Any) -> Any:
     def run(n: int, x: Any, loss_of: Any, notes: Any) -> Any:
         def own(g: Any, x: Any) -> Any:

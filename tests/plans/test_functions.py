@@ -110,6 +110,7 @@ LEFT = {
     "another_way_within_gradients_as_values": (7, "within the backward of an autograd.Function"),
     "a_hook_of_a_leaf": (0, "hooks of leaves beside an autograd.Function"),
     "a_result_is_differentiated_outside": (1, "its backward has no plan: Noted, an autograd.Function"),
+    "a_result_that_nobody_uses": (1, "its backward has no plan: Noted, an autograd.Function"),
     "an_error_in_backward": (6, "an exception in the backward of an autograd.Function"),
     "saved_values_are_overwritten": (0, "a tensor that backward needs as it was"),
     "under_autocast_another_way_behind": (6, "abs, which the record does not have"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import linecache
 import tracemalloc
@@ -77,3 +78,18 @@ def test_what_is_written_for_functions_that_die_goes_too():
             gc.collect()
         counts.append(what_there_is())
     assert all(later <= earlier for earlier, later in zip(counts[1], counts[2]))
+
+
+def test_what_a_record_needed_is_given_back():
+    """All values of the step at once, and copies of them to compare with: what stays is the memory of the plan."""
+    weight = torch.ones(1 << 20, requires_grad=True)
+    step = Compiled(lambda x: functools.reduce(lambda h, _: (h * weight).tanh(), range(12), x), always=True)
+    torch.memory.release()
+    before = torch.memory.statistics()["in_use"]
+    for _ in range(5):
+        weight.grad = None
+        step(torch.ones(1 << 20)).sum().backward()
+    gc.collect()
+    after = torch.memory.statistics()
+    assert step.walked == 3, step.report()
+    assert after["in_use"] + after["unused"] - before < 1.5 * step.report().arena, after

@@ -8,7 +8,7 @@ import numpy
 from numpy.lib.stride_tricks import as_strided
 
 from dynograd import arrays
-from dynograd.arrays import Array, ndarray
+from dynograd.arrays import Array, buffers, ndarray
 from dynograd.arrays.cuda_arrays import CudaArray, may_overlap
 
 __all__ = [
@@ -38,7 +38,8 @@ def may_share(array: Any, other: Any) -> bool:
 def own_copy(array: Any) -> Array:
     """The same numbers in memory of their own, with the dims in the same order."""
     if type(array) is not CudaArray:
-        return array.copy(order="K")
+        is_whole = array.nbytes >= buffers.SMALLEST and array.flags.c_contiguous
+        return arrays.copy(array) if is_whole else array.copy(order="K")
     order = arrays.order_of(array)
     if order is None:
         return array.copy()

@@ -18,7 +18,7 @@ from dynograd.plans.lowering import layouts, loops
 from dynograd.plans.lowering.families import reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of
 
-__all__ = ["Pointwise", "Result", "lower_elementwise", "numbers_of", "pointwise"]
+__all__ = ["Pointwise", "Result", "launches_of", "lower_elementwise", "numbers_of", "pointwise"]
 
 
 @dataclass(slots=True)

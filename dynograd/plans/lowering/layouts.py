@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 
@@ -56,7 +57,7 @@ def scratch(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
 def aligned(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
     """Memory that begins where a line of the cache does."""
     dtype = numpy.dtype(dtype)
-    whole = numpy.empty(prod(shape) * dtype.itemsize + 64, numpy.uint8)
+    whole = buffers.empty((prod(shape) * dtype.itemsize + 64,), numpy.uint8)
     offset = -whole.__array_interface__["data"][0] % 64
     whole.fill(0xFF)  # NaN, which the check of a new plan would find in a result
     return numpy.ndarray(tuple(shape), dtype, whole, offset)
