@@ -1,4 +1,5 @@
-"""Inputs that the kernels of a program read where the caller has them, since copying them costs more than a kernel or two.
+"""Inputs that the kernels of a program read where the caller has them, and gradients that they write where the caller is to have them: copies cost more
+than a kernel or two.
 
 Memory that both cores have just read is written slowly: 200 KB take 10 us alone, and 80 in the middle of a program on two threads.
 """
@@ -9,13 +10,13 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import ndarray
+from dynograd.arrays import buffers, ndarray
 from dynograd.plans.lowering import layouts
 from dynograd.plans.memory import bounds
 from dynograd.plans.programs import nobody
 from dynograd.plans.watches import compiled
 
-__all__ = ["Pointer", "let_go", "pointers_of", "settle"]
+__all__ = ["Pointer", "gradient_pointers_of", "let_go", "pointers_of", "settle"]
 
 _LEAST = 1 << 15  # bytes of an input; fewer are copied
 _DATA = 16  # where an array object has the address of its data
@@ -87,6 +88,60 @@ def pointers_of(program: Any, recording: Any) -> dict[int, Pointer]:
             array[...] = before
             same = False
     return pointers if same else {}
+
+
+def gradient_pointers_of(program: Any, staying: list[Any]) -> dict[int, Pointer]:
+    """Those of large gradients that leave the program, by their places among these, on the same terms.
+
+    Args:
+        staying: arrays of tensors from outside that are the same ones in each step.
+    """
+    pointers: dict[int, Pointer] = {}
+    regions = [bounds(buffer) for buffer in program.memory.buffers]
+    for number, place in enumerate(program.gradients):
+        if place is None or place.nbytes < buffers.SMALLEST or not place.flags.c_contiguous:
+            continue
+        others = [array for other, array in enumerate(program.gradients) if other != number and array is not None]
+        others += [array for array, _ in program.seeds] + program.outside
+        if bounds(place) in regions and not any([_meet(bounds(place), bounds(array)) for array in others]):
+            words = _words_of(program, place, -1)
+            if words:
+                pointers[number] = Pointer(place, words)
+    if not pointers:
+        return {}
+    before = [array.copy() for array in staying]
+    same = _writes_the_same(program, list(pointers.values()))
+    for array, values in zip(staying, before):
+        if array.tobytes() != values.tobytes():  # it is written by the program
+            array[...] = values
+            same = False
+    return pointers if same else {}
+
+
+def _meet(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def _writes_the_same(program: Any, pointers: list[Pointer]) -> bool:
+    """Whether the program writes gradients elsewhere as it does into its own arrays for them, and nothing else becomes another."""
+    memory = layouts.memory_at(program.memory.low, program.memory.bytes)
+    for is_held in (nobody, None):  # with groups, and without
+        program.run(0, len(program.calls), is_held)
+        expected = memory.copy()
+        gradients = [pointer.place.copy() for pointer in pointers]
+        elsewhere = [numpy.full_like(gradient, numpy.nan) for gradient in gradients]
+        for pointer, array in zip(pointers, elsewhere):
+            pointer.place[...] = numpy.nan
+            pointer.point(array)
+        program.run(0, len(program.calls), is_held)
+        is_untouched = all([bool(numpy.isnan(pointer.place).all()) for pointer in pointers])
+        for pointer, gradient in zip(pointers, gradients):
+            pointer.home()
+            pointer.place[...] = gradient
+        same = [array.tobytes() == gradient.tobytes() for array, gradient in zip(elsewhere, gradients)]
+        if not (is_untouched and all(same) and numpy.array_equal(memory, expected)):
+            return False
+    return True
 
 
 def _words_of(program: Any, place: Any, number: int) -> list[tuple[int, int]] | None:

@@ -6,6 +6,7 @@ import weakref
 from typing import Any
 
 from dynograd.amp.autocasting import STATE
+from dynograd.arrays import buffers
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
@@ -17,6 +18,7 @@ from dynograd.plans.gpu.array_kinds import may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.handed import turn_into
+from dynograd.plans.inputs import gradient_pointers_of, let_go
 from dynograd.plans.memory import give_back_room
 from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import nobody, write
@@ -168,9 +170,19 @@ class PlanNode(Node):
             return self._learn(parts)
         for (place, _), number in zip(path.program.seeds, path.parts):
             write(place, parts[number])
-        path.program.run(path.forward, len(path.program.calls), nobody)
+        program = path.program
+        gradients, pointed = list(program.gradients), []
+        for place, pointer in program.gradient_pointers.items():
+            array = buffers.empty(pointer.place.shape, pointer.place.dtype)
+            if pointer.point(array):
+                gradients[place] = array
+                pointed.append((pointer, array))
+        try:
+            program.run(path.forward, len(program.calls), nobody)
+        finally:
+            let_go(pointed)
         self.edges = tuple([self.leaves[place] for place in path.receivers])
-        return tuple(path.program.gradients)
+        return tuple(gradients)
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
         self._check(g.parts)
@@ -295,6 +307,9 @@ class PlanNode(Node):
             program = program_of(recording, self.walk.arena, every, seeds, gradients, owner.exact)
             alike = [outside.fresh for outside in recording.outside] == [outside.fresh for outside in path.outside]
             if alike and forward == path.forward and program.check(recording, owner.exact):
+                if not program.on_gpu:
+                    staying = [outside.array for outside in recording.outside if not outside.fresh]
+                    program.gradient_pointers = gradient_pointers_of(program, staying)
                 path.take(program)
                 path.parts, path.receivers = numbers, receivers
             return tuple(kept)

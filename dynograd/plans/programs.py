@@ -69,6 +69,8 @@ class Program:
 
     pointers: dict[int, Any] = {}
     """Of inputs that kernels may read where the caller has them, by number: see `inputs`."""
+    gradient_pointers: dict[int, Any] = {}
+    """Of gradients that kernels may write where the caller is to have them, by their places among `gradients`."""
     whole: Any = None
     """The table that computes all calls, where one does."""
     on_gpu = False

@@ -198,3 +198,63 @@ def test_inputs_that_share_memory_may_lie_at_other_distances(distances: tuple[in
         expected = [step(x, y).item(), *gradient()]
         assert [compiled(x, y).item(), *gradient()] == pytest.approx(expected, rel=1e-5, abs=1e-5), f"call {call}"
     assert compiled.walked >= 2, compiled.report()
+
+
+class Wide(nn.Module):
+    """Its weights are large: their gradients are written where the leaves are to have them."""
+
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.out = nn.Linear(256, 256), nn.Linear(256, 256), nn.Linear(256, 300)
+        if tied:
+            self.second.weight = self.first.weight
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.second(self.first(x).relu()).tanh())
+
+
+def added(model: Any, loss: Any, n: int) -> None:
+    loss.backward()
+
+
+def from_none(model: Any, loss: Any, n: int) -> None:
+    model.zero_grad()
+    loss.backward()
+
+
+def twice(model: Any, loss: Any, n: int) -> None:
+    model.zero_grad()
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def as_values(model: Any, loss: Any, n: int) -> None:
+    for parameter, gradient in zip(model.parameters(), torch.autograd.grad(loss, [*model.parameters()])):
+        parameter.grad = gradient
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("differentiate", [added, from_none, twice, as_values])
+def test_gradients_of_large_weights_are_those_of_eager_mode(differentiate, tied, exact):
+    """And stay what they were when others come."""
+    runs = []
+    for compile in (lambda function: function, lambda function: Compiled(function, always=True, exact=exact)):
+        torch.manual_seed(0)
+        model = Wide(tied)
+        run, kept = compile(model.forward), []
+        for n in range(6):
+            x = torch.from_numpy(numpy.random.default_rng(n).standard_normal((32, 256), dtype=numpy.float32))
+            differentiate(model, run(x).square().mean(), n)
+            kept.append([parameter.grad for parameter in model.parameters()])
+            if differentiate is added:
+                kept[-1] = [gradient.clone() for gradient in kept[-1]]
+        runs.append(kept)
+    for n, (expected, gradients) in enumerate(zip(*runs)):
+        for first, second in zip(expected, gradients):
+            torch.testing.assert_close(
+                second, first, rtol=0 if exact else 1e-4, atol=0 if exact else 1e-7, msg=f"step {n}"
+            )
+    paths = [path for walk in run.walks.values() for path in walk.paths]
+    if not exact:
+        assert sum([len(path.program.gradient_pointers) for path in paths]) >= 2, str(run.report())
