@@ -24,7 +24,7 @@ from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.inputs import let_go, pointers_of
 from dynograd.plans.memory import give_back_room
 from dynograd.plans.optimizers.closures import Closures
-from dynograd.plans.recording import Recording
+from dynograd.plans.recording import WITH_HISTORY, Recording
 from dynograd.plans.replaying.functions import Replays
 from dynograd.plans.reporting.graphs import Graph, described_result, graph_of, graphs_of
 from dynograd.plans.reporting.naming import names_of_arguments
@@ -51,6 +51,7 @@ __all__ = ["STANCES", "Compiled", "all_compiled", "forget_all", "set_stance_to"]
 _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
 _SETTINGS = ("exact", "fullgraph", "name", "most_ways", "always", "dynamic", "replay")
 _MOST_WAYS = 64  # through one function; then its record begins anew
+_LEASED = "what it gave before is still to be differentiated"
 _NOW = "now"
 _TIMES_WAYS = 4  # through one function at all sizes together, as a multiple of those at one
 
@@ -138,6 +139,9 @@ class Compiled:
         self.held = HeldSizes()
         self.joined = JoinedLists()
         self.begun_with: list[Any] = []  # tensors among the arguments of the call that is recorded, as it began
+        self.with_history: set[int] = (
+            set()
+        )  # places among the arguments of tensors with a history, which is not recorded
         self.known: dict[int, Any] = {}
         self.changing = Changing()
         self.calls = self.walked = 0
@@ -170,6 +174,10 @@ class Compiled:
                 return self.function(*args, **kwargs)
         if self._is_aside():
             return self.function(*args, **kwargs)
+        if self.with_history and not self.fullgraph and self._gets_history(args, kwargs):
+            self.calls += 1
+            self.note_again(WITH_HISTORY)
+            return self.function(*args, **kwargs)
         turn = object()  # of this call
         try:
             if self.turns.setdefault(_NOW, turn) is not turn:
@@ -182,7 +190,7 @@ class Compiled:
             if self.closures.latest and not self.fullgraph:
                 return self.closures.call(self, args, kwargs)
             if self.shared.is_leased():
-                self.note_left("what it gave before is still to be differentiated")
+                self.note_again(_LEASED) or self.note_left(_LEASED)
                 return self.function(*args, **kwargs)
             if self.on_gpu and not self._is_on_its_stream():
                 self.note_left("it is called on another stream than before")
@@ -242,6 +250,12 @@ class Compiled:
             return True
         on = readers.turned_on()
         return bool(on) and any([reader.name in _LOOKING for reader in on])
+
+    def _gets_history(self, args: tuple, kwargs: dict[str, Any]) -> bool:
+        """Whether the arguments have a tensor with a history where one was not recorded: a network that judges what another one makes."""
+        values = tensors_in((args, kwargs))
+        known = [values[place] for place in self.with_history if place < len(values)]
+        return any([type(value) is Tensor and value.node is not None for value in known])
 
     def _is_on_its_stream(self) -> bool:
         """Whether the thread's current stream is the one on which graphs have been started so far."""
@@ -421,6 +435,9 @@ class Compiled:
         counted_sizes = self.held.learn(recording.outside if met_before and not recording.reason else ())
         if recording.reason:
             self.note_left(recording.reason, recording.line)
+            if recording.with_history is not None:
+                places = enumerate(tensors_in(self.arguments))
+                self.with_history |= {place for place, value in places if value is recording.with_history}
             if self.fullgraph and recording.reason != "an exception":
                 raise RuntimeError(
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
@@ -524,6 +541,14 @@ class Compiled:
             raise RuntimeError(
                 f"compile: {self.name} goes a way that is not recorded ({reason}), and the stance is fail_on_recompile."
             )
+
+    def note_again(self, reason: str) -> bool:
+        """Counts a reason that was noted before; False: it was not."""
+        for key in self.reasons:
+            if key[0] == reason:
+                self.reasons[key] += 1
+                return True
+        return False
 
     def note_left(self, reason: str, line: str = "") -> None:
         key = reason, line or line_text(caller(2))

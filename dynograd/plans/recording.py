@@ -133,6 +133,9 @@ def depends_on_values(op: Op, args: tuple) -> bool:
     return bool(op.row["at_once"]) or any([is_mask(value) for value in flat(own)])
 
 
+WITH_HISTORY = "a tensor from outside has a history"
+
+
 class Recording(
     RecordedVersions,
     RecordedCreations,
@@ -188,6 +191,7 @@ class Recording(
         self.constants: list[Any] = []  # NumPy arrays among the arguments of ops
         self.through: set[str] = set()  # names of dynograd's functions that ops were called from
         self.reason = self.line = ""
+        self.with_history: Any = None  # the tensor from outside for which the step was refused, if it was for that
         self.left_out: list[
             tuple[str, str]
         ] = []  # (op, or "" for a write in place, line) of what ran beside the record
@@ -404,7 +408,9 @@ class Recording(
             fresh = fresh or any([other is tensor for other in self.bound]) or changes or self.changing.has(tensor)
             fresh = fresh and not stays(tensor)
             if tensor.node is not None:
-                self.refuse("a tensor from outside has a history")
+                self.refuse(WITH_HISTORY)
+                if self.reason == WITH_HISTORY and self.with_history is None:
+                    self.with_history = tensor
             name = self.arguments.get(id(tensor), "")
             outside = Outside(place, tensor, fresh, len(self.events), name)
             outside.is_number = self.changing is not None and self.changing.numbers.has(tensor)

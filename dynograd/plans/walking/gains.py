@@ -47,7 +47,7 @@ _NUMBER = 1.0  # a number or tensor that is another one in each call
 _CUT, _READ, _WRITTEN = 1.0, 10.0, 10.0
 _MULTIPLIED = 1.5e4  # products a microsecond that are added up
 _UNNOTICED = 0.02  # of the time that a step takes
-_UNCERTAIN = 10.0  # as much may be wrong with these numbers
+_UNCERTAIN = 4.0  # as much may be wrong with these numbers
 _MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
 
 
