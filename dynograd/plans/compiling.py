@@ -253,9 +253,25 @@ class Compiled:
 
     def _gets_history(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether the arguments have a tensor with a history where one was not recorded: a network that judges what another one makes."""
-        values = tensors_in((args, kwargs))
-        known = [values[place] for place in self.with_history if place < len(values)]
-        return any([type(value) is Tensor and value.node is not None for value in known])
+        inner = None
+        for place in self.with_history:
+            if type(place) is int:
+                value = args[place] if place < len(args) else None
+            elif type(place) is str:
+                value = kwargs.get(place)
+            else:
+                inner = tensors_in((args, kwargs)) if inner is None else inner
+                value = inner[place[0]] if place[0] < len(inner) else None
+            if type(value) is Tensor and value.node is not None:
+                return True
+        return False
+
+    def _note_history(self, tensor: Any) -> None:
+        """A call was not recorded, since this tensor has a history."""
+        args, kwargs = self.arguments
+        places: list[Any] = [place for place, value in (*enumerate(args), *kwargs.items()) if value is tensor]
+        inner = [(place,) for place, value in enumerate(tensors_in(self.arguments)) if value is tensor]
+        self.with_history.update(places or inner)
 
     def _is_on_its_stream(self) -> bool:
         """Whether the thread's current stream is the one on which graphs have been started so far."""
@@ -436,8 +452,7 @@ class Compiled:
         if recording.reason:
             self.note_left(recording.reason, recording.line)
             if recording.with_history is not None:
-                places = enumerate(tensors_in(self.arguments))
-                self.with_history |= {place for place, value in places if value is recording.with_history}
+                self._note_history(recording.with_history)
             if self.fullgraph and recording.reason != "an exception":
                 raise RuntimeError(
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "

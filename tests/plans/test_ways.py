@@ -144,22 +144,30 @@ def test_an_op_that_is_called_for_the_first_time_on_the_second_way() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("by_name", [False, True])
-def test_what_has_a_history_is_met_once(by_name, monkeypatch):
+CALLS = {
+    "by place": (lambda network, x: network(x), lambda judge, x: judge(x)),
+    "by name": (lambda network, x: network(x), lambda judge, x: judge(input=x)),
+    "in a list": (lambda network, rows: network(rows[0]), lambda judge, x: judge([x])),
+}
+
+
+@pytest.mark.parametrize("form", CALLS)
+def test_what_has_a_history_is_met_once(form, monkeypatch):
     """A network that judges what another one makes, and what was measured: calls of the first kind run as they are written, unrecorded."""
     torch.manual_seed(0)
     makes, judges = (
         torch.nn.Linear(4, 6),
         torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)),
     )
-    judge = Compiled(judges.forward, always=True)
+    inside, call = CALLS[form]
+    judge = Compiled(lambda input: inside(judges, input), always=True)
     recorded = []
     begin = Compiled.begin_recording
     monkeypatch.setattr(Compiled, "begin_recording", lambda self: recorded.append(self) or begin(self))
     for n in range(12):
         measured, seed = torch.full((3, 6), n / 8), torch.full((3, 4), 1 - n / 8)
         for x in (makes(seed), measured):
-            result = judge(input=x) if by_name else judge(x)
+            result = call(judge, x)
             expected = judges(x)
             assert torch.allclose(result, expected, rtol=1e-5, atol=1e-6)
             slopes = torch.autograd.grad(result.sum(), [*judges.parameters()])
