@@ -191,6 +191,7 @@ class Compiled:
                 return self.closures.call(self, args, kwargs)
             if self.shared.is_leased():
                 self.note_again(_LEASED) or self.note_left(_LEASED)
+                self.balance.charge_beside(MODES.grad)
                 return self.function(*args, **kwargs)
             if self.on_gpu and not self._is_on_its_stream():
                 self.note_left("it is called on another stream than before")

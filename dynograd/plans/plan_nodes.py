@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import weakref
 from typing import Any
 
 from dynograd.amp.autocasting import STATE
-from dynograd.arrays import buffers
+from dynograd.arrays import address_of, buffers, ndarray
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
@@ -14,7 +16,7 @@ from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
 from dynograd.interpreter.history import AliasBackward
 from dynograd.plans.functions.contexts import Contexts, has_contexts
-from dynograd.plans.gpu.array_kinds import may_share, own_copy
+from dynograd.plans.gpu.array_kinds import address_range, may_share, own_copy
 from dynograd.plans.gpu.choosing import program_of
 from dynograd.plans.gradients import leaf_of, run_again
 from dynograd.plans.handed import turn_into
@@ -186,6 +188,7 @@ class PlanNode(Node):
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
         self._check(g.parts)
+        self.walk.owner.balance.charge_anew(len(self.steps), 1)
         with self.walk.owner.aside():
             tensors = self._again(self.steps)
             roots = [(tensors[number].node, part) for number, part in g.parts.items()]
@@ -368,6 +371,25 @@ def _history_of(walk: Any, numbers: list[int]) -> tuple[list[Any], list[int], li
     return history
 
 
+class _Ranges:
+    """The memory of some arrays."""
+
+    def __init__(self, arrays: list[Any]) -> None:
+        rows = sorted([address_range(array) for array in arrays])
+        self.lows = [low for low, _ in rows]
+        self.highest = [*itertools.accumulate([high for _, high in rows], max)]
+
+    def meet(self, array: Any) -> bool:
+        """Whether an array may lie in it."""
+        if type(array) is ndarray and array.flags.c_contiguous:
+            low = address_of(array)
+            high = low + array.nbytes
+        else:
+            low, high = address_range(array)
+        place = bisect.bisect_left(self.lows, high)
+        return place > 0 and self.highest[place - 1] > low
+
+
 def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> dict[int, str]:
     """The steps that have saved or used what the function itself wrote later, by their numbers, with the names of their ops."""
     path = walk.path
@@ -387,13 +409,16 @@ def _spoiled(walk: Any, steps: list[Any], contexts: Contexts) -> dict[int, str]:
         elif step.event.kind == "store":
             writes.append((step.number, path.outside[step.args[0][1]].array))
     spoiled = {}
+    written = _Ranges([array for _, array in writes])
     for step in steps:
         call = path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
         used = contexts.saved(step) if step.event.kind == "function" else []
         if call is not None and call.node is not None:
             used = saved_of(call.node)
         used = [*used, *[walk._outside_now(path, place).array for place in operands_of(step.args)[1]]]
-        later = [array for number, array in writes if number > step.number]
-        if any([may_share(array, other) for array in used for other in later]):
+        used = [array for array in used if written.meet(array)]
+        if used and any(
+            [may_share(array, other) for number, other in writes if number > step.number for array in used]
+        ):
             spoiled[step.number] = told(step) if call is None else call.name
     return spoiled

@@ -119,6 +119,34 @@ def differentiated_outside(compile, rows):
     return step, call
 
 
+def differentiated_with_a_graph(compile, rows):
+    model = torch.nn.Sequential(*_linear(2), torch.nn.Tanh(), *_linear(2))
+    step = compile(lambda x: model(x))
+
+    def call(x):
+        model.zero_grad()
+        x.requires_grad_()
+        (slope,) = torch.autograd.grad(step(x).sum(), x, create_graph=True)
+        loss = slope.square().sum()
+        loss.backward()
+        return loss.detach()
+
+    return step, call
+
+
+def called_again_before_it_is_differentiated(compile, rows):
+    model = _linear(3)
+    step = compile(lambda x: model(x))
+
+    def call(x):
+        model.zero_grad()
+        loss = sum([step(x * factor).square().sum() for factor in (1, 2, 3, 4, 5, 6)])
+        loss.backward()
+        return loss.detach()
+
+    return step, call
+
+
 def read_inside(compile, rows):
     weight = torch.linspace(-1, 1, 4).requires_grad_()
 
@@ -182,6 +210,8 @@ def read_without_gradients(compile, rows):
     [
         (kept_without_a_backward, 3, False),
         (differentiated_outside, 3, True),
+        (differentiated_with_a_graph, 3, False),
+        (called_again_before_it_is_differentiated, 3, False),
         (read_inside, 3, False),
         (read_inside, 1 << 14, True),  # kernels take so long that it does not matter
         (averaged_inside, 3, False),

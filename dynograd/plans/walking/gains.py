@@ -39,6 +39,8 @@ _BEGUN = 6.0
 _OPENED, _OPEN, _PASSED = 13.0, 3.5, 20.0
 _FORWARD, _BACKWARD = (1.0, 3.0), (1.5, 12.0)  # saved by an elementwise op, and by another one
 _CHECKED_BACK = 4.0  # of a backward rule whose indices are looked at
+_ANEW = 15.0  # a step that is run anew
+_BESIDE = 25.0  # a call beside one that is still to be differentiated
 _STEPPED = 15.0  # saved by the step of an optimizer
 # A tensor that stands for another value behind a write in place; what is put into a part of one.
 _RENAMED, _PUT = 8.0, 12.0
@@ -176,4 +178,12 @@ class Balance:
         if gained < 0:
             gained = min(gained + _UNCERTAIN, 0.0)
         total = self._gained[grad] = min(self._gained.get(grad, 0.0) + gained, _MOST)
-        return -gained if gained < 0 and total < -_MOST else 0.0
+        return max(-gained, 1.0) if total < -_MOST else 0.0
+
+    def charge_anew(self, steps: int, grad: int) -> None:
+        """So many steps of a call were run anew, since it is differentiated with a graph of gradients that the program has outside."""
+        self._gained[grad] = self._gained.get(grad, 0.0) - _ANEW * steps
+
+    def charge_beside(self, grad: int) -> None:
+        """A call ran as it is written while another one along its record is still to be differentiated: eager mode adds up gradients of both at once."""
+        self._gained[grad] = self._gained.get(grad, 0.0) - _BESIDE
