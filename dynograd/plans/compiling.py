@@ -139,9 +139,8 @@ class Compiled:
         self.held = HeldSizes()
         self.joined = JoinedLists()
         self.begun_with: list[Any] = []  # tensors among the arguments of the call that is recorded, as it began
-        self.with_history: set[int] = (
-            set()
-        )  # places among the arguments of tensors with a history, which is not recorded
+        # Where the arguments had a tensor with a history, which is not recorded: its place, its name, or (its place among all in lists and dicts,).
+        self.with_history: set[Any] = set()
         self.known: dict[int, Any] = {}
         self.changing = Changing()
         self.calls = self.walked = 0
@@ -190,7 +189,8 @@ class Compiled:
             if self.closures.latest and not self.fullgraph:
                 return self.closures.call(self, args, kwargs)
             if self.shared.is_leased():
-                self.note_again(_LEASED) or self.note_left(_LEASED)
+                if not self.note_again(_LEASED):
+                    self.note_left(_LEASED)
                 self.balance.charge_beside(MODES.grad)
                 return self.function(*args, **kwargs)
             if self.on_gpu and not self._is_on_its_stream():
@@ -254,7 +254,7 @@ class Compiled:
 
     def _gets_history(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether the arguments have a tensor with a history where one was not recorded: a network that judges what another one makes."""
-        inner = None
+        inner: list[Any] | None = None
         for place in self.with_history:
             if type(place) is int:
                 value = args[place] if place < len(args) else None
