@@ -107,6 +107,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.times, self._looked, self._passing = 0, 0, 0
+        self.comings = 0  # how often functions got its code
         # What turning it on alone does to the code of functions: (function, code without it, code with it), as of a version.
         self._exchanged: list[tuple[Any, types.CodeType, types.CodeType]] = []
         self._version = -1
@@ -150,6 +151,7 @@ class Reader:
                 holder.is_reading = True
             if self.times > 1:
                 return
+            self.comings += 1
             try:
                 self._come(on)
             except BaseException:

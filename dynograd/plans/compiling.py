@@ -511,12 +511,15 @@ class Compiled:
                     watch.field(outside.tensor, "_requires_grad", outside.grad)
             watch.close()
 
-    def _look_at_balance(self, walk: Walk) -> None:
-        """Where walks in this grad mode have lost more than they gained, calls in it are left as they are written."""
+    def _look_at_balance(self, walk: Walk, exchanged: int) -> None:
+        """Where walks in this grad mode have lost more than they gained, calls in it are left as they are written.
+
+        `exchanged`: so many functions got the code anew by which they compare themselves, since others were called in between.
+        """
         path, grad = walk.path, MODES.grad
         if walk.family is not None or path.program.on_gpu:
             return
-        lost = self.balance.lost(walk, grad)
+        lost = self.balance.lost(walk, grad, exchanged)
         if not lost:
             return
         reason = f"along its record it is slower by some {lost:.0f} us a call"
@@ -583,7 +586,9 @@ class Compiled:
         try:
             walk.running = True
             MODES.plan = walk
+            comings = walk.reader.comings
             walk.reader.turn_on(walk)
+            exchanged = len(walk.reader.entries) if walk.reader.comings > comings else 0
             start = perf_counter()
             box = [self.function(*args, **kwargs)] if trace is None else trace.run(self.function, args, kwargs)
             if walk.running and awaits_nodes():
@@ -597,7 +602,7 @@ class Compiled:
                         path.walked += 1
                         path.seconds += perf_counter() - start
                     if not self.always and not self.replay:
-                        self._look_at_balance(walk)
+                        self._look_at_balance(walk, exchanged)
                     if self.replays is not None:
                         self.replays.walked(walk, self.sizes, trace, args, kwargs, box)
                     return box[0]

@@ -11,4 +11,4 @@ from dynograd.plans.walking import gains
 @pytest.fixture(autouse=True)
 def walked_whatever_it_gains(monkeypatch):
     monkeypatch.setattr(compiling, "gain_without_gradients", lambda program, events, sizes_change: 1.0)
-    monkeypatch.setattr(gains.Balance, "lost", lambda self, walk, grad: 0.0)
+    monkeypatch.setattr(gains.Balance, "lost", lambda self, walk, grad, exchanged: 0.0)

@@ -205,9 +205,27 @@ def read_without_gradients(compile, rows):
     return step, torch.no_grad()(step)
 
 
+def without_gradients(among_others):
+    def program(compile, rows):
+        layers = torch.nn.Sequential(*_linear(7), torch.nn.ReLU(), torch.nn.Tanh())
+        step = compile(lambda x: layers(x))
+
+        def call(x):
+            result = step(x)
+            for _ in range(40 * among_others):
+                torch.nn.functional.linear(x, layers[0].weight)
+            return result
+
+        return step, torch.no_grad()(call)
+
+    return program
+
+
 @pytest.mark.parametrize(
     "program, rows, gains_something",
     [
+        (without_gradients(False), 3, True),
+        (without_gradients(True), 3, False),  # functions get other code again and again
         (kept_without_a_backward, 3, False),
         (differentiated_outside, 3, True),
         (differentiated_with_a_graph, 3, False),

@@ -39,6 +39,7 @@ _BEGUN = 6.0
 _OPENED, _OPEN, _PASSED = 13.0, 3.5, 20.0
 _FORWARD, _BACKWARD = (1.0, 3.0), (1.5, 12.0)  # saved by an elementwise op, and by another one
 _CHECKED_BACK = 4.0  # of a backward rule whose indices are looked at
+_EXCHANGED = 8.0  # a function that gets other code, and its first calls with it
 _ANEW = 15.0  # a step that is run anew
 _BESIDE = 25.0  # a call beside one that is still to be differentiated
 _STEPPED = 15.0  # saved by the step of an optimizer
@@ -112,12 +113,14 @@ def _spent_on_writes(program: Any, events: Sequence[Any]) -> float:
 def gain_of_a_walk(path: Any) -> float:
     """Of a call along a path, but for what the program reads and writes in it.
 
-    It is without end where nothing is differentiated though that could be: see above. Where kernels take long, some hundredths of their
-    time are no matter, and what a loop of several calls does not write counts. What somebody keeps with a gradient to come gets a history,
-    and a backward pass from outside goes into the plan and out of it.
+    It is without end where nothing is differentiated though that could be. Where kernels take long, some hundredths of their time are no
+    matter, and what a loop of several calls does not write counts. What somebody keeps with a gradient to come gets a history, and a
+    backward pass from outside goes into the plan and out of it.
     """
     program = path.program
-    if any([event.grad for event in path.events]) and not any([path.tree.values[n].grad for n in path.numbers]):
+    if not any([event.grad for event in path.events]):
+        return gain_without_gradients(program, path.events, False)
+    if not any([path.tree.values[n].grad for n in path.numbers]):
         return math.inf
     kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
     gained = (
@@ -167,14 +170,14 @@ class Balance:
     def __init__(self) -> None:
         self._gained: dict[int, float] = {}
 
-    def lost(self, walk: Any, grad: int) -> float:
+    def lost(self, walk: Any, grad: int, exchanged: int) -> float:
         """What a call loses, once walks in this grad mode have lost so much that it is known; else 0."""
         path = walk.path
         if path.gain is None:
             path.gain = gain_of_a_walk(path)
         pieces = len(path.program.pieces) - 1
         copies = len([copied for copied in walk.read_numbers.values() if copied is not None])
-        gained = path.gain - _CUT * pieces - _READ * copies - _WRITTEN * len(walk.written)
+        gained = path.gain - _CUT * pieces - _READ * copies - _WRITTEN * len(walk.written) - _EXCHANGED * exchanged
         if gained < 0:
             gained = min(gained + _UNCERTAIN, 0.0)
         total = self._gained[grad] = min(self._gained.get(grad, 0.0) + gained, _MOST)
