@@ -35,9 +35,12 @@ _FORWARD, _BACKWARD = (1.0, 3.0), (1.5, 12.0)  # saved by an elementwise op, and
 _STEPPED = 15.0  # saved by the step of an optimizer
 # A tensor that stands for another value behind a write in place; what is put into a part of one.
 _RENAMED, _PUT = 8.0, 12.0
-_NUMBER = 1.0  # a number or tensor that is another one in each call
+# A tensor that is another one in each call: an argument; one that the step has made, or a number.
+_ARGUMENT, _NUMBER = 1.0, 6.0
 # A piece more; a value that was copied out; a write into what comes from outside.
 _CUT, _READ, _WRITTEN = 1.0, 10.0, 10.0
+_STORED = 4.0  # such a write that the record has
+_LET_GO = 5.0  # what the program has of the step before, and once more where others share its memory
 _LARGE = 1 << 18  # bytes of values
 _UNCERTAIN = 10.0  # as much may be wrong with these numbers
 _MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
@@ -95,9 +98,11 @@ def gain_of_a_walk(path: Any) -> float:
     if any([event.grad for event in path.events]) and not any([path.tree.values[n].grad for n in path.numbers]):
         return math.inf
     kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
-    gained = _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN - _NUMBER * program.fresh
+    gained = _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN
+    gained -= sum([_ARGUMENT if outside.name else _NUMBER for outside in path.outside if outside.fresh])
     gained -= _RENAMED * sum([event.kind == "rename" for event in path.events])
     gained -= _PUT * sum([call.name == "basic_put" for call in program.calls])
+    gained += (_WRITTEN - _STORED) * sum([event.kind == "store" for event in path.events])  # which count as written
     gained -= _OPENED * bool(kept) + _OPEN * kept + _PASSED * (path.parts is not None)
     for call, form in zip(program.calls, program.forms):
         if form is None:
@@ -122,6 +127,7 @@ class Balance:
         pieces = len(path.program.pieces) - 1
         copies = len([copied for copied in walk.read_numbers.values() if copied is not None])
         gained = path.gain - _CUT * pieces - _READ * copies - _WRITTEN * len(walk.written)
+        gained -= _LET_GO * sum([1 + (number in path.kin) for number in walk.let_go_of])
         if gained < 0:
             gained = min(gained + _UNCERTAIN, 0.0)
         total = self._gained[grad] = min(self._gained.get(grad, 0.0) + gained, _MOST)
