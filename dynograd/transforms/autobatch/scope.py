@@ -43,8 +43,8 @@ class autobatch:
         always: record all of it, each time. Otherwise a scope in which too few calls found partners to gain anything (one example, with
             little alike in it) is not recorded the next time at that line, then 3 times, 7 times, up to 63: then one example alone
             costs what it costs outside. What has been learned so is forgotten by `manual_seed`, saved with a run, and not used after
-            `use_deterministic_algorithms(True)`, so that last bits do not depend on what ran before. And where values are read again and again and each time little has come together, the rest of the
-            scope is not recorded.
+            `use_deterministic_algorithms(True)`, so that last bits do not depend on what ran before. And where values are read again and
+            again and each time little has come together, the rest of the scope is not recorded.
 
     >>> layer = dynograd.nn.Linear(3, 2)
     >>> examples = [dynograd.ones(3) * k for k in range(4)]
