@@ -216,7 +216,7 @@ def read_without_gradients(compile, rows):
         (kept_without_a_backward, 3, False),
         (differentiated_outside, 3, True),
         (read_inside, 3, False),
-        (read_inside, 1 << 14, True),  # kernels take so long that it does not matter
+        (read_inside, 1 << 12, True),  # kernels take so long that it does not matter
         (averaged_inside, 3, False),
         (stepped_by_hand, 3, True),
         (noise_in_gradients, 3, False),
