@@ -211,3 +211,28 @@ def test_forward_passes_that_write_averages_are_differentiated_later() -> None:
             function(x).square().sum().backward()
             sights.append(seen([model, [p.grad for p in model.parameters()]]))
         assert not difference(*sights), n
+
+
+@pytest.mark.parametrize("mode", ["exact", "default", "replay"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"b.mul_(0.9).add_(h.detach().mean(0)); r = b * 2\n{SGD}",
+        f"{SGD}\nb.copy_(h.detach().sum(0)); r = (h.detach() * b).sum(1)",
+    ],
+)
+def test_stores_beside_lengths_that_change(text: str, mode: str) -> None:
+    states = State(), State()
+    step = step_of(states[0], text)
+    compiled = Compiled(step_of(states[1], text), always=True, exact=mode == "exact", replay=mode == "replay")
+    for n in range(30):
+        generator = numpy.random.default_rng(n)
+        rows = int(generator.integers(2, 40))
+        x, y = generator.standard_normal((rows, 4)).astype("float32"), generator.integers(0, 3, rows)
+        sights = []
+        for state, function in zip(states, (step, compiled)):
+            result = function(torch.from_numpy(x.copy()), torch.from_numpy(y.copy()), n)
+            sights.append([seen(result), seen([state.m, state.b])])
+        told = difference(*sights, 0.0 if mode == "exact" else 1e-4)
+        assert not told, f"step {n}: {told}\n{compiled.report()}"
+    assert compiled.walked > 5, compiled.report()
