@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.base import devices
+from dynograd.base.habits import forget_habits
 from dynograd.base.hints import DeviceLike
 
 __all__ = ["Generator", "apart", "default_generator", "drawn", "initial_seed", "manual_seed", "seed", "takers"]
@@ -220,6 +221,8 @@ def apart(place: tuple[int, int]) -> Iterator[None]:
 def manual_seed(seed: int) -> Generator:
     """Seeds the generator that is used where none is given, and returns it.
 
+    What else decides last bits begins anew, too: which scopes of `autobatch` have gained too little to be recorded.
+
     Args:
         seed: any integer, taken modulo 2**64.
     Returns:
@@ -231,6 +234,7 @@ def manual_seed(seed: int) -> Generator:
     >>> dynograd.equal(dynograd.rand(2), x)
     True
     """
+    forget_habits()
     return default_generator.manual_seed(_as_seed("manual_seed", seed))
 
 

@@ -181,13 +181,13 @@ class Compiled:
         try:
             if self.turns.setdefault(_NOW, turn) is not turn:
                 return self.function(*args, **kwargs)
-            inplace.guards.append(self.guard)
             self.calls += 1
             self.arguments = args, kwargs
+            if self.closures.latest and not self.fullgraph and not self.scopes.latest:
+                return self.closures.call(self, args, kwargs)
+            inplace.guards.append(self.guard)
             if self.scopes.latest and not self.fullgraph:
                 return self.scopes.call(self.function, args, kwargs)
-            if self.closures.latest and not self.fullgraph:
-                return self.closures.call(self, args, kwargs)
             if self.shared.is_leased():
                 if not self.note_again(_LEASED):
                     self.note_left(_LEASED)
@@ -438,8 +438,8 @@ class Compiled:
         self.has_recorded = True
         self.on_gpu = recording.on_gpu
         met_before = bool(self.known)
-        for outside in recording.outside:
-            self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
+        for tensor in (*[outside.tensor for outside in recording.outside], *recording.targets):
+            self.known[id(tensor)] = weakref.ref(tensor)
         if self.changing.concern([path for walk in self.walks.values() for path in walk.paths]):
             self.walks = {sizes: walk for sizes, walk in self.walks.items() if not self.changing.concern(walk.paths)}
             if self.walk.family is None:

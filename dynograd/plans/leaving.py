@@ -180,7 +180,11 @@ class Leaving:
         if event.kind == "store":
             if event.calls > done:
                 target, value = [self._actual(described, step.path) for described in step.args]
-                target.copy_(value)
+                MODES.grad = event.grad
+                try:
+                    target.copy_(value)
+                finally:
+                    MODES.grad = before
             return
         if event.kind in ("write", "rename"):
             recording.note_write(event, *[self.handed[number] for _, number in step.args])

@@ -256,7 +256,8 @@ class PlanNode(Node):
                     elif type(MODES.plan) is Recording and event.kind in ("write", "rename"):
                         MODES.plan.note_write(event, *[tensors[number] for _, number in step.args])
                     elif type(MODES.plan) is Recording and event.kind == "store":
-                        MODES.plan.store(*self._arguments(step, tensors))
+                        target, value = self._arguments(step, tensors)
+                        MODES.plan.store(target, value, again=True)
             finally:
                 MODES.grad, STATE.inside_op = before, inside
             tensors.update(zip(step.results, results))

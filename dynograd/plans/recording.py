@@ -202,7 +202,7 @@ class Recording(
         # (calls noted before, number of a tensor from outside, its values from there on): what the check at capture puts back
         self.snapshots: list[tuple[int, int, Any]] = []
         self.current: set[int] = set()  # those whose latest values are there
-        self.lent, self.renewed, self.apart = [], [], {}
+        self.lent, self.renewed, self.apart, self.targets = [], [], {}, []
         self.checked: set[int] = set()  # values of which the program checks the numbers
         self.writes: list[tuple[int, Any]] = []  # (calls noted before, array from outside; None: any)
         self.summed: dict[int, Any] = {}  # gradients of this step to which another pass has added, by id

@@ -81,6 +81,7 @@ class Walk(
         self.path: Any = None
         self.leased: list[Path] = []  # those that a backward pass from outside may still need the memory of
         self.replays: dict[tuple, Any] = {}  # what is replayed, by the sizes of the arguments
+        self.let_go_of: list[int] = []  # values of the step before that someone had when this one began
         self._forget_step()
 
     def _forget_step(self) -> None:
@@ -136,7 +137,8 @@ class Walk(
         for number in self.with_gradient:
             if not self.references_to(number):
                 self.handed[number]._grad = None
-        watch, numbers = self.watch, []
+        watch, numbers = self.watch, self.let_go_of
+        numbers.clear()
         row = watch.first_other()
         while row < watch.count:  # two rows for each of `results`
             numbers.append(self.results[row >> 1])
@@ -234,7 +236,7 @@ class Walk(
             self.written
             or self.boundary >= 0
             or (self.waiting and not self.may_go_over(choice.path))
-            or (self.done and self.path.stored)
+            or (self.done and self.path.stored and self.path.program.on_gpu)
         ):
             return False
         path = choice.path
@@ -526,7 +528,7 @@ class Walk(
             if MODES.plan is not None:
                 MODES.plan.before_write(tensor)
             return
-        stale = [number for number, value in self.bound.items() if may_share(value.array, tensor.array)]
+        stale = self.bound_in(tensor.array)
         if stale or not is_apart(tensor.array, self.path, self.done, self.at.number, self.arena.whole):
             self.catch_up()
         self.holds = False

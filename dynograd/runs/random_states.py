@@ -1,5 +1,5 @@
 """What decides the bits of a step beside its inputs: the states of random generators as plain data (the three global ones, and those
-that a program has of its own), and which kernels compute small arrays.
+that a program has of its own), and at which places scopes of `autobatch` are not recorded.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.base.habits import put_habits, saved_habits
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.errors import CheckpointError
 
@@ -17,16 +18,17 @@ __all__ = ["global_state", "is_generator", "set_global_state", "set_state", "sta
 
 
 def global_state() -> dict[str, Any]:
-    """State of dynograd's default generator (all devices draw from it), Python's `random` and NumPy's global generator."""
+    """State of dynograd's default generator (all devices draw from it), Python's `random` and NumPy's global generator; and `base.habits`."""
     return {
         "dynograd": state_of(default_generator),
         "python": state_of(random),
         "numpy": _numpy_data(numpy.random.get_state(legacy=False)),
+        "habits": saved_habits(),
     }
 
 
 def set_global_state(state: dict[str, Any]) -> None:
-    """Puts all three back.
+    """Puts them back.
 
     Raises:
         CheckpointError: one of them has no such state.
@@ -38,6 +40,7 @@ def set_global_state(state: dict[str, Any]) -> None:
         if numpy.random.get_bit_generator().state["bit_generator"] != plain["bit_generator"]:
             numpy.random.set_bit_generator(_bit_generator(plain["bit_generator"])())
         numpy.random.set_state(plain)
+        put_habits(state.get("habits", {}))
     except CheckpointError:
         raise
     except _NO_STATE as error:

@@ -89,9 +89,14 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
             if MODES.plan is not None:
-                if renews(self, (args, tuple(kwargs.values()))) or MODES.plan.may_store(self):
+                plan, operands = MODES.plan, (*args, *kwargs.values())
+                if plan.is_beside(self, operands):
+                    guards[0](self)
+                    with beside_plans():
+                        return quick(self, *args, **kwargs)
+                if plan.may_store(self, operands) or renews(self, operands):
                     return _renewed(self, function, args, kwargs, who)
-                settled = MODES.plan.settled(self, (*args, *kwargs.values()))
+                settled = plan.settled(self, operands)
                 known, named = settled[: len(args)], dict(zip(kwargs, settled[len(args) :]))
                 if has_no_history(self, *known, *named.values()):
                     guards[0](self)

@@ -82,8 +82,7 @@ def test_emulated_gpus_over_mpi(ranks, monkeypatch):
     assert done.stdout == "done\n"
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("where", ["here", "remote"])
+@pytest.mark.parametrize("ranks, where", [(2, "here"), (4, "remote")])
 def test_divided_models_over_mpi(ranks, where):
     done = run(ROOT / "tests/distributed/mpi_training.py", where, ranks=ranks, watch=60)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -96,9 +95,10 @@ def test_a_process_of_four_keeps_a_quarter():
         assert done.returncode == 0, done.stdout + done.stderr
         return float(done.stdout)
 
-    whole, part = layers("whole", 2), min([layers("part", 4) for _ in range(2)])  # one that compiles has more
+    whole = layers("whole", 2)
     assert 44 < whole < 60  # parameters, gradients and two states of 12 layers
-    assert part < whole / 4 + 5  # and memory for layers that become whole
+    most = whole / 4 + 5  # and memory for layers that become whole
+    assert layers("part", 4) < most or layers("part", 4) < most  # one that compiles has more
 
 
 def test_ranks_know_who_they_are_and_their_lines_are_marked(tmp_path):

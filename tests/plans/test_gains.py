@@ -179,6 +179,39 @@ def averaged_inside(compile, rows):
     return step, step
 
 
+def stepped_by_hand(compile, rows):
+    model = _linear(2)
+
+    def function(x):
+        loss = model(x).square().sum()
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 1e-3 * parameter.grad
+                parameter.grad = None
+        return loss.detach()
+
+    step = compile(function)
+    return step, step
+
+
+def noise_in_gradients(compile, rows):
+    model = _linear(2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def function(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        for parameter in model.parameters():
+            parameter.grad += 0.01 * torch.randn_like(parameter.grad)
+        optimizer.step()
+        return loss.detach()
+
+    step = compile(function)
+    return step, step
+
+
 def learned_inside(compile, rows):
     model = _linear(2)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -233,6 +266,8 @@ def without_gradients(among_others):
         (read_inside, 3, False),
         (read_inside, 1 << 14, True),  # kernels take so long that it does not matter
         (averaged_inside, 3, False),
+        (stepped_by_hand, 3, True),
+        (noise_in_gradients, 3, False),
         (learned_inside, 3, True),
         (read_without_gradients, 3, False),
     ],

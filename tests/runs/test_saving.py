@@ -277,6 +277,7 @@ FORGED = {
     "a number as a generator": (replaced("random", "python"), "expected the state of a"),
     "a number as NumPy's": (replaced("random", "numpy"), "expected the states of the random generators"),
     "an unknown generator of NumPy": (replaced("random", "numpy", "state", "bit_generator", value="os"), "was a 'os'"),
+    "habits that are none": (replaced("random", "habits", value={"scopes": [3]}), "expected the states of the random generators"),
 }  # fmt: skip
 
 

@@ -310,7 +310,7 @@ class Learned:
     def _actions(self, trace: Trace) -> list[tuple[Any, ...]]:
         """What is done between pieces of the program: (kind, calls of the program before it, step, what else)."""
         having = {id(leaf): leaf for leaf in self.with_gradient}
-        events = self.path.events
+        path, events = self.path, self.path.events
         actions: list[tuple[Any, ...]] = []
         late = list(self.late)
         notes: list[tuple[Moment, str, Any]] = [(write[0], "write", write) for write in self.writes]
@@ -318,7 +318,7 @@ class Learned:
         notes += [(again.at, "again", (place, again)) for place, again in enumerate(self.again)]
         notes += [(at, "clear", leaves) for at, leaves in trace.without]  # before an optimizer, or what clips
         notes.sort(key=lambda note: note[0], reverse=True)
-        for step in [*self.path.steps, None]:
+        for step in [*path.steps, None]:
             number = len(events) if step is None else step.number
             calls = events[number - 1].calls if number else 0
             while notes and notes[-1][0].number <= number:
@@ -335,6 +335,8 @@ class Learned:
                 actions.append(("backward", calls, step, step.subject))
             elif step is not None and step.event.kind == "step":
                 actions.append(("step", calls, step, step.event.subject))
+            elif step is not None and step.event.kind == "store":
+                actions.append(("store", step.event.calls, step, path.outside[step.args[0][1]].tensor))
         return actions
 
 

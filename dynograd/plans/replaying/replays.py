@@ -118,6 +118,8 @@ class Replay(Learned):
                 changed = True
                 if kind == "step":
                     self._step(step, content)
+                elif kind == "store":
+                    walk.write_at_once(content, step)
                 else:
                     self._write_again(content, tensors)
             if results:

@@ -107,7 +107,7 @@ class Node:
     """One step of a graph: what the program did there.
 
     Args:
-        kind: "op", "detach", "write" (from here on the program's tensor `tensor` is `value`), "store" (on a GPU: `value` is written into a tensor
+        kind: "op", "detach", "write" (from here on the program's tensor `tensor` is `value`), "store" (`value` is written into a tensor
             from outside), "flag" (a result that becomes a leaf), "place" (the same value in a place of its own on the tape), "grad" (gradients as
             values), "differentiate" (the same with `create_graph`: the ops behind it compute them), "backward" (a whole backward pass), "step"
             (of an optimizer), "function" (an `autograd.Function`: its results stand in the place of `output_0`, ...), "enter" or "exit" (its backward

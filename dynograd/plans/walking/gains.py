@@ -45,9 +45,12 @@ _BESIDE = 25.0  # a call beside one that is still to be differentiated
 _STEPPED = 15.0  # saved by the step of an optimizer
 # A tensor that stands for another value behind a write in place; what is put into a part of one.
 _RENAMED, _PUT = 8.0, 12.0
-_NUMBER = 1.0  # a number or tensor that is another one in each call
+# A tensor that is another one in each call: an argument; one that the step has made, or a number.
+_ARGUMENT, _NUMBER = 1.0, 6.0
 # A piece more; a value that was copied out; a write into what comes from outside.
 _CUT, _READ, _WRITTEN = 1.0, 10.0, 10.0
+_STORED = 4.0  # such a write that the record has
+_LET_GO = 5.0  # what the program has of the step before, and once more where others share its memory
 _MULTIPLIED = 1.5e4  # products a microsecond that are added up
 _UNNOTICED = 0.02  # of the time that a step takes
 _UNCERTAIN = 4.0  # as much may be wrong with these numbers
@@ -110,6 +113,11 @@ def _spent_on_writes(program: Any, events: Sequence[Any]) -> float:
     return _RENAMED * renamed + _PUT * sum([call.name == "basic_put" for call in program.calls])
 
 
+def _of_stores(events: Sequence[Any]) -> float:
+    """What those cost less than other writes into what comes from outside, as which they count."""
+    return (_WRITTEN - _STORED) * sum([event.kind == "store" for event in events])
+
+
 def gain_of_a_walk(path: Any) -> float:
     """Of a call along a path, but for what the program reads and writes in it.
 
@@ -119,17 +127,13 @@ def gain_of_a_walk(path: Any) -> float:
     """
     program = path.program
     if not any([event.grad for event in path.events]):
-        return gain_without_gradients(program, path.events, False)
+        return gain_without_gradients(program, path.events, False) + _of_stores(path.events)
     if not any([path.tree.values[n].grad for n in path.numbers]):
         return math.inf
     kept = len({path.numbers[number] for number in program.keeps}.intersection(path.open))
-    gained = (
-        _of_large_values(program)
-        + _STEPPED * sum([event.kind == "step" for event in path.events])
-        - _BEGUN
-        - _NUMBER * program.fresh
-    )
-    gained -= _spent_on_writes(program, path.events)
+    gained = _of_large_values(program) + _STEPPED * sum([event.kind == "step" for event in path.events]) - _BEGUN
+    gained -= sum([_ARGUMENT if outside.name else _NUMBER for outside in path.outside if outside.fresh])
+    gained += _of_stores(path.events) - _spent_on_writes(program, path.events)
     gained -= _OPENED * bool(kept) + _OPEN * kept + _PASSED * (path.parts is not None)
     for call, form in zip(program.calls, program.forms):
         if form is None or (call.kind == "op" and call.node is None):
@@ -178,6 +182,7 @@ class Balance:
         pieces = len(path.program.pieces) - 1
         copies = len([copied for copied in walk.read_numbers.values() if copied is not None])
         gained = path.gain - _CUT * pieces - _READ * copies - _WRITTEN * len(walk.written) - _EXCHANGED * exchanged
+        gained -= _LET_GO * sum([1 + (number in path.kin) for number in walk.let_go_of])
         if gained < 0:
             gained = min(gained + _UNCERTAIN, 0.0)
         total = self._gained[grad] = min(self._gained.get(grad, 0.0) + gained, _MOST)

@@ -7,7 +7,9 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
+from dynograd.base.habits import Habits
 from dynograd.interpreter.tensor_parts import watchers
+from dynograd.kernels.build.determinism import are_deterministic_algorithms_enabled
 from dynograd.tensor import inplace
 from dynograd.transforms.autobatch.group.gains import gained
 from dynograd.transforms.autobatch.record import (
@@ -24,10 +26,7 @@ from dynograd.transforms.autobatch.reports import Report
 pending.install_methods()
 reading.install()
 _last: list[Report | None] = [None]
-# By line: how many of the next scopes there are not recorded, how many were skipped the latest time (or _GAINED), and whose line it is.
-_alone: dict[Any, tuple[int, int, Any]] = {}
-_MOST_SKIPPED = 63
-_GAINED = -1  # the latest scope was worth it: the next one that is not may be the small rest of an epoch
+_habits = Habits("scopes", longest=63, grace=True)
 _skipped = Report()  # of scopes that are not recorded
 _skipped.skipped = True
 
@@ -43,8 +42,9 @@ class autobatch:
         limit: how many calls may wait; then they are run, so that memory stays bounded.
         always: record all of it, each time. Otherwise a scope in which too few calls found partners to gain anything (one example, with
             little alike in it) is not recorded the next time at that line, then 3 times, 7 times, up to 63: then one example alone
-            costs what it costs outside. And where values are read again and again and each time little has come together, the rest of the
-            scope is not recorded.
+            costs what it costs outside. What has been learned so is forgotten by `manual_seed`, saved with a run, and not used after
+            `use_deterministic_algorithms(True)`, so that last bits do not depend on what ran before. And where values are read again and
+            again and each time little has come together, the rest of the scope is not recorded.
 
     >>> layer = dynograd.nn.Linear(3, 2)
     >>> examples = [dynograd.ones(3) * k for k in range(4)]
@@ -64,16 +64,13 @@ class autobatch:
         self.outer = MODES.recorder
         if self.outer is not None:  # one record for all scopes of a thread
             return self.outer.report
-        self.code, line = caller() or (None, 0)
-        self.place = id(self.code), line  # to hash code takes a microsecond
-        if not self.always and self.place in _alone:
-            left, times, code = _alone[self.place]
-            if left:  # the latest time nothing here had a partner: recording would only cost
-                _alone[self.place] = left - 1, times, code
-                self.outer = _last[0] = _skipped
-                return _skipped
+        self.place = code, line = caller() or (None, 0)
+        self.habitual = not (self.always or are_deterministic_algorithms_enabled())
+        if self.habitual and _habits.leaves(self.place):  # nothing here had a partner: recording would only cost
+            self.outer = _last[0] = _skipped
+            return _skipped
         compiled = MODES.sequences if MODES.plan is None else MODES.plan.scopes()
-        sequences = None if compiled is None else compiled.begin(self.code, line)
+        sequences = None if compiled is None else compiled.begin(code, line)
         report = _last[0] = Report()
         self.recorder: Any = None
         self.guard = inplace.guard()
@@ -97,8 +94,9 @@ class autobatch:
         try:
             if kind is None:
                 recorder.flush(None, "the end of the scope")
-                if not self.always:
-                    self.learn(recorder.report)
+                if self.habitual:
+                    report = recorder.report
+                    _habits.learn(self.place, not report.ended and gained(report) >= 0)
                 if recorder.failed:
                     first, others = recorder.failed[0], len(recorder.failed) - 1
                     if others:
@@ -121,21 +119,6 @@ class autobatch:
                 watchers.remove(self.recorder.note_view)
             self.recorder.close()
         writing.close(self)
-
-    def learn(self, report: Report) -> None:
-        """Whether the next scopes at this line are worth recording.
-
-        Args:
-            report: what the scope did.
-        """
-        if len(_alone) > 1000:
-            _alone.clear()
-        if not report.ended and gained(report) >= 0:
-            _alone[self.place] = 0, _GAINED, self.code
-            return
-        _, times, _ = _alone.get(self.place, (0, 0, None))
-        times = 0 if times == _GAINED else min(2 * times + 1, _MOST_SKIPPED)
-        _alone[self.place] = times, times, self.code
 
     def __call__(self, function: Any) -> Any:
         @functools.wraps(function)

@@ -13,7 +13,9 @@ from typing import Any, Literal, overload
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
+from dynograd.base.habits import Habits
 from dynograd.base.random_streams import default_generator
+from dynograd.kernels.build.determinism import are_deterministic_algorithms_enabled
 from dynograd.transforms.autobatch.carriers import copied, put, states_of_thread
 from dynograd.transforms.autobatch.group.gains import gained
 from dynograd.transforms.autobatch.pools import Pool
@@ -21,10 +23,7 @@ from dynograd.transforms.autobatch.record.recorder import outside
 from dynograd.transforms.autobatch.scope import autobatch
 from dynograd.transforms.autobatch.turns import Run, mixed
 
-# By function and line: how many of the next calls there run their examples one after the other, how many did the latest time, up to
-# how many examples, and whose code these are.
-_few: dict[Any, tuple[int, int, int, Any]] = {}
-_MOST_SKIPPED = 255
+_habits = Habits("batched", longest=255, grace=False)  # calls whose examples run one after the other
 
 
 @overload
@@ -106,7 +105,7 @@ def batched(
         place = body, *(caller() or (None, 0))
         if len(listed) == 1 and MODES.recorder is None:  # nothing to wait for
             results, failed = _one_by_one(function, listed)
-        elif not always and _too_few(place, len(listed)):
+        elif not (always or are_deterministic_algorithms_enabled()) and _too_few(place, len(listed)):
             with outside():
                 results, failed = _one_by_one(function, listed)
         else:
@@ -116,7 +115,7 @@ def batched(
                 tasks = run.all()
                 if run.outer is None:
                     run.finish()
-                    _learn(place, len(listed), gained(report, before, run.turns))
+                    _habits.learn(place, gained(report, before, run.turns) >= 0, len(listed))
             results = [task.result if task.error is None else task.error for task in tasks]
             failed = [task.place for task in tasks if task.error is not None]
         for example in failed:
@@ -158,29 +157,5 @@ def _one_by_one(function: Any, examples: list[Any]) -> tuple[list[Any], list[int
 
 def _too_few(place: Any, examples: int) -> bool:
     """Whether so many examples gained nothing from each other the latest time at this place."""
-    key = _key(place)
-    if key not in _few or (MODES.recorder is not None and MODES.recorder.task is not None):
-        return False
-    left, times, most, codes = _few[key]
-    if not left or examples > most:
-        return False
-    _few[key] = left - 1, times, most, codes
-    return True
-
-
-def _learn(place: Any, examples: int, gain: float) -> None:
-    """Whether the next calls at this place are worth waiting."""
-    key = _key(place)
-    if gain >= 0:
-        _few.pop(key, None)
-        return
-    if len(_few) > 1000:
-        _few.clear()
-    _, times, _, _ = _few.get(key, (0, 0, 0, None))
-    times = min(2 * times + 1, _MOST_SKIPPED)
-    _few[key] = times, times, examples, place
-
-
-def _key(place: tuple[Any, Any, int]) -> tuple[int, int, int]:
-    body, code, line = place
-    return id(body), id(code), line  # to hash code takes a microsecond
+    inside = MODES.recorder is not None and MODES.recorder.task is not None
+    return not inside and _habits.leaves(place, examples)
