@@ -90,11 +90,13 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
         if guards:
             if MODES.plan is not None:
                 plan, operands = MODES.plan, (*args, *kwargs.values())
+                if plan.may_store(self, operands):
+                    return _renewed(self, function, args, kwargs, who)
                 if plan.is_beside(self, operands):
                     guards[0](self)
                     with beside_plans():
                         return quick(self, *args, **kwargs)
-                if plan.may_store(self, operands) or renews(self, operands):
+                if renews(self, operands):
                     return _renewed(self, function, args, kwargs, who)
                 settled = plan.settled(self, operands)
                 known, named = settled[: len(args)], dict(zip(kwargs, settled[len(args) :]))
