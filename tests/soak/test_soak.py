@@ -236,8 +236,8 @@ def test_contexts_end_wherever_they_are_interrupted(call):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", [with_autocast, with_scope])
-def test_contexts_end_at_every_place(call):
-    assert each_place(call) == {}
+def test_contexts_end_at_many_places(call):
+    assert each_place(call, apart=4) == {}
 
 
 def test_readers_are_off_or_on_as_a_whole():

@@ -137,7 +137,7 @@ def spans_of(process, path):
 )
 def test_a_worker_that_is_killed_loses_what_it_had_and_no_more(tmp_path):
     """Clients ask without a pause; a worker is killed. Each answer is the model's own, failures are at most those under way, and another worker comes."""
-    path, clients = tmp_path / "weights.safetensors", 8
+    path, clients = tmp_path / "weights.safetensors", 4
     layer = dynograd.nn.Linear(512, 1)
     dynograd.save(layer.state_dict(), path)
     with dynograd.no_grad(), dynograd.use_batch_invariant(True):
