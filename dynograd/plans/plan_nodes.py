@@ -173,16 +173,17 @@ class PlanNode(Node):
         for (place, _), number in zip(path.program.seeds, path.parts):
             write(place, parts[number])
         program = path.program
-        gradients, pointed = list(program.gradients), []
+        pointed, elsewhere = [], {}
         for place, pointer in program.gradient_pointers.items():
             array = buffers.empty(pointer.place.shape, pointer.place.dtype)
             if pointer.point(array):
-                gradients[place] = array
+                elsewhere[place] = array
                 pointed.append((pointer, array))
         try:
             program.run(path.forward, len(program.calls), nobody)
         finally:
             let_go(pointed)
+        gradients = [elsewhere.get(place, gradient) for place, gradient in enumerate(program.gradients)]
         self.edges = tuple([self.leaves[place] for place in path.receivers])
         return tuple(gradients)
 

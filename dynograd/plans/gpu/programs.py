@@ -35,6 +35,7 @@ class GpuProgram:
     """
 
     on_gpu = True
+    gradient_pointers: dict[int, Any] = {}  # graphs write gradients into memory of their own
 
     def __init__(
         self,
