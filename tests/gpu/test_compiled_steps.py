@@ -350,6 +350,26 @@ def module_with_statistics_differentiated_outside(compile: Any) -> Any:
 
 
 @program
+def module_that_reads_its_statistics_differentiated_outside(compile: Any) -> Any:
+    layer, average = nn.Linear(6, 3).cuda(), torch.zeros(3, device="cuda")
+
+    @compile
+    def forward(x: Any) -> Any:
+        h = layer(x)
+        with torch.no_grad():
+            average.copy_(average * 0.9 + h.mean(0) * 0.1)
+        return (h - average).tanh()
+
+    def step(n: int) -> Any:
+        layer.zero_grad()
+        loss = forward(batch(n, 4, 6)).square().sum()
+        loss.backward()
+        return loss.detach()
+
+    return step, lambda: [average, *[p.grad for p in layer.parameters()]]
+
+
+@program
 def averaged_weights(compile: Any) -> Any:
     model = mlp()
     average = copy.deepcopy(model)

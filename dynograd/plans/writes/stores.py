@@ -156,7 +156,10 @@ class RecordedStores:
         call = Call("store", "store", None, (source,), (), (), _Read(), line=line_text(event.line))
         if self.on_gpu:
             form = StoreForm(source, array)
-            call = Call("store", "store", None, (source, array), tuple(form()), (), form, line=call.line)
+            before, _ = outputs = form()
+            call = Call("store", "store", None, (source, array), tuple(outputs), (), form, line=call.line)
+            if again:
+                array[...] = before
         else:
             self.writes.append((len(self.calls), array))
             self.writes_outside.append((len(self.events), array))
