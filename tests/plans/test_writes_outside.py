@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -236,3 +237,67 @@ def test_stores_beside_lengths_that_change(text: str, mode: str) -> None:
         told = difference(*sights, 0.0 if mode == "exact" else 1e-4)
         assert not told, f"step {n}: {told}\n{compiled.report()}"
     assert compiled.walked > 5, compiled.report()
+
+
+STATEMENTS = [
+    "b.add_(h.detach().sum(0))",
+    "b.mul_(0.9)",
+    "b.copy_(h.detach()[1])",
+    "b.lerp_(h.detach().mean(0), 0.3)",
+    "b.sub_(b * h.detach()[0])",
+    "w.add_(h.detach()[0].double())",
+    "count.add_(y[:1])",
+    "count.add_((h.detach()[0, :1] > 0).long())",
+    "b.clamp_(-1, 1)",
+    "b[1] = 0.5",
+    "b[0] = h.detach()[0, 0]",
+    "r = b * 2",
+    "r = (b * h.detach()).sum()",
+    "kept.append(b.clone()); del kept[:-3]",
+    "flat.add_(h.detach().sum())",
+    "halves[0].mul_(h.detach()[0, 0])",
+    "v[1].add_(ps[1].grad if ps[1].grad is not None else 0.1)",
+    "e[1].mul_(0.5).add_(ps[1].detach(), alpha=0.5)",
+    "with torch.no_grad(): ps[1].sub_(0.1 * h.detach()[0, 0])",
+    "with torch.no_grad(): ps[3].add_(h.detach().mean(0))",
+    "ps[3].data.add_(h.detach().mean(0))",
+    "r = (ps[3] * b).detach()",
+    "s = b.sum().item(); b.mul_(0.5 if s > 0 else 0.25)",
+    "b.div_(b.abs().max().clamp(min=1))",
+    "q = b.detach(); q.add_(h.detach()[2])",
+    "q = b.view(3, 1); q.add_(1)",
+    "b.copy_(w)",
+    "w.copy_(b * 2)",
+    "torch._foreach_add_([b, w], 0.1)",
+    "torch._foreach_mul_([b], [h.detach()[0]])",
+    "b.add_(h.detach().sum(0), alpha=n * 0.1)",
+    "b.add_(torch.randn(3) * h.detach()[0])",
+    "h2 = m(x); b.add_(h2.detach()[0])",
+    "F.mse_loss(m(x), h.detach() + 1).backward()",
+    "b.data = b.data * 1",
+    "b.addcmul_(h.detach()[0], h.detach()[1])",
+    "b.zero_(); b.add_(h.detach()[1])",
+    "b.masked_fill_(h.detach()[0] > 0, 0.1)",
+    "b.where(h.detach()[0] > 0, b * 0.5); b.exp_().log_()",
+]
+
+
+def random_lines(seed: int) -> str:
+    """Some of the statements, some of them in some of the steps only, and mostly the update of the parameters."""
+    choose = random.Random(seed)
+    lines = []
+    for _ in range(choose.randrange(2, 7)):
+        line = choose.choice(STATEMENTS)
+        sometimes = choose.random() < 0.2 and not line.startswith("with")
+        lines.append(f"if n % {choose.randrange(2, 5)} == 1: {line}" if sometimes else line)
+    if choose.random() < 0.7:
+        lines.insert(choose.randrange(len(lines) + 1), SGD)
+    else:
+        lines.append("for p in ps: p.grad = None")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("mode", ["exact", "default", "replay"])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_lines(seed: int, mode: str) -> None:
+    check(random_lines(seed), mode)
