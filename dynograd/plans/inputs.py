@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers, ndarray
+from dynograd.plans.gpu.array_kinds import may_share
 from dynograd.plans.lowering import layouts
 from dynograd.plans.memory import bounds
 from dynograd.plans.programs import nobody
@@ -103,7 +104,7 @@ def gradient_pointers_of(program: Any, staying: list[Any]) -> dict[int, Pointer]
             continue
         others = [array for other, array in enumerate(program.gradients) if other != number and array is not None]
         others += [array for array, _ in program.seeds] + program.outside
-        if bounds(place) in regions and not any([_meet(bounds(place), bounds(array)) for array in others]):
+        if bounds(place) in regions and not any([may_share(place, array) for array in others]):
             words = _words_of(program, place, -1)
             if words:
                 pointers[number] = Pointer(place, words)
@@ -116,10 +117,6 @@ def gradient_pointers_of(program: Any, staying: list[Any]) -> dict[int, Pointer]
             array[...] = values
             same = False
     return pointers if same else {}
-
-
-def _meet(first: tuple[int, int], second: tuple[int, int]) -> bool:
-    return first[0] < second[1] and second[0] < first[1]
 
 
 def _writes_the_same(program: Any, pointers: list[Pointer]) -> bool:

@@ -24,9 +24,13 @@ class Shared:
         self.walk: Any = None  # the one that was begun last
         self.path: Any = None  # the path that was computed last
         self.computed: Any = None  # its walk
+        self.let_go_of = (
+            0  # values of the call before that someone had when this one began; those that share memory twice
+        )
 
     def let_go(self) -> None:
         """Another call begins: what the program has of the last one becomes its own."""
+        self.let_go_of = 0
         if self.walk is not None:
             self.walk.let_go()
 

@@ -81,7 +81,6 @@ class Walk(
         self.path: Any = None
         self.leased: list[Path] = []  # those that a backward pass from outside may still need the memory of
         self.replays: dict[tuple, Any] = {}  # what is replayed, by the sizes of the arguments
-        self.let_go_of: list[int] = []  # values of the step before that someone had when this one began
         self._forget_step()
 
     def _forget_step(self) -> None:
@@ -137,12 +136,12 @@ class Walk(
         for number in self.with_gradient:
             if not self.references_to(number):
                 self.handed[number]._grad = None
-        watch, numbers = self.watch, self.let_go_of
-        numbers.clear()
+        watch, numbers = self.watch, []
         row = watch.first_other()
         while row < watch.count:  # two rows for each of `results`
             numbers.append(self.results[row >> 1])
             row = watch.first_other((row | 1) + 1)
+        self.shared.let_go_of = sum([1 + (number in self.path.kin) for number in numbers])
         for number, record in self.records_of(numbers).items():
             self._let_one_go(number, self.handed[number], record)
 

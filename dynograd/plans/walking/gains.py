@@ -182,7 +182,7 @@ class Balance:
         pieces = len(path.program.pieces) - 1
         copies = len([copied for copied in walk.read_numbers.values() if copied is not None])
         gained = path.gain - _CUT * pieces - _READ * copies - _WRITTEN * len(walk.written) - _EXCHANGED * exchanged
-        gained -= _LET_GO * sum([1 + (number in path.kin) for number in walk.let_go_of])
+        gained -= _LET_GO * walk.shared.let_go_of
         if gained < 0:
             gained = min(gained + _UNCERTAIN, 0.0)
         total = self._gained[grad] = min(self._gained.get(grad, 0.0) + gained, _MOST)

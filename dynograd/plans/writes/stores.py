@@ -53,7 +53,7 @@ def _fitting(target: Any, value: Any) -> Any:
     return convert(value, target.dtype)
 
 
-class _Read:
+class _AtOnce:
     """What is written at once: the program has it computed, and computes nothing here."""
 
     def __call__(self) -> list[Any]:
@@ -153,7 +153,7 @@ class RecordedStores:
             return False
         event = Event("store", None, (), MODES.grad, caller(3))
         event.args = ("outside", self._place_of(target)), ("value", number)
-        call = Call("store", "store", None, (source,), (), (), _Read(), line=line_text(event.line))
+        call = Call("store", "store", None, (source,), (), (), _AtOnce(), line=line_text(event.line))
         if self.on_gpu:
             form = StoreForm(source, array)
             before, _ = outputs = form()
