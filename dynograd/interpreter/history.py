@@ -83,7 +83,7 @@ def _own_place(value: Any) -> Any:
 
 def with_history(value: Any, edge: Any) -> Any:
     """A tensor on the array `value` whose gradient goes along `edge`."""
-    if not arrays.is_array(value):
+    if not arrays.stands_for_array(value):
         return value
     cls = tensor_class[0]
     if edge is not None and not isinstance(edge, Node):

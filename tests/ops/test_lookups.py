@@ -252,6 +252,23 @@ def test_searchsorted_takes_a_number():
     assert place.shape == ()
 
 
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda row: dynograd.searchsorted(row, 0.2), 1),
+        (lambda row: dynograd.searchsorted(row, 0.2, right=True), 2),
+        (lambda row: dynograd.bucketize(0.2, row), 1),
+        (lambda row: dynograd.bucketize(2, (row * 10).long()), 1),
+        (lambda row: dynograd.searchsorted((row * 10).long(), 1.5), 1),
+        (lambda row: dynograd.isin(0.2, row), True),
+        (lambda row: dynograd.isin(row, 0.2), [False, True, False]),
+        (lambda row: dynograd.isin((row * 10).long(), 0.5), [False, False, False]),
+    ],
+)
+def test_a_number_is_looked_up_with_the_digits_of_the_others(found, expected):
+    assert found(tensor([0.0, 0.2, 0.4], dtype=dynograd.float64)).tolist() == expected
+
+
 def test_integer_weights_count_in_float64():
     assert dynograd.bincount(tensor([0, 1, 1]), tensor([1, 2, 3])).dtype is dynograd.float64
 

@@ -238,6 +238,12 @@ def test_index_select_and_indexing_agree():
     assert x.take(NAMED).tolist() == x.view(-1)[NAMED].tolist()
 
 
+@pytest.mark.parametrize("rows", [3, 5000])
+@pytest.mark.parametrize("fill", [dynograd.index_fill, dynograd.Tensor.index_fill_, dynograd.compile(dynograd.index_fill)])
+def test_a_number_keeps_its_digits_in_float64(rows, fill):
+    assert fill(dynograd.zeros(rows, dtype=dynograd.float64), 0, dynograd.tensor([1]), 0.2)[1].item() == 0.2
+
+
 def test_an_index_twice_fills_with_one_value():
     value = dynograd.tensor(2.0, requires_grad=True)
     filled = dynograd.index_fill(dynograd.zeros(3), 0, dynograd.tensor([0, -3, 2]), value)

@@ -61,3 +61,11 @@ def test_transposing_properties():
 def test_reversing_the_dims_of_a_batch_by_its_property_warns():
     with pytest.warns(UserWarning, match="use x.mT for batches"):
         assert zeros(2, 3, 4).T.shape == (4, 3, 2)
+
+
+@pytest.mark.parametrize("name", ["mT", "H", "mH", "adjoint"])
+def test_a_tensor_without_dims_stays_as_it_is(name):
+    x = dynograd.tensor(1 + 2j)
+    with pytest.warns(UserWarning, match="deprecated on 0-D tensors"):
+        transposed = x.adjoint() if name == "adjoint" else getattr(x, name)
+    assert transposed.item() == (1 + 2j if name == "mT" else 1 - 2j)

@@ -402,9 +402,7 @@ def searchsorted(
             "searchsorted: side and right can't be set to opposites, got side of left while right was True."
         )
     if not hasattr(input, "shape"):
-        input = arrays.to_device(
-            arrays.from_python(input, None), arrays.place_of(getattr(sorted_sequence, "array", sorted_sequence))
-        )
+        input = _number_beside(sorted_sequence, input)
     rows, values = tuple(sorted_sequence.shape), tuple(input.shape)
     if not rows:
         raise ShapeError("searchsorted: boundaries tensor should have positive dimension, got a 0-d tensor.")
@@ -420,19 +418,27 @@ def searchsorted(
     return inserted_at(sorted_sequence, input, sorter, bool(right or side == "right"), bool(out_int32))
 
 
+def _number_beside(operand: Any, number: Any) -> Array:
+    """A Python number as a tensor without dims, which is compared with the elements of `operand`: of its dtype, if that is of fractions."""
+    array = getattr(operand, "array", operand)
+    kind = dtypes.BY_NUM[array.dtype.num]
+    whole = kind.category < dtypes.FLOATING
+    return arrays.to_device(arrays.from_python(number, None if whole else kind), arrays.place_of(array))
+
+
 def _quick_bucketize(compute: Any, input: Any, boundaries: Any, out_int32: Any, right: Any) -> object:
-    if out_int32 is False and type(right) is bool and boundaries.ndim == 1:
+    if hasattr(input, "shape") and out_int32 is False and type(right) is bool and boundaries.ndim == 1:
         return compute(boundaries, input, "right" if right else "left", None, _INT64)
     return None
 
 
-@composed()
+@composed(tensors="")
 @shortcut(None, _quick_bucketize, compute="lookups.searchsorted", beside="input boundaries")
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Array:
     """The number of the bucket between ascending `boundaries` that each value falls into.
 
     Args:
-        input: tensor of any shape.
+        input: tensor of any shape, or a number.
         boundaries (N,): ascending.
         out_int32: give int32 instead of int64.
         right: whether a value equal to a boundary belongs to the bucket after it.
@@ -468,10 +474,6 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     >>> dynograd.isin(tensor([1, 2, 3]), tensor([1, 3]))
     tensor([ True, False,  True])
     """
-    operands = elements if hasattr(elements, "shape") else test_elements
-    place = arrays.place_of(getattr(operands, "array", operands))
-    first, second = [
-        value if hasattr(value, "shape") else arrays.to_device(arrays.from_python(value, None), place)
-        for value in (elements, test_elements)
-    ]
+    first = elements if hasattr(elements, "shape") else _number_beside(test_elements, elements)
+    second = test_elements if hasattr(test_elements, "shape") else _number_beside(elements, test_elements)
     return found_in(first, second, bool(invert))

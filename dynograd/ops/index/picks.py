@@ -225,7 +225,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Array:
     ):
         raise DtypeError(f"index_fill: value {value} is complex and does not fit into {kind}. Use value.real.")
     if not hasattr(value, "ndim"):
-        value = arrays.cast(arrays.from_python(literals.fitting(value, kind), None), kind)
+        value = arrays.from_python(literals.fitting(value, kind), kind)
         value = arrays.to_device(value, arrays.place_of(raw))
     elif value.ndim:
         raise ShapeError(

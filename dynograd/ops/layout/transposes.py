@@ -173,6 +173,9 @@ def _quick_matrix_transpose(input: Any) -> tuple | None:
 @shortcut(permuted, _quick_matrix_transpose, misses=(KeyError,))
 def _matrix_transpose(input: Any) -> Array:
     """The tensor with its last two dims exchanged."""
+    if not input.ndim:
+        _warn_of_no_dims("mT", "This function is the identity in these cases.")
+        return permuted(input, ())
     _check_matrix("mT", input)
     return transpose(input, -2, -1)
 
@@ -186,6 +189,9 @@ def _quick_adjoint(input: Any) -> tuple | None:
 @shortcut(permuted, _quick_adjoint)
 def _adjoint(input: Any) -> Array:
     """The conjugate transpose of a matrix."""
+    if not input.ndim:
+        _warn_of_no_dims("H", "Consider using x.conj().")
+        return conjugated(permuted(input, ()))
     if input.ndim != 2:
         raise ShapeError(
             f"H: tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor. For batches use tensor.mH."
@@ -203,8 +209,15 @@ def _quick_matrix_adjoint(input: Any) -> tuple | None:
 @shortcut(permuted, _quick_matrix_adjoint, misses=(KeyError,))
 def _matrix_adjoint(input: Any) -> Array:
     """The tensor with its last two dims exchanged, conjugated."""
+    if not input.ndim:
+        _warn_of_no_dims("mH", "Consider using x.conj().")
+        return conjugated(permuted(input, ()))
     _check_matrix("mH", input)
     return conjugated(transpose(input, -2, -1))
+
+
+def _warn_of_no_dims(who: str, instead: str) -> None:
+    warnings.warn(f"Tensor.{who} is deprecated on 0-D tensors. {instead}", UserWarning, stacklevel=user_level())
 
 
 def _check_matrix(who: str, input: Any) -> None:
