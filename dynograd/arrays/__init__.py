@@ -81,11 +81,6 @@ def is_array(value: Any) -> bool:
     return type(value) in array_types or isinstance(value, numpy.generic)
 
 
-def stands_for_array(value: Any) -> bool:
-    """Whether kernels take `value` as an array: it is one, or what comes in its place, as one example's part of a batch to come."""
-    return type(value) in _backends or is_array(value)
-
-
 def all_values(array: Any) -> Any:
     """What checks of values look at: `array`, or, where it stands for one example of a batch, the whole batch."""
     return getattr(array, "everything", array)

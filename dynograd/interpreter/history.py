@@ -83,7 +83,7 @@ def _own_place(value: Any) -> Any:
 
 def with_history(value: Any, edge: Any) -> Any:
     """A tensor on the array `value` whose gradient goes along `edge`."""
-    if not arrays.stands_for_array(value):
+    if not arrays.is_array(value):
         return value
     cls = tensor_class[0]
     if edge is not None and not isinstance(edge, Node):
@@ -125,6 +125,9 @@ def in_its_own_place(tensor: Any) -> Tensor:
 
 
 def _in_its_own_place(tensor: Any) -> Tensor:
+    settle = getattr(type(tensor), "__dynograd_settle__", None)
+    if settle is not None:  # ops on it run at once, and their nodes save it
+        tensor = settle(tensor)
     result = tensor_class[0].wrap(tensor.array)
     result._requires_grad = True
     if tensor.requires_grad:

@@ -127,13 +127,10 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
 def _fitting(target: Tensor, result: Tensor, who: str) -> Tensor | ShapeError | DtypeError:
     """The result in the shape and the dtype of the tensor that it is to be written into, or the error that says why it cannot have them."""
     if result.array.shape != target.array.shape:
-        if result.array.size == 1 and target.array.ndim == 0:
-            result = result.reshape(())
-        else:
-            return ShapeError(
-                f"{who}: output with shape {tuple(target.array.shape)} doesn't match the broadcast shape "
-                f"{tuple(result.array.shape)}. An in-place op cannot grow its tensor; use {who.rstrip('_')} instead."
-            )
+        return ShapeError(
+            f"{who}: output with shape {tuple(target.array.shape)} doesn't match the broadcast shape "
+            f"{tuple(result.array.shape)}. An in-place op cannot grow its tensor; use {who.rstrip('_')} instead."
+        )
     if result.array.dtype != target.array.dtype:
         if not dtypes.can_cast(result.dtype, target.dtype):
             return DtypeError(
@@ -260,18 +257,20 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
 def _like(source: Tensor, shape: tuple[int, ...], dtype: dtypes.dtype, who: str) -> Tensor:
     """The tensor, stretched and converted to what is assigned to memory of this shape and dtype."""
     if source.array.shape != shape:
-        extra = source.array.ndim - len(shape)
+        full = source.array.shape
+        extra = max(len(full) - len(shape), 0)
+        region = full[extra:] if who == "setitem" and set(full[:extra]) == {1} else full
         try:
-            common = broadcast_shapes(who, shape, source.array.shape)
+            fits = broadcast_shapes(who, shape, region) == shape
         except ShapeError:
-            common = ()
-        if common != shape and not (extra > 0 and set(source.array.shape[:extra]) == {1}):
+            fits = False
+        if not fits:
             raise ShapeError(
-                f"{who}: shape mismatch: value of shape {tuple(source.array.shape)} cannot be broadcast to the written region of "
+                f"{who}: shape mismatch: value of shape {tuple(full)} cannot be broadcast to the written region of "
                 f"shape {tuple(shape)}. Reshape the value."
             )
-        if extra > 0:
-            source = source.reshape(source.array.shape[extra:])
+        if region is not full:
+            source = source.reshape(region)
         source = stretch(source, shape)
     return source if source.dtype is dtype else convert(source, dtype)
 

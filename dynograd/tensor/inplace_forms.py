@@ -344,7 +344,7 @@ _WRITERS = {
         "other",
         "",
         "",
-        f"{_SMALL} and ((kind := array.dtype) is other_array.dtype or other_array.dtype.char + kind.char in CASTS)",
+        f"{_SMALL} and other_array.ndim <= array.ndim and ((kind := array.dtype) is other_array.dtype or other_array.dtype.char + kind.char in CASTS)",
         "array[...] = other_array",
     ),
     "fill_": ("", "", "", f"{_HELD.format('value')} and entries['writes.fill'](key, value)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy
 import pytest
 
@@ -29,6 +31,32 @@ def test_inplace_result_must_fit_dtype_and_shape():
         dg.tensor([1, 2]).add_(dg.tensor([0.5, 0.5]))
     with pytest.raises(ShapeError, match=r"output with shape \(2,\) doesn't match the broadcast shape \(3, 2\)"):
         dg.ones(2).add_(dg.ones(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("target", "other"), [((), (1,)), ((), (1, 1)), ((1,), (1, 1)), ((3,), (1, 3)), ((1,), (1, 3)), ((1,), (3,))]
+)
+@pytest.mark.parametrize("name", ["add_", "copy_", "lerp_", "clamp_min_", "masked_fill_", "masked_scatter_"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_what_is_written_has_no_more_dims_than_the_tensor(target, other, name, recorded):
+    x, y = dg.zeros(target), dg.ones(other)
+    if recorded:
+        x = x.requires_grad_() * 1
+    arguments = {"lerp_": (y, 0.5), "masked_fill_": (y > 0, 2.0), "masked_scatter_": (y > 0, y)}.get(name, (y,))
+    with pytest.raises(RuntimeError, match=rf"{name}: .*{re.escape(str(tuple(other)))}"):
+        getattr(x, name)(*arguments)
+    assert not x.any()
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_an_item_takes_values_with_leading_ones_that_fit_otherwise(recorded):
+    x = dg.zeros(2, 3)
+    if recorded:
+        x = x.requires_grad_() * 1
+    x[0] = dg.tensor([[[1.0, 2.0, 3.0]]])
+    assert x.tolist() == [[1, 2, 3], [0, 0, 0]]
+    with pytest.raises(RuntimeError, match=r"setitem: shape mismatch: value of shape \(1, 3\)"):
+        x[0, :1] = dg.tensor([[1.0, 2.0, 3.0]])
 
 
 def test_history_goes_on_through_inplace_ops():

@@ -8,6 +8,7 @@ in ways that round otherwise: those are compared where small changes make small 
 from __future__ import annotations
 
 import importlib.util
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,14 @@ REFUSED_BY_TORCH = (
     "modified by an inplace operation",
     "is being modified inplace",
     "Only zero batch",
+    "view size is not compatible",
+    "expected dtype",
+    "and other non-zero dimensions",
+    "non-zero size for non-batch dimensions",
+    "the unspecified dimension size -1",
+    "with optional 0 dim batch size",
+    "MKL FFT error",
+    "index 0 out of range for tensor of size [0]",
     "missing 1 required positional",
     "is not differentiable with respect to",
     "is not implemented for",
@@ -69,9 +78,12 @@ def collected(T: Any, outputs: Any, x: Any, y: Any) -> Arrays:
 
 
 def gradients_of(x: Any, y: Any, kept: list[Any], leaves: list[Any]) -> Arrays:
-    named = [("x", x.grad), ("y", y.grad), *((f"of a hook {number}", g) for number, g in enumerate(kept))]
-    named += [(f"of a kept tensor {number}", leaf.grad) for number, leaf in enumerate(leaves)]
-    return {f"gradient {name}": np.zeros(0) if gradient is None else array_of(gradient) for name, gradient in named}
+    """What is missing counts as 0."""
+    arrays = {f"gradient of a hook {number}": array_of(g) for number, g in enumerate(kept)}
+    named = [("x", x), ("y", y), *((f"of a kept tensor {number}", leaf) for number, leaf in enumerate(leaves))]
+    for name, leaf in named:
+        arrays[f"gradient {name}"] = np.zeros(tuple(leaf.shape)) if leaf.grad is None else array_of(leaf.grad)
+    return arrays
 
 
 @contextmanager
@@ -81,7 +93,9 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def as_written(program: TensorProgram, T: Any = dg, dtype: str = "float64", device: str = "cpu", shift: float = 0.0) -> Arrays:
+def as_written(
+    program: TensorProgram, T: Any = dg, dtype: str = "float64", device: str = "cpu", shift: float = 0.0
+) -> Arrays:
     tensors = inputs_of(T, program, dtype, device, shift)
     outputs = program.function()(T, T.nn.functional, *tensors)
     return collected(T, outputs, *tensors[:2])
@@ -131,7 +145,9 @@ def under_vmap(program: TensorProgram, dtype: str) -> Arrays:
     """The first of two that are run together."""
     function = program.function()
     tensors, others = inputs_of(dg, program, dtype), inputs_of(dg, program, dtype, shift=0.3)
-    results = func.vmap(lambda *stacked: tuple(function(dg, dg.nn.functional, *stacked)[0]))(*(dg.stack(list(pair)) for pair in zip(tensors, others, strict=True)))
+    results = func.vmap(lambda *stacked: tuple(function(dg, dg.nn.functional, *stacked)[0]))(
+        *(dg.stack(list(pair)) for pair in zip(tensors, others, strict=True))
+    )
     return collected(dg, ([result[0] for result in results], [], []), *tensors[:2])
 
 
@@ -172,7 +188,7 @@ IN_FLOAT32: dict[str, Callable[[TensorProgram], Arrays]] = {
 if dg.cuda.is_available():
     IN_FLOAT32["cuda"] = lambda program: as_written(program, dtype="float32", device="cuda")
     ROUNDED["cuda float64"] = lambda program: as_written(program, device="cuda")
-ON_VALUES = ("item", "data-dependent", "bool(", "vmap")  # what vmap refuses
+ON_VALUES = ("view size is not compatible", "item", "data-dependent", "bool(", "vmap")  # what vmap refuses
 
 
 def differences(ours: Arrays, other: Arrays, tolerance: float, only: set[str] | None = None) -> list[str]:
@@ -190,7 +206,9 @@ def differences(ours: Arrays, other: Arrays, tolerance: float, only: set[str] | 
         elif tolerance == 0.0:
             if not np.array_equal(array, theirs, equal_nan=True):
                 lines.append(f"{name}: other bits, {np.abs(array - theirs).max():.3g} of {np.abs(array).max():.3g}")
-        elif not np.allclose(array, theirs, rtol=tolerance, atol=tolerance * (1 + np.nanmax(np.abs(array), initial=0)), equal_nan=True):
+        elif not np.allclose(
+            array, theirs, rtol=tolerance, atol=tolerance * (1 + np.nanmax(np.abs(array), initial=0)), equal_nan=True
+        ):
             lines.append(f"{name}: differs by {np.abs(array - theirs).max():.3g} of {np.abs(array).max():.3g}")
     return lines
 
@@ -198,8 +216,8 @@ def differences(ours: Arrays, other: Arrays, tolerance: float, only: set[str] | 
 def steady(program: TensorProgram, expected: Arrays, shift: float, tolerance: float) -> set[str]:
     """Names of what moves little when the inputs move little."""
     names = set(expected)
-    for sign in (1, -1):
-        moved = as_written(program, shift=sign * shift)
+    for factor in (1, -1, 0.37, -0.61):
+        moved = as_written(program, shift=factor * shift)
         names = {name for name in names if not differences({name: expected[name]}, moved, tolerance)}
     return names
 
@@ -240,10 +258,50 @@ def _problems(program: TensorProgram, names: list[str] | None) -> list[str]:
                     continue
                 told.append(f"{name}: {words}")
                 continue
-            told += [f"{name}: {line}" for line in differences(expected, arrays, tolerance, only) if name != "vmap" or "hook" not in line and "kept" not in line]
+            told += [
+                f"{name}: {line}"
+                for line in differences(expected, arrays, tolerance, only)
+                if name != "vmap" or ("hook" not in line and "kept" not in line)
+            ]
     if HAS_TORCH and (not names or "refused" in names):
         told += refusals(program)
+    if HAS_TORCH and (not names or "dtypes" in names):
+        told += promotions(program)
     return told
+
+
+DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "bool", "uint8", "complex64")
+
+
+def promotions(program: TensorProgram) -> list[str]:
+    """Where results of inputs of several dtypes have other dtypes than PyTorch's, and what PyTorch takes and dynograd refuses."""
+    import torch
+
+    draw = random.Random(program.seed)
+    kinds = [draw.choices(DTYPES, [8, 4, 3, 3, 2, 1, 1, 2])[0] for _ in range(3)]
+
+    def run(T: Any) -> list[tuple]:
+        tensors = inputs_of(T, program, "float64")
+        for number, kind in enumerate(kinds):
+            tensors[number] = tensors[number].detach().to(getattr(T, kind))
+            if kind[0] in "fbc" and kind != "bool" and number < 2:
+                tensors[number].requires_grad_()
+        results, _, _ = program.function()(T, T.nn.functional, *tensors)
+        return [(str(result.dtype).rpartition(".")[2], tuple(result.shape), result.requires_grad) for result in results]
+
+    try:
+        expected = run(torch)
+    except Exception:
+        return []
+    try:
+        ours = run(dg)
+    except Exception as error:
+        return [f"dtypes of {kinds}: {type(error).__name__}: {str(error)[:300]}"]
+    return [
+        f"dtypes of {kinds}: result {number} is {a}, PyTorch's {b}"
+        for number, (a, b) in enumerate(zip(ours, expected, strict=True))
+        if a != b
+    ]
 
 
 def refusals(program: TensorProgram) -> list[str]:

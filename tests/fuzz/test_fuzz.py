@@ -5,15 +5,45 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.fuzz import ways
-from tests.fuzz.__main__ import SEEDS
+from tests.fuzz import tensor_programs, tensor_ways, ways
+from tests.fuzz.__main__ import KINDS, SEEDS
 
-FAILED_ONCE = [int(line) for line in SEEDS.read_text().split()]
+FAILED_ONCE = [line.split() for line in SEEDS.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("seed", [*range(12), *FAILED_ONCE])
+@pytest.mark.parametrize("seed", range(12))
 def test_all_ways_agree(seed):
     assert ways.problems(seed) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_ways_of_tensors_agree(seed):
+    assert tensor_ways.problems(seed) == []
+
+
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_quick_ways_of_tensors_agree(first):
+    """Those for which nothing is compiled."""
+    quick = ["again", "autobatch", "vmap", "threads", "float32", "torch", "torch float32", "refused"]
+    told = {seed: tensor_ways.problems(seed, quick) for seed in range(first, first + 20)}
+    assert {seed: lines for seed, lines in told.items() if lines} == {}
+
+
+def test_what_failed_once():
+    for kind, seed in FAILED_ONCE:
+        _, problems = KINDS[kind]
+        assert problems(int(seed)) == [], (kind, seed)
+
+
+def test_a_difference_in_a_way_of_tensors_is_seen(monkeypatch):
+    def wrong(program):
+        return {name: array + 1e-3 for name, array in tensor_ways.under_vmap(program, "float64").items()}
+
+    monkeypatch.setitem(tensor_ways.ROUNDED, "vmap", wrong)
+    told = tensor_ways.problems(1, ["vmap"])
+    program = tensor_programs.make(1)
+    assert len(told) == len(program.results) + 2
+    assert {line.partition(":")[0] for line in told} == {"vmap"}
 
 
 def test_a_difference_is_seen(monkeypatch):

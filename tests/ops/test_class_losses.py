@@ -295,3 +295,10 @@ def test_logits_far_out_do_not_overflow():
     loss.backward()
     assert loss.item() == 1e4
     assert x.grad.tolist() == [-0.5, 0.5]
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0), (0, 3)])
+def test_smoothing_over_no_classes_is_no_error(shape):
+    scores = dynograd.zeros(shape, requires_grad=True)
+    losses = F.cross_entropy(scores, dynograd.zeros(shape), label_smoothing=0.1, reduction="none")
+    assert losses.tolist() == [0.0] * shape[0]

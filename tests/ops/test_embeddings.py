@@ -209,3 +209,10 @@ def test_a_bag_of_two_rows_is_their_embeddings_reduced():
     rows = F.embedding(indices, w)
     assert F.embedding_bag(indices, w, mode="sum").tolist() == pytest.approx(rows.sum(1).numpy())
     assert F.embedding_bag(indices, w, mode="max").tolist() == rows.max(1)[0].tolist()
+
+
+@pytest.mark.parametrize("by_frequency", [False, True])
+def test_rows_without_columns_have_an_empty_gradient(by_frequency):
+    weight = dynograd.zeros(3, 0, requires_grad=True)
+    F.embedding(dynograd.tensor([0, 2]), weight, scale_grad_by_freq=by_frequency).sum().backward()
+    assert weight.grad.shape == (3, 0)

@@ -271,3 +271,19 @@ def test_one_pass_needs_the_target_constant():
     x = dynograd.rand(20, 30, requires_grad=True)
     F.mse_loss(x, target).backward()
     numpy.testing.assert_allclose(x.grad.numpy(), -target.grad.numpy())
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_truth_values_are_targets(loss, reduction):
+    scores, truths = dynograd.tensor([[0.5, -1.0], [2.0, 0.25]]), dynograd.tensor([[True, False], [False, True]])
+    x, y = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    result, expected = loss(x, truths, reduction=reduction), loss(y, truths.float(), reduction=reduction)
+    assert result.dtype is dynograd.float32
+    assert result.tolist() == expected.tolist()
+    result.sum().backward()
+    expected.sum().backward()
+    assert x.grad.tolist() == y.grad.tolist()
+    assert (
+        loss(truths, scores, reduction=reduction).tolist() == loss(truths.float(), scores, reduction=reduction).tolist()
+    )

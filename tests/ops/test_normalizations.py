@@ -174,6 +174,7 @@ ROWS = [
         tolerance=2,
         errors=[
             error(lambda op: op(x, 2), RuntimeError, "group_norm", "divisible by num_groups", "[2, 3, 4]", "num_groups=2"),
+            error(lambda op: op(zeros(1, 2, 1), 2), ValueError, "group_norm", "more than 1 value per channel", "[1, 2, 1]", "num_groups=2"),
             error(lambda op: op(zeros(3), 1), RuntimeError, "at least 2 dimensions", "(3,)"),
             error(lambda op: op(x, 3, zeros(4)), RuntimeError, "weight should contain 3 elements not 4"),
         ],
@@ -260,3 +261,12 @@ def test_rows_whose_squares_overflow_are_divided_by_infinity(rows, number):
 def test_no_groups():
     with pytest.raises(dynograd.errors.ShapeError, match=r"divisible by num_groups, but got .*num_groups=0"):
         F.group_norm(dynograd.ones(2, 4), 0)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (2, 2, 0)])
+@pytest.mark.filterwarnings("error")
+def test_examples_of_nothing_pass_through_normalizations(shape):
+    for norm in (F.instance_norm, lambda x: F.group_norm(x, 1), lambda x: F.layer_norm(x, x.shape[1:])):
+        x = zeros(shape, requires_grad=True)
+        norm(x).sum().backward()
+        assert x.grad.shape == shape

@@ -239,7 +239,9 @@ def test_index_select_and_indexing_agree():
 
 
 @pytest.mark.parametrize("rows", [3, 5000])
-@pytest.mark.parametrize("fill", [dynograd.index_fill, dynograd.Tensor.index_fill_, dynograd.compile(dynograd.index_fill)])
+@pytest.mark.parametrize(
+    "fill", [dynograd.index_fill, dynograd.Tensor.index_fill_, dynograd.compile(dynograd.index_fill)]
+)
 def test_a_number_keeps_its_digits_in_float64(rows, fill):
     assert fill(dynograd.zeros(rows, dtype=dynograd.float64), 0, dynograd.tensor([1]), 0.2)[1].item() == 0.2
 

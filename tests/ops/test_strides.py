@@ -149,6 +149,17 @@ def test_as_strided_of_a_view_reads_the_memory_behind_it():
     assert x.grad.tolist() == reached.tolist()
 
 
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_as_strided_of_memory_that_is_not_in_order_or_empty(spoiled):
+    if spoiled:  # what has been asked before is known
+        zeros(4).as_strided((2,), (1,))
+    x = dynograd.arange(16.0).view(4, 4)
+    assert x[::2, 1::2].as_strided((2,), (1,)).tolist() == [1, 2]
+    assert x.T[1:].as_strided((2,), (1,)).tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="out of bounds for storage of 0 elements"):
+        zeros(2, 0).as_strided((2,), (1,))
+
+
 def test_as_strided_twice_differentiates():
     x = dynograd.arange(4.0, requires_grad=True)
     created = x.as_strided((3, 2), (1, 1))

@@ -292,3 +292,11 @@ def test_avg_pool_of_integers_rounds_towards_zero():
     assert F.avg_pool1d(x, 2).tolist() == [[[-8, -6, -4, -2]]]
     assert F.avg_pool1d(x, 2).dtype == dynograd.int64
     assert F.avg_pool2d(x.reshape(1, 3, 3), 2).tolist() == [[[-7]]]
+
+
+@pytest.mark.parametrize("power", [1, 2, 3.0])
+def test_windows_of_zeros_have_no_slope_in_power_pooling(power):
+    x = dynograd.tensor([[[0.0, 0.0, 1.0, 2.0]]], requires_grad=True)
+    dynograd.nn.functional.lp_pool1d(x, power, 2).sum().backward()
+    assert x.grad[0, 0, :2].tolist() == [0, 0]
+    assert x.grad[0, 0, 2:].min() > 0

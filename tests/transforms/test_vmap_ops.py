@@ -5,6 +5,7 @@ Each row is tried with all arguments batched, with the first alone and with all 
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from functools import partial
 
@@ -13,11 +14,12 @@ import pytest
 
 from dynograd import func
 from dynograd.tensor.tensor import Tensor, wrap
-from tests.ops.arguments import Subject, as_tuple, converted, draw, widened
+from tests.ops.arguments import Arguments, Subject, as_tuple, converted, draw, widened
 from tests.ops.tables import families, rows_of, title_of
 from tests.support.cases import run_all
 
 SIZE = 3
+DIMS = ("dim", "dims", "dim0", "dim1", "dim2", "axis", "source", "destination", "dimension", "start_dim", "end_dim")
 
 # What cannot be one tensor, because its size or structure depends on values that differ, or what reads values as Python numbers.
 REFUSED = {
@@ -97,6 +99,32 @@ def check_row(row):
         warnings.simplefilter("ignore")
         for way in sorted(ways - {(False,)}):
             check(subject, arguments, leaves, wide, way)
+        turned = counted_from_the_end(subject.function, arguments, leaves[0].ndim)
+        if turned is not None:
+            check(subject, turned, leaves, wide, (True,) * len(leaves))
+
+
+def counted_from_the_end(function, arguments, rank):
+    """The arguments with negative dims, or None where there are no dims among them."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except ValueError:
+        return None
+
+    def turn(name, value):
+        if name in DIMS and type(value) is int and 0 <= value < rank:
+            return value - rank
+        if name in DIMS and isinstance(value, (tuple, list)) and {*map(type, value)} == {int}:
+            return type(value)(turn(name, place) for place in value)
+        return value
+
+    turned = Arguments(
+        [*map(turn, names, arguments.positional), *arguments.positional[len(names) :]],
+        {name: turn(name, value) for name, value in arguments.keywords.items()},
+    )
+    before = [*arguments.positional, *arguments.keywords.values()]
+    after = [*turned.positional, *turned.keywords.values()]
+    return None if all(first is second for first, second in zip(before, after, strict=True)) else turned
 
 
 def check(subject, arguments, leaves, wide, way):

@@ -17,7 +17,7 @@ def embedding_backward(g, indices, num_rows, padding_idx):
     """Gradient of the (num_rows, D) weight: the sum of each row's uses; row `padding_idx` (None for none) gets 0."""
     kind = np.dtype(np.float32) if g.dtype.itemsize == 2 else g.dtype
     result = zeros((num_rows, g.shape[-1]), kind)
-    add_slices(result, 0, indices.reshape(-1), g.reshape(-1, g.shape[-1]))
+    add_slices(result, 0, indices.reshape(-1), g.reshape(indices.size, g.shape[-1]))
     if padding_idx is not None:
         result[padding_idx] = 0
     return result.astype(g.dtype, copy=False)

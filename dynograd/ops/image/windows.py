@@ -16,6 +16,8 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.conv.spatial_sizes import per_dim
 from dynograd.ops.elementwise.arithmetic import pow
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.comparisons import ne
 from dynograd.ops.elementwise.roundings import trunc
 from dynograd.ops.image.poolings import adaptive_average, adaptive_largest, average, largest, largest_values
 from dynograd.ops.layout.broadcasting import convert
@@ -444,7 +446,8 @@ def _lp_pool(
 ) -> Array:
     taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
     mean = _avg_pool(who, rank, pow(input, norm_type), taps, stride, 0, ceil_mode, True, None)
-    return pow(mean * prod(taps), 1.0 / norm_type)
+    total = mean * prod(taps)
+    return pow(where(ne(total, 0), total, 0.0), 1.0 / norm_type)  # no slope where all is 0: the root's has no end there
 
 
 def check_rank(who: str, rank: int, input: Any) -> None:

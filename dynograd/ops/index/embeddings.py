@@ -45,7 +45,7 @@ def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> 
     if by_frequency:
         array = getattr(indices, "array", indices)
         g = g * kernel("bags", "inverse_frequencies", array)(array, rows, getattr(g, "array", g).dtype)
-    if type(g) is ndarray and type(indices) is ndarray and g.dtype.itemsize >= 4:
+    if type(g) is ndarray and type(indices) is ndarray and g.dtype.itemsize >= 4 and g.size:
         key = "embedding", rows, padding_idx
         result = deferred(
             saved,

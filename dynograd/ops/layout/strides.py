@@ -237,14 +237,14 @@ _STRIDED: dict[int, dict[Any, dict[Any, tuple[tuple, tuple[int, ...], int]]]] = 
 
 
 def _quick_as_strided(input: Any, size: Any, stride: Any, storage_offset: Any) -> tuple | None:
-    if storage_offset is None or input.base is None:
+    if input.size and (storage_offset is None or input.base is None):  # NumPy lets views into no bytes be of any size
         statics, strides, start = _STRIDED[input.itemsize][size][stride, storage_offset]
         return ndarray(size, input.dtype, input, start, strides), statics
     return None
 
 
 @composed(covers="as_strided", method=True)
-@shortcut(strided_view, _quick_as_strided, misses=(KeyError, TypeError))
+@shortcut(strided_view, _quick_as_strided, misses=(KeyError, TypeError, ValueError))
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Array:
     """A view of `input`'s memory with the given size and strides (both in elements), whatever `input`'s own shape is.
 

@@ -228,7 +228,7 @@ def _distribution_entropy(
     dim = min(1, len(input.shape) - 1)
     wide = widened(target)
     if label_smoothing:
-        wide = wide * (1 - label_smoothing) + label_smoothing / input.shape[dim]
+        wide = wide * (1 - label_smoothing) + label_smoothing / max(input.shape[dim], 1)
     scores = getattr(input, "array", input)
     constant = not (getattr(wide, "requires_grad", False) or getattr(weight, "requires_grad", False))
     fused = constant and scores.size >= 256 and scores.dtype.itemsize <= 4

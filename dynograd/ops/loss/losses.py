@@ -17,6 +17,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import abs, square
 from dynograd.ops.elementwise.choices import choose
 from dynograd.ops.elementwise.exponentials import exp, log
+from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.reduce.reductions import mean as mean_dims
@@ -96,6 +97,7 @@ def mse_loss(
     """
     reduction = reduction_of("mse_loss", size_average, reduce, reduction)
     _compare_sizes("mse_loss", input, target)
+    input, target = _as_numbers(input, target), _as_numbers(target, input)
     if weight is None:
         return _squares(input, target, 0.0, reduction)
     return _weighted("mse_loss", square(input - target), input, weight, reduction)
@@ -147,6 +149,7 @@ def smooth_l1_loss(
     """
     reduction = reduction_of("smooth_l1_loss", size_average, reduce, reduction)
     _compare_sizes("smooth_l1_loss", input, target)
+    input, target = _as_numbers(input, target), _as_numbers(target, input)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: smooth_l1_loss does not support negative values for beta, got {beta}.")
     if beta == 0:
@@ -174,6 +177,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     """
     reduction = reduction_of("huber_loss", None, None, reduction)
     _compare_sizes("huber_loss", input, target)
+    input, target = _as_numbers(input, target), _as_numbers(target, input)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: huber_loss does not support non-positive values for delta, got {delta}.")
     if weight is None:
@@ -388,6 +392,14 @@ def _compare_sizes(who: str, input: Any, target: Any) -> None:
             UserWarning,
             stacklevel=user_level(),
         )
+
+
+def _as_numbers(operand: Any, other: Any) -> Array:
+    """`operand`; truth values beside numbers become numbers of their dtype, whose differences there are."""
+    array, beside = getattr(operand, "array", operand), getattr(other, "array", other)
+    if array.dtype.kind != "b" or beside.dtype.kind == "b":
+        return operand
+    return convert(operand, dtypes.BY_NUM[beside.dtype.num])
 
 
 def _check_weight(who: str, weight: Any, input: Any) -> None:

@@ -127,7 +127,7 @@ def batch_norm(
     check_floating(who, input)
     _check_running(who, running_mean, running_var)
     if training:
-        if prod(shape) == shape[1]:
+        if shape[0] * prod(shape[2:]) == 1:
             raise ValueError(
                 f"{who}: Expected more than 1 value per channel when training, got input size {list(shape)}. Use a larger batch, or eval()."
             )
@@ -194,7 +194,9 @@ def instance_norm(
             f"{who}: Expected more than 1 spatial element when training, got input size {list(shape)}. Statistics of one value are no help."
         )
     if running_mean is None and running_var is None:
-        return group_normalized(input, weight, bias, shape[1], eps)
+        return (
+            group_normalized(input, weight, bias, shape[1], eps) if 0 not in shape else by_channel(input, weight, bias)
+        )
     examples = reshaped(input, (1, shape[0] * shape[1], *shape[2:]))
     out, mean, variance = batch_normalized(examples, None, None, None, None, True, eps)
     if running_mean is not None:

@@ -191,6 +191,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
         A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: C is not divisible by `num_groups`.
+        ValueError: one example with one value in each group.
     Source: Wu and He, Group normalization, 2018 (arXiv:1803.08494).
 
     >>> dynograd.nn.functional.group_norm(tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
@@ -212,6 +213,11 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     check_number(who, "eps", eps)
     if 0 in shape:
         return by_channel(input, weight, bias)
+    if shape[0] * prod(shape[1:]) == num_groups:
+        raise ValueError(
+            f"{who}: Expected more than 1 value per channel when training, got input size {list(shape)} and num_groups={num_groups}. Use "
+            f"fewer groups, or more examples: one value alone is its own mean."
+        )
     return group_normalized(input, weight, bias, num_groups, eps)
 
 

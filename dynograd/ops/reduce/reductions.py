@@ -251,8 +251,7 @@ def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Array:
 @op(name="count_nonzero", differentiable=False)
 def nonzeros(input: Array, dim: Any = None) -> Array:
     """How many elements are not zero, over `dim` (an int or several), or altogether (int64)."""
-    dims = None if dim is None else reduced_dims("count_nonzero", dim, input.ndim)
-    return kernel("reductions", "count_nonzero", input)(input, dims)
+    return kernel("reductions", "count_nonzero", input)(input, dim)
 
 
 @composed(covers="count_nonzero", method=True, out=None, aliases={"dim": "axis"})
@@ -269,7 +268,8 @@ def count_nonzero(input: Any, dim: Any = None, *dims: Any) -> Array:
     >>> dynograd.count_nonzero(tensor([[0, 1], [2, 3]]), dim=0)
     tensor([1, 2])
     """
-    return nonzeros(input, (dim, *dims) if dims else dim)
+    places = (dim, *dims) if dims else dim
+    return nonzeros(input, None if places is None else reduced_dims("count_nonzero", places, input.ndim))
 
 
 # --- products ------------------------------------------------------------------------------------------------------------

@@ -340,3 +340,30 @@ def test_many_terms_are_one_running_sum():
     assert [sizes for label, sizes in report.groups.items() if "running sum" in label] == [[32]]
     assert report.launches < 20
     numpy.testing.assert_allclose(total.item(), 3 * numpy.tanh(numpy.arange(40.0)).sum(), rtol=1e-6)
+
+
+TRANSFORMED = {
+    "vmap of grad": lambda x: dynograd.func.vmap(dynograd.func.grad(lambda q: q.sin()))(x),
+    "jvp of grad": lambda x: dynograd.func.jvp(dynograd.func.grad(lambda q: q.sin().sum()), (x,), (x.detach(),))[1],
+    "grad": lambda x: dynograd.func.grad(lambda q: (q.sin() * q).sum())(x),
+    "hessian": lambda x: dynograd.func.hessian(lambda q: q.sin().sum())(x),
+    "jacfwd": lambda x: dynograd.func.jacfwd(lambda q: q.sin() * q)(x),
+    "vjp": lambda x: dynograd.func.vjp(lambda q: q.sin() * q, x)[0],
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_transforms_of_waiting_values_are_differentiated(name):
+    def run():
+        x = dynograd.arange(3.0).requires_grad_()
+        waiting = x * 1.5
+        result = TRANSFORMED[name](waiting)
+        return x, result
+
+    x, expected = run()
+    expected.square().sum().backward()
+    with dynograd.autobatch():
+        y, result = run()
+    result.square().sum().backward()
+    numpy.testing.assert_allclose(result.detach().numpy(), expected.detach().numpy(), rtol=1e-6)
+    numpy.testing.assert_allclose(y.grad.numpy(), x.grad.numpy(), rtol=1e-5)
