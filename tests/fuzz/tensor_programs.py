@@ -56,7 +56,7 @@ F.pad({v}, (1, 2)) | F.pad({v}, (0, 1), value={f}) | F.pad({v}, (-1, 1)) | F.pad
 F.one_hot({i}.abs() % 4, 4).to({v}.dtype) * {v}.mean() | F.embedding({i} % {v}.shape[0], {v}) | F.embedding_bag({i}.reshape(1, -1) % {v}.shape[0], {v}, mode='sum') | {v}.flatten()[{i} % {v}.numel()] | T.bincount({i}.flatten() % 3, minlength=3) * {v}.mean() | {v}[{i} % {v}.shape[0]].sum(0) | T.bucketize({v}.detach(), T.tensor([-0.5, 0.0, 0.5], dtype={v}.dtype)) * {v} | T.searchsorted(T.tensor([-0.5, 0.0, 0.5], dtype={v}.dtype), {v}.detach()) * {v} | F.cross_entropy({v}, {v}.argmin(1)) | F.nll_loss({v}.log_softmax(1), {v}.argmin(1), reduction='none')
 F.multi_margin_loss({v}, {v}.argmin(1)) | F.cross_entropy({v}, {v}.detach().softmax(1), label_smoothing=0.1) if {v}.numel() else {v} | F.cross_entropy({v}, {v}.argmin(1), weight={v}.new_ones({v}.shape[1]) * 2) | F.multilabel_soft_margin_loss({v}, ({v} > 0).to({v}.dtype)) if {v}.numel() else {v} | F.triplet_margin_loss({v}, {v} * 0.5, {v} + 1)
 F.conv1d({v}, {v}.new_ones(2, {v}.shape[-2], 2) * 0.2, padding=1) | F.conv1d({v}, {v}.new_ones({v}.shape[-2], 1, 3) * 0.2, padding='same', groups={v}.shape[-2]) | F.conv2d({v}[None, None], {v}.new_ones(2, 1, 2, 2) * 0.3, padding=1, stride=2) | F.conv_transpose1d({v}, {v}.new_ones({v}.shape[-2], 2, 2) * 0.2, stride=2) | F.avg_pool1d({v}, 2, 1) | F.max_pool1d({v}, 2, 1) | F.adaptive_avg_pool1d({v}, 2) | F.adaptive_max_pool1d({v}, 2) | F.avg_pool2d({v}[None], 2, 1, 1) | F.max_pool2d({v}[None], 2, 2, 1) | F.interpolate({v}[None, None], scale_factor=2) | F.interpolate({v}[None], size=3, mode='linear') | F.unfold({v}[None, None], 2, padding=1) | F.lp_pool1d({v}, 2, 2) | F.interpolate({v}[None, None], size=(3, 4), mode='bilinear', align_corners=True) | F.pixel_shuffle({v}.flatten()[:4].reshape(4, 1, 1), 2)
-F.batch_norm({v}, None, None, training=True) | F.group_norm({v}, 1) | F.batch_norm({v}, {v}.new_zeros({v}.shape[1]), {v}.new_ones({v}.shape[1])) | T.fft.rfft({v}, dim={d}).abs() | T.fft.ifft(T.fft.fft({v}, dim={d}), dim={d}).real | T.fft.irfft(T.fft.rfft({v}), {v}.shape[-1]) | T.view_as_real(T.complex({v}, {v} * 0.5))[..., 0] | T.polar({v}.abs() + 0.1, {v}).imag | T.complex({v}, {v} + 1).abs() | T.vander({v}.flatten()[:3]) | T.cumsum({v}.flatten(), 0)[-1] | T.combinations({v}.flatten()[:4]).prod(1)
+F.batch_norm({v}, None, None, training=True) | F.group_norm({v}, 1) | F.batch_norm({v}, {v}.new_zeros({v}.shape[1]), {v}.new_ones({v}.shape[1])) | T.fft.rfft({v}, dim={d}).abs() | T.fft.ifft(T.fft.fft({v}, dim={d}), dim={d}).real | T.fft.irfft(T.fft.rfft({v}), {v}.shape[-1]) | T.view_as_real(T.complex({v}, {v} * 0.5))[..., 0] | T.polar({v}.abs() + 0.1, {v}).imag | T.complex({v}, {v} + 1).abs() | T.vander({v}.flatten()[:3], 3) | T.cumsum({v}.flatten(), 0)[-1] | T.combinations({v}.flatten()[:4]).prod(1)
 """
 # Lines that write into a tensor `t`, which is new, a view of one that is new, or that tensor behind a view of it.
 WRITES = """
@@ -72,10 +72,19 @@ o = {v} * T.autograd.grad({v}.tanh().square().sum(), {v}, create_graph=True)[0] 
 o = T.func.hessian(lambda q: q.sin().sum())({v}.flatten()[:3]) | o = T.func.vmap(lambda q: q.cumsum(0).flip(0), in_dims={d}, out_dims=0)({v}) if {v}.dim() > 1 else {v} | with T.autograd.graph.save_on_cpu():: o = {v}.sin() * {v} | try:: o = {v}.view(3, 5, 7):: except RuntimeError:: o = {v} * 0.5 | o = {v}.sum().item() * {v} | o = len({v}) * {v} | o = {v} * {v}.shape[0] / ({v}.numel() + 1) | while True:: o = {v}.relu(); break
 with T.autocast('cpu', dtype=T.bfloat16):: o = ({v}.float().reshape(1, -1) @ {v}.float().reshape(-1, 1)).to({v}.dtype) | o = T.utils.checkpoint.checkpoint(lambda q: q.sin().cumsum(0) * q, {v}, use_reentrant=False) | with T.no_grad():: o = {v}.clone(); o.mul_(2) | o = sum(p.square().sum() for p in {v}.split(1, {d})) | o = T.stack([p.max() for p in {v}.unbind({d})]) | o = max({v}.flatten().tolist()) * {v} | o = {v} if bool(({v} > 10).any()) else {v}.cos()
 """
+# Layers and optimizers; `layer` makes one with known weights of the dtype of a tensor.
+LAYERS = """
+layer(T, {v}, 'Linear', {v}.shape[-1], 3)({v}) | layer(T, {v}, 'Linear', {v}.shape[-1], 2, bias=False)({v}).tanh() | layer(T, {v}, 'LSTM', {v}.shape[-1], 2, batch_first=True)({v})[0] | layer(T, {v}, 'LSTM', {v}.shape[-1], 2, 2, bidirectional=True)({v})[1][1] | layer(T, {v}, 'LSTM', {v}.shape[-1], 3, proj_size=2)({v})[0]
+layer(T, {v}, 'GRU', {v}.shape[-1], 2)({v})[0] | layer(T, {v}, 'GRU', {v}.shape[-1], 2, bidirectional=True, batch_first=True)({v})[1] | layer(T, {v}, 'RNN', {v}.shape[-1], 3, nonlinearity='relu')({v})[0] | layer(T, {v}, 'LSTMCell', {v}.shape[-1], 2)({v})[1] | layer(T, {v}, 'GRUCell', {v}.shape[-1], 2)({v}) | layer(T, {v}, 'RNNCell', {v}.shape[-1], 2)({v})
+layer(T, {v}, 'MultiheadAttention', {v}.shape[-1], 1, batch_first=True)({v}, {s}, {s})[0] | layer(T, {v}, 'MultiheadAttention', {v}.shape[-1], 1)({v}, {v}, {v})[1] | layer(T, {v}, 'MultiheadAttention', 4, 2, kdim={v}.shape[-1], vdim={v}.shape[-1])(F.pad({v}, (0, 4 - {v}.shape[-1])), {v}, {s})[0] | layer(T, {v}, 'TransformerEncoderLayer', {v}.shape[-1], 1, 4, 0.0, batch_first=True)({v}) | layer(T, {v}, 'TransformerDecoderLayer', {v}.shape[-1], 1, 4, 0.0, norm_first=True)({v}, {s})
+layer(T, {v}, 'Conv1d', {v}.shape[-2], 2, 2)({v}) | layer(T, {v}, 'Conv1d', {v}.shape[-2], 2, 3, padding=2, dilation=2, stride=2)({v}) | layer(T, {v}, 'Conv2d', 1, 2, 2, padding=1)({v}[None, None]) | layer(T, {v}, 'ConvTranspose1d', {v}.shape[-2], 2, 3, stride=2, output_padding=1)({v}) | layer(T, {v}, 'Conv2d', {v}.shape[-3], 2 * {v}.shape[-3], 1, groups={v}.shape[-3])({v})
+layer(T, {v}, 'BatchNorm1d', {v}.shape[1])({v}) | layer(T, {v}, 'BatchNorm1d', {v}.shape[1], momentum=None)({v}).sin() | layer(T, {v}, 'BatchNorm1d', {v}.shape[1]).eval()({v}) | layer(T, {v}, 'BatchNorm2d', {v}.shape[1], affine=False)({v}) | layer(T, {v}, 'LayerNorm', {v}.shape[-1])({v}) | layer(T, {v}, 'RMSNorm', {v}.shape[-1], eps=1e-5)({v}) | layer(T, {v}, 'GroupNorm', 1, {v}.shape[1])({v}) | layer(T, {v}, 'InstanceNorm1d', {v}.shape[1], affine=True)({v})
+layer(T, {v}, 'PReLU')({v}) | layer(T, {v}, 'PReLU', {v}.shape[1])({v}) | layer(T, {v}, 'Embedding', 4, 3)({i}.abs() % 4) * {v}.mean() | layer(T, {v}, 'Embedding', 4, 3, padding_idx=0, max_norm=0.5)({i}.abs() % 4) * {v}.mean() | layer(T, {v}, 'EmbeddingBag', 4, 3)({i}.reshape(1, -1).abs() % 4) * {v}.sum() | layer(T, {v}, 'Bilinear', {v}.shape[-1], {s}.shape[-1], 2)({v}, {s}) | T.nn.Flatten()({v}) | T.nn.Unflatten(1, (-1, 1))({v}) | T.nn.Threshold(0.1, 0.3)({v}) | T.nn.Softmax2d()({v})
+T.nn.Upsample(scale_factor=2)({v}[None]) | T.nn.MaxPool1d(2, 1, return_indices=True)({v})[0] | T.nn.MaxUnpool1d(2)(*T.nn.MaxPool1d(2, return_indices=True)({v})) | T.nn.ZeroPad1d(1)({v}) | T.nn.ReflectionPad1d(1)({v}) | T.nn.ChannelShuffle(1)({v}[None]) | T.nn.PixelUnshuffle(1)({v}[None]) | T.nn.CosineSimilarity({d})({v}, {s}) | T.nn.MultiLabelMarginLoss()({v}, {v}.argsort(-1)) | T.nn.CTCLoss()({v}.log_softmax(-1)[:, None], T.ones(1, 1, dtype=T.long), T.tensor([{v}.shape[0]]), T.tensor([1])) if {v}.shape[-1] > 1 else {v}
+T.nn.utils.rnn.pad_sequence([{v}, {v}[:1]]) | T.nn.utils.rnn.pad_packed_sequence(T.nn.utils.rnn.pack_padded_sequence({v}, [{v}.shape[0]] * {v}.shape[1]))[0] | layer(T, {v}, 'GRU', {v}.shape[-1], 2)(T.nn.utils.rnn.pack_padded_sequence({v}, [{v}.shape[0]] * {v}.shape[1]))[1] | T.nn.utils.parametrizations.weight_norm(layer(T, {v}, 'Linear', {v}.shape[-1], 3))({v}) | T.func.functional_call(layer(T, {v}, 'Linear', {v}.shape[-1], 2), {{'bias': {v}.flatten()[:2]}}, ({v},)) | T.nn.Sequential(layer(T, {v}, 'Linear', {v}.shape[-1], 2), T.nn.GELU(), T.nn.LogSoftmax(-1))({v})
+stepped(T, {v}, 'SGD', lr=0.1, momentum=0.9, nesterov=True) | stepped(T, {v}, 'Adam', lr=0.1, amsgrad=True) | stepped(T, {v}, 'AdamW', lr=0.1) | stepped(T, {v}, 'RMSprop', lr=0.1, centered=True) | stepped(T, {v}, 'Adagrad', lr=0.1, lr_decay=0.1) | stepped(T, {v}, 'Adadelta') | stepped(T, {v}, 'Adamax', lr=0.1) | stepped(T, {v}, 'NAdam', lr=0.1) | stepped(T, {v}, 'RAdam', lr=0.1) | stepped(T, {v}, 'ASGD', lr=0.1) | stepped(T, {v}, 'Rprop', lr=0.1) | stepped(T, {v}, 'LBFGS', lr=0.1) | clipped(T, {v}, 0.5)
+"""
 HEAD = """
-class _Helpers:
-    pass
-
 def _scaled(T):
     class Scaled(T.autograd.Function):
         @staticmethod
@@ -91,8 +100,32 @@ def _scaled(T):
 
 def helper(x):
     return x.tanh() * x + 0.1
+
+def layer(T, like, name, *args, **kwargs):
+    made = getattr(T.nn, name)(*args, **kwargs).to(like.dtype).to(like.device)
+    with T.no_grad():
+        for number, p in enumerate(made.parameters()):
+            p.copy_((T.arange(p.numel(), device=p.device) * 1.3 + number).cos().reshape(p.shape) * 0.4)
+    return made
+
+def stepped(T, x, name, **options):
+    p = x.detach().clone().requires_grad_()
+    optimizer = getattr(T.optim, name)([p], **options)
+    def closure():
+        optimizer.zero_grad()
+        loss = (p.sin() * p).sum()
+        loss.backward()
+        return loss
+    for _ in range(3):
+        optimizer.step(closure)
+    return p.detach() + x
+
+def clipped(T, x, limit):
+    p = x.detach().clone().requires_grad_()
+    p.square().sum().backward()
+    norm = T.nn.utils.clip_grad_norm_([p], limit)
+    return p.grad * x + norm
 """
-HEAD = HEAD.replace("class _Helpers:\n    pass\n\n", "")
 
 
 def _forms(text: str) -> list[str]:
@@ -106,8 +139,9 @@ KINDS = {
     "view": _forms(VIEWS),
     "write": _forms(WRITES),
     "mode": _forms(MODES),
+    "layer": _forms(LAYERS),
 }
-_WEIGHTS = [5, 4, 2.5, 4, 2, 1.5]
+_WEIGHTS = [5, 4, 2.5, 4, 2, 1.5, 2]
 LARGEST = 400  # elements
 # Whose derivative jumps where elements are equal or 0: what rounds otherwise gives another.
 EDGED = ("std", "norm", "dist", "corrcoef", "cosine", "svdvals", "eigvalsh", "qr(", "lp_pool")

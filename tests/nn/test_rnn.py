@@ -51,7 +51,7 @@ def np_layers(layer, kind, x, h0, c0):
         outputs = []
         for direction in range(directions):
             end = f"_l{depth}" + "_reverse" * direction
-            kept = {name: value.detach().double().numpy() for name, value in layer.named_parameters()}
+            kept = {name: value.detach().numpy() for name, value in layer.named_parameters()}
             w = {"ih": kept[f"weight_ih{end}"], "hh": kept[f"weight_hh{end}"], "hr": kept.get(f"weight_hr{end}")}
             w |= {name: kept.get(f"{name}{end}", 0.0) for name in ("bias_ih", "bias_hh")}
             h, c = h0[depth * directions + direction], c0[depth * directions + direction]
@@ -189,6 +189,49 @@ def test_gradients(kind, options):
     if kind != "relu" and len(list(layer.parameters())) < 9:
         small = layer.num_layers == 1 and not layer.bidirectional
         assert gradgradcheck(with_weights, (x, *states, *layer.parameters()), atol=1e-6, fast_mode=not small)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"proj_size": 2}], ids=str)
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_complex_numbers(kind, options):
+    if "proj_size" in options and kind != "LSTM":
+        options = {"bias": False}
+    layer = make(kind, 2, 3, **options).to(dg.complex128)
+    rng = numpy.random.default_rng(0)
+
+    def numbers(*shape):
+        return rng.normal(size=shape) + 1j * rng.normal(size=shape)
+
+    with dg.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(dg.from_numpy(numbers(*parameter.shape) * 0.3))
+    count = layer.num_layers * (2 if layer.bidirectional else 1)
+    x, h, c = numbers(4, 2, 2), numbers(count, 2, layer.proj_size or 3), numbers(count, 2, 3)
+    tensors = [dg.from_numpy(array).requires_grad_() for array in ((x, h, c) if kind == "LSTM" else (x, h))]
+
+    def run(x, *states):
+        output, state = layer(x, given(kind, *(*states, None)[:2]))
+        return (output, *parts(kind, state))
+
+    results = run(*tensors)
+    for row in range(2):
+        expected = np_layers(layer, kind, x[:, row], h[:, row], c[:, row])
+        for element, other in zip(results, expected):
+            numpy.testing.assert_allclose(element[:, row].detach().numpy(), other, atol=1e-12)
+    assert gradcheck(run, tensors, atol=1e-7)
+
+
+@pytest.mark.parametrize(("kind", "states"), [("LSTMCell", 2), ("GRUCell", 1), ("RNNCell", 1)])
+def test_cells_of_complex_numbers(kind, states):
+    cell = make(kind, 2, 3).to(dg.complex128)
+    tensors = [dg.randn(2, width, dtype=dg.complex128, requires_grad=True) for width in (2, *[3] * states)]
+    layer = make(kind.removesuffix("Cell"), 2, 3).to(dg.complex128)
+    layer.load_state_dict({f"{name}_l0": value for name, value in cell.state_dict().items()})
+    results = parts("LSTM" if states == 2 else "", cell(tensors[0], tuple(tensors[1:]) if states == 2 else tensors[1]))
+    before = [tensor[None] for tensor in tensors[1:]]
+    _, expected = layer(tensors[0][None], tuple(before) if states == 2 else before[0])
+    for element, other in zip(results, parts("LSTM" if states == 2 else "", expected), strict=True):
+        numpy.testing.assert_allclose(element.detach().numpy(), other[0].detach().numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])

@@ -287,3 +287,11 @@ def test_truth_values_are_targets(loss, reduction):
     assert (
         loss(truths, scores, reduction=reduction).tolist() == loss(truths.float(), scores, reduction=reduction).tolist()
     )
+
+
+def test_the_huber_loss_has_the_dtype_of_its_input():
+    x = dynograd.tensor([0.5, 3.0], requires_grad=True)
+    loss = F.huber_loss(x, dynograd.zeros(2, dtype=dynograd.float64), reduction="none")
+    loss.sum().backward()
+    assert (loss.dtype, loss.tolist(), x.grad.tolist()) == (dynograd.float32, [0.125, 2.5], [0.5, 1.0])
+    assert F.huber_loss(dynograd.ones(2, dtype=dynograd.float64), dynograd.ones(2)).dtype is dynograd.float64

@@ -18,6 +18,7 @@ from dynograd.nn.checks import check_flag, check_number, check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.nn.utils.rnn import PackedSequence, lengths_of
+from dynograd.ops.op import registry
 from dynograd.ops.recurrent.recurrences import projected_lstm
 from dynograd.ragged import is_ragged
 from dynograd.tensor import creation
@@ -320,12 +321,10 @@ class RNNBase(Module):
         if self.proj_size:
             arrays = [x, *start, *weights, *biases, self._weight(f"weight_hr{end}"), lengths]
             return projected_lstm(*arrays, **order)
-        if self.mode == "LSTM":
-            return _ops["lstm_layer"](x, *start, *weights, *biases, lengths, **order)
-        if self.mode == "GRU":
-            return _ops["gru_layer"](x, *start, *weights, *biases, lengths, **order)
-        kind = "tanh" if self.mode == "RNN_TANH" else "relu"
-        return _ops["rnn_layer"](x, *start, *weights, *biases, lengths, nonlinearity=kind, **order)
+        name = {"LSTM": "lstm_layer", "GRU": "gru_layer"}.get(self.mode, "rnn_layer")
+        kind = {"nonlinearity": "tanh" if self.mode == "RNN_TANH" else "relu"} if name == "rnn_layer" else {}
+        layer = registry[name].decomposition if x.dtype.is_complex else _ops[name]  # no kernels of complex numbers
+        return layer(x, *start, *weights, *biases, lengths, **kind, **order)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"

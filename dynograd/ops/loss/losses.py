@@ -181,9 +181,12 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if delta <= 0:
         raise RuntimeError(f"huber_loss: huber_loss does not support non-positive values for delta, got {delta}.")
     if weight is None:
-        return _huber_losses(input, target, float(delta), reduction)
-    _check_weight("huber_loss", weight, input)
-    return reduced(_huber(input, target, delta) * weight, reduction)
+        result = _huber_losses(input, target, float(delta), reduction)
+    else:
+        _check_weight("huber_loss", weight, input)
+        result = reduced(_huber(input, target, delta) * weight, reduction)
+    kind = dtypes.BY_NUM[getattr(input, "array", input).dtype.num]
+    return convert(result, kind) if kind.is_floating_point and result.dtype != input.dtype else result
 
 
 @composed(functional=True, cast="wide", ragged="elements")

@@ -87,6 +87,24 @@ def gru_step_fast_backward(g: Any, saved: Any) -> Gradients:
     return kernel("cells", "gru_step_backward", saved.hidden)(g, saved.active, saved.other, saved.hidden)
 
 
+def lstm_of_gates(gates: Any, cell: Any) -> tuple[Array, ...]:
+    """`lstm_step`; of complex numbers, for which there are no kernels, by other ops."""
+    if getattr(gates, "array", gates).dtype.kind != "c":
+        return tuple(lstm_step(gates, cell))
+    i, f, u, o = _blocks(gates, 4)
+    new_cell = sigmoid(f) * cell + sigmoid(i) * tanh(u)
+    return sigmoid(o) * tanh(new_cell), new_cell
+
+
+def gru_of_gates(gates: Any, other: Any, hidden: Any) -> Array:
+    """`gru_step`; of complex numbers, for which there are no kernels, by other ops."""
+    if getattr(gates, "array", gates).dtype.kind != "c":
+        return gru_step(gates, other, hidden)
+    (x_r, x_z, x_n), (h_r, h_z, h_n) = _blocks(gates, 3), _blocks(other, 3)
+    update, fresh = sigmoid(x_z + h_z), tanh(x_n + sigmoid(x_r + h_r) * h_n)
+    return fresh + update * (hidden - fresh)
+
+
 def _wrong_sizes(who: str, count: int, gates: Any, state: Any) -> ShapeError:
     return ShapeError(
         f"{who}: expected {count} blocks of gates, each as large as the state of shape {tuple(state.shape)}, got shape {tuple(gates.shape)}. "
@@ -119,7 +137,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     """
     h, c = hx
     check_sizes("lstm_cell", 4, input, (h, c), w_ih, w_hh)
-    return tuple(lstm_step(linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh), c))
+    return lstm_of_gates(linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh), c)
 
 
 @composed(cast="lower")
@@ -137,7 +155,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     tensor([[0.5000, 0.5000]])
     """
     check_sizes("gru_cell", 3, input, (hx,), w_ih, w_hh)
-    return gru_step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), hx)
+    return gru_of_gates(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), hx)
 
 
 @composed(cast="lower")

@@ -21,7 +21,7 @@ from dynograd.ops.layout.joins import joined, stack
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import linear
 from dynograd.ops.op import Gradients, op
-from dynograd.ops.recurrent.cells import gru_step, lstm_step
+from dynograd.ops.recurrent.cells import gru_of_gates, lstm_of_gates
 from dynograd.ops.row import Row
 
 __all__ = ["gru_layer", "lstm_layer", "projected_lstm", "rnn_layer"]
@@ -104,7 +104,7 @@ def lstm_decomposition(
     ragged: bool = False,
 ) -> tuple[Array, ...]:
     def step(gates: Any, states: tuple) -> tuple:
-        return tuple(lstm_step(gates + linear(states[0], weight_hh, bias_hh), states[1]))
+        return lstm_of_gates(gates + linear(states[0], weight_hh, bias_hh), states[1])
 
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse, ragged)
 
@@ -128,7 +128,7 @@ def projected_lstm(
     """
 
     def step(gates: Any, states: tuple) -> tuple:
-        hidden, cell = lstm_step(gates + linear(states[0], weight_hh, bias_hh), states[1])
+        hidden, cell = lstm_of_gates(gates + linear(states[0], weight_hh, bias_hh), states[1])
         return linear(hidden, weight_hr), cell
 
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse, ragged)
@@ -193,7 +193,7 @@ def gru_decomposition(
     ragged: bool = False,
 ) -> tuple[Array, ...]:
     def step(gates: Any, states: tuple) -> tuple:
-        return (gru_step(gates, linear(states[0], weight_hh, bias_hh), states[0]),)
+        return (gru_of_gates(gates, linear(states[0], weight_hh, bias_hh), states[0]),)
 
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse, ragged)
 
