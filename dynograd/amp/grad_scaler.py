@@ -170,7 +170,8 @@ class GradScaler:
                 groups.setdefault(p._grad.device, []).append(entries.array)
         found_infs = {}
         for device, gradients in groups.items():
-            found_infs[device] = found_inf.detach().to(device, copy=True)
+            # No op makes the copy: what a compiled step has recorded is not there to be written into.
+            found_infs[device] = wrap(arrays.copy(arrays.to_device(found_inf.array, device)))
             inverse = inv_scale.to(device).array
             before_writing(gradients)
             arrays.quietly(kernel("tables", "unscale", gradients[0]), gradients, inverse, found_infs[device].array)

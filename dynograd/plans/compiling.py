@@ -39,7 +39,7 @@ from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walking.gains import Balance, gain_without_gradients
-from dynograd.plans.walking.pauses import Pauses, way_of
+from dynograd.plans.walking.pauses import Pauses, Rhythm, way_of
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import Watch, can_watch
 from dynograd.tensor import inplace
@@ -150,7 +150,7 @@ class Compiled:
         ] = {}  # (why a call was left or not recorded, the user's line) -> how often
         self.recording: Recording | None = None
         self.arguments: tuple = ()
-        self.pauses = Pauses()
+        self.pauses, self.rhythm = Pauses(), Rhythm()
         self.balance = Balance()
         self.stopped = self.learns_as_written = self.on_gpu = self.has_recorded = False
         # By the grad modes in which calls that differentiate nothing run as they are written: that parameters stay frozen.
@@ -216,9 +216,12 @@ class Compiled:
                 self._may_record()
                 return self.function(*args, **kwargs)
             walked, is_first = self.walked, self.walk.root.next is None
+            begins_anew, ways = not is_first and self._begins_anew(), len(self.walk.paths)
             try:
-                return self._record(args, kwargs) if is_first else self._walk(args, kwargs)
+                return self._record(args, kwargs) if is_first or begins_anew else self._walk(args, kwargs)
             finally:
+                if begins_anew:
+                    self.rhythm.note_recorded(self.calls, len(self.walk.paths) != ways)
                 if self.has_recorded:
                     self.has_recorded = False
                     give_back_room()
@@ -408,6 +411,18 @@ class Compiled:
         self.recording = recording
         return recording
 
+    def _is_due(self) -> bool:
+        """Whether the call goes along a way apart, or is recorded as one: see `Rhythm`."""
+        return self.rhythm.is_due(self.calls) and self.walk.family is None and not self.on_gpu
+
+    def _begins_anew(self) -> bool:
+        """Whether the call is recorded from its beginning, though there is a record."""
+        return self._is_due() and _stance[0] == "default" and (self.rhythm.has_missed or self.walk.way_apart() is None)
+
+    def _is_known(self, way: int) -> bool:
+        """Whether a way is recorded, with tensors from outside that are as they were."""
+        return any([path.way == way and path.watch.holds() for path in self.walk.paths])
+
     def _record(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         recording = self.begin_recording()
         try:
@@ -464,7 +479,7 @@ class Compiled:
         elif not self.known:
             if recording.events:
                 self.note_left("it calls no op that is recorded")
-        elif self.walk.paths and self.pauses.waits(way_of(recording.events, self.sizes)):
+        elif self.walk.paths and self._waits(recording.events):
             return
         elif met_before and recording.events and not counted_sizes:
             self.shared.make_room(None, None)
@@ -487,15 +502,23 @@ class Compiled:
                     self.families.missed(self.walk)
                     self.walk = self.walks.get(self.sizes) or self._own_walk(self.sizes)
                 if len(self.walk.paths) < self.most_ways:
-                    self.walk.add(recording, program)
+                    self.walk.add(recording, program, bool(self.walk.paths) and self._is_due())
                 else:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)
                 if self.walk.paths:
                     self.walk.paths[-1].idle = idle_places(self.begun_with, recording.outside)
+                    self.walk.paths[-1].way = way_of(recording.events, self.sizes)
                     self.walk.load_steps(self.walk.paths[-1])
                 self._drop_walks()
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
+
+    def _waits(self, events: list[Any]) -> bool:
+        """Whether no program is made of the way that a call has gone."""
+        way = way_of(events, self.sizes)
+        if self._is_due():
+            return self._is_known(way)
+        return self.pauses.waits(way)
 
     def _look_at_gain(self, recording: Recording, program: Any) -> None:
         """Where nothing is differentiated, and a walk takes longer than eager mode, calls in this grad mode are left as they are written."""
@@ -577,7 +600,7 @@ class Compiled:
 
     def _walk(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         walk = self.walk
-        if not walk.begin():
+        if not walk.begin(self._is_due()):
             reason = "a tensor from outside has become another one"
             self.note_left(reason)
             self.may_leave(reason)
@@ -598,6 +621,8 @@ class Compiled:
                 if walk.running:
                     self.walked += 1
                     path = walk.path
+                    if path.is_apart and self._is_due():
+                        self.rhythm.note_walked(self.calls)
                     if trace is None:  # else it took longer
                         path.walked += 1
                         path.seconds += perf_counter() - start

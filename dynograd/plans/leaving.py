@@ -85,6 +85,7 @@ class Leaving:
         recording.take_parts(self)
         if boundary >= 0 or self.written:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
+            owner.rhythm.note_left(owner.calls)
         if self.in_backward:
             recording.refuse(f"{reason}, within the backward of an autograd.Function")
         steps = self._steps_to(number)

@@ -557,7 +557,7 @@ class Recording(
             return
         # Views of a tensor from outside that nobody has any more are no matter: what was computed of them is computed before the write.
         mates = [place for place, value in enumerate(self.values) if may_share(value.array, tensor.array)]
-        if id(tensor) in self.numbers or (mates and (self.held(mates) or self.is_saved(tensor.array, None))):
+        if id(tensor) in self.numbers or self.held(mates):
             self.refuse("a write in place into a tensor that the step has made")
             return
         self.writes.append((len(self.calls), tensor.array))

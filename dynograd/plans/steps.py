@@ -128,6 +128,8 @@ class Path:
         self.constant_numbers = recording.constant_numbers
         self.result = recording.result
         self.idle: Sequence[int] = ()  # places among the sizes of the arguments of those that no op gets
+        self.is_apart = False  # it shares no steps with other ways
+        self.way = 0  # see `walking.pauses.way_of`
         self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.replayed, self.replay_seconds = 0, 0.0  # the same of calls without the program's Python
         self.not_replayed = ""  # why there are none

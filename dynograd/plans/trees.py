@@ -42,12 +42,13 @@ class Tree:
         self.watches: list[Watch] = []  # those, and of steps
         self.watching: dict[int, list[Watch]] = {}  # by number of value: those of them that know its tensor
 
-    def add(self, recording: Recording, program: Program) -> None:
-        """A new way through the program."""
+    def add(self, recording: Recording, program: Program, is_apart: bool = False) -> None:
+        """A new way through the program. It shares its first steps with others, unless it is one apart."""
         path = Path(recording, program, self)
+        path.is_apart = is_apart
         self.paths.append(path)
         before = self.root
-        shared = True
+        shared = not is_apart
         events = recording.events
         for number, event in enumerate(events):
             step = self._step_like(before, events, number, path) if shared else None
@@ -92,6 +93,10 @@ class Tree:
             if self.values[number].grad and not self.values[number].is_leaf and number not in path.consumed
         ]
         path.made_leaves = [number for number in path.numbers if self.values[number].is_leaf]
+
+    def way_apart(self) -> Path | None:
+        """The latest way that shares no steps with others and has its tensors from outside as they were."""
+        return next((path for path in reversed(self.paths) if path.is_apart and path.watch.holds()), None)
 
     def _watch_all(self) -> None:
         """Watches know how many references tensors of the record have when nobody else has them."""

@@ -105,12 +105,20 @@ class Walk(
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
-    def begin(self) -> bool:
-        """The function is called. False: its tensors from outside are not as any way has them."""
+    def begin(self, apart: bool = False) -> bool:
+        """The function is called. False: its tensors from outside are not as any way has them.
+
+        Args:
+            apart: along a way that shares no steps with others, if there is one; else one of these is the last choice.
+        """
         self.shared.walk = self
         step = self.root.next
-        if not step.path.watch.holds():
-            step = next((other for other in step.others if other.path.watch.holds()), None)
+        path = self.way_apart() if apart else None
+        if path is not None:
+            step = path.steps[0]
+        elif step.path.is_apart or not step.path.watch.holds():
+            holding = [other for other in (step, *step.others) if other.path.watch.holds()]
+            step = min(holding, key=lambda other: other.path.is_apart, default=None)
         self.at = step
         if step is None:
             return False

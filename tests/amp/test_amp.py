@@ -28,7 +28,13 @@ DTYPES = {
     "einsum": (lambda x, h: dynograd.einsum("ij,kj->ik", x, x), BF16),
     "linear": (lambda x, h: nn.Linear(4, 2)(x), BF16),
     "conv": (lambda x, h: nn.Conv1d(3, 2, 2)(x[None]), BF16),
+    "conv of half": (lambda x, h: nn.Conv1d(3, 2, 2)(h[None]), BF16),
+    "conv of half, beside float32": (lambda x, h: F.conv2d(h[None, None], ones(2, 1, 2, 2), padding="same"), BF16),
     "transposed conv": (lambda x, h: nn.ConvTranspose1d(3, 2, 2)(x[None]), BF16),
+    "convs one after another": (
+        lambda x, h: nn.Sequential(nn.Conv1d(3, 2, 2), nn.GroupNorm(1, 2), nn.Conv1d(2, 2, 1))(x[None]),
+        BF16,
+    ),
     "attention": (lambda x, h: F.scaled_dot_product_attention(x[None], x[None], x[None]), BF16),
     "lstm": (lambda x, h: nn.LSTM(4, 3)(x[None])[0], BF16),
     "gru": (lambda x, h: nn.GRU(4, 3)(x[None])[0], BF16),

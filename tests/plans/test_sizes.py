@@ -466,3 +466,31 @@ def test_the_exact_mode_has_its_bits_where_few_rows_come():
         extra = torch.from_numpy(numbers.standard_normal((2, 3)).astype("f"))
         assert step(rows, extra).numpy().tobytes() == compiled(rows, extra).numpy().tobytes(), compiled.report()
     assert compiled.walked > 10, compiled.report()
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["rounded", "exact"])
+def test_memory_that_is_used_earlier_at_one_of_the_sizes(exact):
+    """Where there are as many examples as states, sums of gradients need their memory two calls sooner."""
+    layer, moves = torch.nn.Linear(5, 4), torch.nn.Parameter(torch.randn(4, 4))
+    first = torch.nn.Parameter(torch.zeros(4))
+    leaves = [*layer.parameters(), moves, first]
+
+    def step(x):
+        scores = layer(x)
+        total = first + scores[:, 0]
+        for place in range(1, 3):
+            total = torch.logsumexp(total.unsqueeze(2) + moves + scores[:, place].unsqueeze(1), 1)
+        for leaf in leaves:
+            leaf.grad = None
+        total.sum().backward()
+        return total
+
+    compiled = Compiled(step, exact=exact, always=True)
+    for count in [3, 3, 4, 4, 9, 9, 6, 5, 7, 8, 4, 6, 3, 9]:
+        x = torch.randn(count, 3, 5)
+        expected = seen([step(x), [leaf.grad for leaf in leaves]])
+        given = seen([compiled(x), [leaf.grad for leaf in leaves]])
+        differing = difference(expected, given, 0.0 if exact else 1e-5)
+        assert differing is None, f"{count} examples: {differing}"
+        if count == 6 and not exact:
+            assert compiled.families.all, compiled.report()  # of the first three sizes

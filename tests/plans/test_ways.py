@@ -176,3 +176,49 @@ def test_what_has_a_history_is_met_once(form, monkeypatch):
     reasons = {line.reason: line.times for line in judge.report().breaks}
     assert reasons["a tensor from outside has a history"] == 12 and judge.walked >= 9, str(judge.report())
     assert len(recorded) <= 4
+
+
+@pytest.mark.parametrize("every", [2, 4, 7])
+def test_a_way_that_parts_behind_an_optimizers_step_is_walked_in_its_turn(every: int) -> None:
+    """Gradients of a few calls are added up before a step is taken: what was computed before cannot be computed again for another way."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any, is_last: bool) -> Any:
+        loss = model(x).square().mean()
+        loss.backward()
+        if is_last:
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss
+
+    compiled = Compiled(step, always=True)
+    for n in range(20 * every):
+        compiled(torch.randn(3, 4), n % every == every - 1)
+    left = sum(compiled.reasons.values())
+    assert compiled.walked >= 20 * every - 9 and left <= 6, str(compiled.report())
+    assert compiled.ways <= 4, str(compiled.report())
+
+
+def test_calls_without_a_rhythm_are_seldom_recorded_from_their_beginning() -> None:
+    """As a way that is known shows itself in vain, that is given up."""
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    recorded = []
+
+    def step(x: Any, is_last: bool) -> Any:
+        loss = model(x).square().mean()
+        loss.backward()
+        if is_last:
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss
+
+    compiled = Compiled(step, always=True)
+    begin = compiled.begin_recording
+    compiled.begin_recording = lambda: recorded.append(compiled.calls) or begin()  # type: ignore[method-assign, func-returns-value]
+    turns = numpy.random.RandomState(0).rand(600) < 0.05
+    for is_last in turns.tolist():
+        compiled(torch.randn(3, 4), is_last)
+    assert compiled.walked >= 500, str(compiled.report())
+    assert len(recorded) <= turns.sum() + 20, str(compiled.report())

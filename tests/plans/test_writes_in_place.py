@@ -354,6 +354,37 @@ def test_a_tensor_from_outside_of_which_a_view_was_read_may_be_written(keeps: bo
     assert compiled.walked == (0 if keeps else 6), compiled.report()
 
 
+@pytest.mark.parametrize("needs", [False, True])
+def test_a_tensor_from_outside_of_which_a_node_has_a_view_may_be_written(needs: bool) -> None:
+    """As the codes of a quantizer are moved whose distances lead to no gradient; where one does, eager refuses the backward pass."""
+    layer, codes = torch.nn.Linear(3, 3), torch.randn(5, 3)
+
+    def step(x: Any) -> Any:
+        z = layer(x)
+        products = z @ codes.t()
+        nearest = products.argmax(1)
+        with torch.no_grad():
+            codes.copy_(codes * 0.9 + 0.1 * z.mean(0))
+        loss = (z - codes[nearest]).square().sum() + (products.sum() if needs else 0.0)
+        layer.zero_grad()
+        loss.backward()
+        return loss
+
+    compiled, before = Compiled(step, always=True, exact=True), codes.clone()
+    for n in range(8):
+        outcomes = []
+        for run in (step, compiled):
+            codes.copy_(before)
+            try:
+                outcomes.append([run(rows(n)[:, :3]), codes.clone(), layer.weight.grad.clone()])
+            except RuntimeError as error:
+                outcomes.append(str(error))
+        assert not needs or "modified by an inplace operation" in outcomes[0]
+        assert outcomes[0] == outcomes[1] if needs else all(map(torch.equal, *outcomes))
+        before = before + 0.1
+    assert compiled.walked == (0 if needs else 6), compiled.report()
+
+
 @pytest.mark.parametrize("adds", [False, True])
 def test_masks_of_attention_may_be_others_in_each_call(adds: bool) -> None:
     q, k, v = [torch.randn(2, 2, 3, 8) for _ in range(3)]

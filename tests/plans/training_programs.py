@@ -660,6 +660,100 @@ def flows(compile: Any) -> Any:
 
 
 @hostile
+def codebooks_read_as_views(compile: Any) -> Any:
+    """Distances to codes are products with a view of them, whose history nobody uses; then the codes are written."""
+    encoder, decoder = network(4, 6, 3), network(3, 6, 4)
+    codes, sums = batch(0, 5, 3), batch(1, 5, 3)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.02)
+
+    @compile
+    def step(x: Any, decay: float) -> Any:
+        z = encoder(x)
+        nearest = (codes.square().sum(1) - 2 * z @ codes.t()).argmin(1)
+        quantized = codes[nearest]
+        with torch.no_grad():
+            sums.mul_(decay).add_(F.one_hot(nearest, 5).type(z.dtype).t() @ z, alpha=1 - decay)
+            codes.copy_(sums)
+        loss = F.mse_loss(decoder(z + (quantized - z).detach()), x) + 0.25 * F.mse_loss(z, quantized.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss, nearest
+
+    return lambda n: step(batch(n, 6, 4), 0.9 if n < 8 else 0.8), watching(encoder, decoder, optimizer, codes, sums)
+
+
+@hostile
+def gathered_gradients(compile: Any) -> Any:
+    """Gradients of four calls are added up, clipped and stepped with; the last turn is shorter."""
+    model = network(4, 6, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+
+    @compile
+    def step(x: Any, y: Any, is_last: bool) -> Any:
+        loss = F.mse_loss(model(x), y) / 4
+        loss.backward()
+        norm = None
+        if is_last:
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss, norm
+
+    return lambda n: step(batch(n, 3, 4), batch(n, 3, 2), n % 4 == 3 or n == 13), watching(model, optimizer)
+
+
+@hostile
+def gathered_gradients_that_overflow(compile: Any) -> Any:
+    """A scaler unscales the gradients of two calls, which are infinite at times."""
+    model = network(4, 6, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
+
+    @compile
+    def step(x: Any, y: Any, is_last: bool, factor: float) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = F.mse_loss(model(x).float(), y) / 2
+        scaler.scale(loss * factor).backward()
+        if is_last:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        return loss, scaler.get_scale()
+
+    def run(n: int) -> Any:
+        return step(batch(n, 3, 4), batch(n, 3, 2), n % 2 == 1, float("inf") if n in (9, 13) else 1.0)
+
+    return run, watching(model, optimizer)
+
+
+@hostile
+def actor_in_every_second_call(compile: Any) -> Any:
+    """A critic learns in each call; behind its step the actor does in every second one, while the critic is held fixed."""
+    actor, critic = network(4, 6, 2), network(6, 6, 1)
+    of_actor = torch.optim.Adam(actor.parameters(), lr=0.02)
+    of_critic = torch.optim.Adam(critic.parameters(), lr=0.02)
+
+    @compile
+    def step(x: Any, y: Any, with_actor: bool) -> Any:
+        loss = F.mse_loss(critic(torch.cat([x, actor(x).detach()], 1)), y)
+        of_critic.zero_grad()
+        loss.backward()
+        of_critic.step()
+        if with_actor:
+            critic.requires_grad_(False)
+            of_actor.zero_grad()
+            (-critic(torch.cat([x, actor(x)], 1)).mean()).backward()
+            of_actor.step()
+            critic.requires_grad_(True)
+        return loss
+
+    return lambda n: step(batch(n, 3, 4), batch(n, 3, 1), n % 2 == 0), watching(actor, critic, of_actor, of_critic)
+
+
+@hostile
 def codebooks(compile: Any) -> Any:
     """VQ-VAE whose codes are moved by averages, and revived where nobody uses them."""
     encoder, decoder = network(4, 6, 3), network(3, 6, 4)

@@ -15,7 +15,7 @@ from dynograd.ops.row import Row
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
-FAMILY = Row(out=None, ragged="groups", functional=True)
+FAMILY = Row(out=None, ragged="groups", functional=True, cast="lower")
 
 
 @composed(work="convolution")
@@ -111,7 +111,7 @@ def conv3d(
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composed(cast="lower")
+@composed()
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -141,7 +141,7 @@ def conv_transpose1d(
     return _spread("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composed(cast="lower")
+@composed()
 def conv_transpose2d(
     input: Any,
     weight: Any,
@@ -175,7 +175,7 @@ def conv_transpose2d(
     return _spread("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composed(cast="lower")
+@composed()
 def conv_transpose3d(
     input: Any,
     weight: Any,

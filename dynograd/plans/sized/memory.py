@@ -17,6 +17,7 @@ from dynograd.plans.sized.sizes import NoFormula, Number, Sizes, at
 __all__ = ["Differs", "Part", "SizedMemory"]
 
 _ALIGNED = 64
+_AT_ONCE = 1024  # addresses
 
 
 class Differs(Exception):
@@ -53,12 +54,23 @@ class _Regions:
         """The region that the address lies in while the call `time` is computed."""
         key = address, time
         if key not in self._known:
+            self.learn([address], [time])
+        region = self._known[key]
+        if region is not None and region < 0:
+            raise Differs("memory that is used twice at a time")
+        return region
+
+    def learn(self, addresses: list[int], times: list[int]) -> None:
+        """Finds the regions of many addresses at once; -1: of several."""
+        keys = list(dict.fromkeys([key for key in zip(addresses, times) if key not in self._known]))
+        for begin in range(0, len(keys), _AT_ONCE):
+            part = keys[begin : begin + _AT_ONCE]
+            address, time = numpy.array(part, numpy.int64).T[:, :, None]
             inside = (self.low <= address) & (address < self.high) & (self.first <= time) & (time <= self.last)
-            places = numpy.flatnonzero(inside)
-            if len(places) > 1:
-                raise Differs("memory that is used twice at a time")
-            self._known[key] = int(places[0]) if len(places) else None
-        return self._known[key]
+            counts = inside.sum(1).tolist()
+            first = inside.argmax(1).tolist() if inside.size else counts
+            for key, count, region in zip(part, counts, first):
+                self._known[key] = None if not count else region if count == 1 else -1
 
 
 class SizedMemory:
@@ -82,6 +94,11 @@ class SizedMemory:
             return self.sizes.number(values)
         except NoFormula as error:
             raise Differs(str(error)) from None
+
+    def learn(self, addresses: Sequence[list[int]], times: list[int]) -> None:
+        """Finds where addresses that the programs have lie, ahead of `place_of`: many at once take less time."""
+        for regions, of in zip(self.regions, addresses):
+            regions.learn(of, times)
 
     def place_of(self, addresses: Sequence[int], time: int) -> tuple[int, int | Number] | None:
         """(region of the first program, offset) of memory that the programs have at these addresses; None where they have it from elsewhere."""
@@ -154,18 +171,18 @@ class SizedMemory:
         """Lays out the memory of all regions that were met, with room for the largest sizes."""
         first = self.regions[0]
         room: list[int] = []
-        last = first.last.tolist()
+        begins, ends = first.first.tolist(), first.last.tolist()
         for region in range(len(first.low)):
             if region not in self.back[0]:
                 room.append(0)
                 continue
             others = [match[region] for match in self.matches]
             extents = [int(of.high[other] - of.low[other]) for of, other in zip(self.regions, others)]
-            if len({int(of.first[other]) for of, other in zip(self.regions, others)}) > 1:
-                raise Differs("memory that is used at other times")
-            last[region] = max([int(of.last[other]) for of, other in zip(self.regions, others)])  # what is small stays
+            # From the first use at any of the sizes to the last one: what is small stays, and what is one row needs no sum.
+            begins[region] = min([int(of.first[other]) for of, other in zip(self.regions, others)])
+            ends[region] = max([int(of.last[other]) for of, other in zip(self.regions, others)])
             room.append(-(-self.sizes.largest(self.number(extents)) // _ALIGNED) * _ALIGNED)
-        places, count = laid_out(room, first.first.tolist(), last)
+        places, count = laid_out(room, begins, ends)
         whole = arena.take(count)
         self.buffers = [whole[place : place + size] for place, size in zip(places, room)]
         self.bases = [bounds(buffer)[0] for buffer in self.buffers]

@@ -19,7 +19,7 @@ from dynograd.plans.sized.calls import CheckedCall, SizedCall
 from dynograd.plans.sized.memory import Differs, Part, SizedMemory
 from dynograd.plans.sized.sizes import Number, Sizes
 from dynograd.plans.sized.splicing import Piece, Splices
-from dynograd.plans.sized.tables import OtherKernels, SizedBound, unexplained
+from dynograd.plans.sized.tables import OtherKernels, SizedBound, Word, explained
 from dynograd.plans.sized.values import Common
 from dynograd.plans.sized.widening import trials_of
 
@@ -117,10 +117,7 @@ class SizedProgram(Program):
                 Bound([None if number in lone else form for number, form in enumerate(program.forms)])
                 for program in programs
             ]
-            try:
-                odd = unexplained(plain, self.memory)
-            except OtherKernels as others:
-                odd = others.calls
+            words, odd = self._words_of(plain)
             if not odd:
                 break
             lone |= odd
@@ -138,10 +135,7 @@ class SizedProgram(Program):
                 mixed = plain
                 break
             mixed = [Bound(_mixed(program, of, lone)) for program, of in zip(programs, groups)]
-            try:
-                odd = unexplained(mixed, self.memory)
-            except OtherKernels as others:
-                odd = others.calls
+            mixed_words, odd = self._words_of(mixed)
             left = [[group for group in of if group.first not in odd] for of in groups]
             if not odd:
                 break
@@ -149,10 +143,18 @@ class SizedProgram(Program):
                 raise Differs(f"other kernels in calls {sorted(odd)}")
             groups = left
         self.groups = groups[0]
-        self.plain: Any = SizedBound(plain, self.memory, lone, self.checks)
-        self.mixed: Any = (
-            self.plain if mixed is plain else SizedBound(mixed, self.memory, lone - members[0], self.checks)
-        )
+        self.plain: Any = SizedBound(plain, self.memory, lone, self.checks, words)
+        self.mixed: Any = self.plain
+        if mixed is not plain:
+            self.mixed = SizedBound(mixed, self.memory, lone - members[0], self.checks, mixed_words)
+
+    def _words_of(self, bounds: Sequence[Bound]) -> tuple[list[Word], set[int]]:
+        """What the words of the tables are, and the calls whose kernels are others at other sizes, or have numbers that no formula gives."""
+        try:
+            words = explained(bounds, self.memory)
+        except OtherKernels as others:
+            return [], others.calls
+        return words, {word.call for word in words if word.kind == "unexplained"}
 
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The least and most of each size that it can have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -15,7 +15,16 @@ from dynograd.plans.sized.memory import Differs, SizedMemory
 from dynograd.plans.sized.rules import PRODUCT, blocks_of_rows, counts_of_blocks, products_of, rows_of_loops
 from dynograd.plans.sized.sizes import NoFormula, Number, Real, at
 
-__all__ = ["SizedBound", "unexplained"]
+__all__ = ["OtherKernels", "SizedBound", "Word", "explained"]
+
+
+class Word(NamedTuple):
+    """A word of tables that is not the same in all of them, or is an address."""
+
+    place: int
+    call: int
+    kind: str  # "unexplained": no formula gives it
+    what: Any
 
 
 class SizedBound:
@@ -26,11 +35,19 @@ class SizedBound:
         memory: what they have in common.
         apart: the calls that are computed otherwise.
         checked: those that look at values first.
+        words: what `explained` gives of them.
     Raises:
         Differs: they are not the same kernels in the same order.
     """
 
-    def __init__(self, bounds: Sequence[Any], memory: SizedMemory, apart: set[int], checked: set[int]) -> None:
+    def __init__(
+        self,
+        bounds: Sequence[Any],
+        memory: SizedMemory,
+        apart: set[int],
+        checked: set[int],
+        words: Sequence[Word],
+    ) -> None:
         first = bounds[0]
         self.rows, count = first.rows, len(first.rows) - 1
         self.checks: dict[int, Any] = {}
@@ -52,13 +69,11 @@ class SizedBound:
                 raise Differs("kernels in some programs only")
             return
         self.memory = memory
-        self._compare([bound.table for bound in bounds], apart)
+        self._compare([bound.table for bound in bounds], words)
 
-    def _compare(self, tables: list[Any], apart: set[int]) -> None:
+    def _compare(self, tables: list[Any], explained_words: Sequence[Word]) -> None:
         first = tables[0]
         words = numpy.stack([table.words for table in tables])
-        calls = call_of_rows(self.rows)
-        owner = call_of_words(first, calls)
         self.table = first.copied()
         self._rows_of_loops = rows_of_loops(first)
         self._blocks_of_rows = blocks_of_rows(first, words)
@@ -66,11 +81,10 @@ class SizedBound:
         self._products = products_of(tables, words, self.memory)
         parts = numpy.stack([table.parts for table in tables])
         follow = {row: [int(first.first_words[row])] for row in numpy.flatnonzero((parts != parts[0]).any(0)).tolist()}
-        skipped = set(numpy.flatnonzero(numpy.isin(owner, list(apart))).tolist())
         kinds: dict[str, list[Any]] = dict(word=self._words, data=self._data, number=self._numbers, real=self._reals)
-        for place, kind, entry in explained(tables, self.memory, words, owner, skipped):
+        for place, call, kind, entry in explained_words:
             if kind == "unexplained":
-                raise Differs(f"{entry} of the kernels of call {owner[place]}")
+                raise Differs(f"{entry} of the kernels of call {call}")
             if kind == "part":
                 follow[entry].append(place)
                 continue
@@ -174,15 +188,15 @@ class SizedBound:
             self.table.run(first, last)
 
 
-def unexplained(bounds: Sequence[Any], memory: SizedMemory) -> set[int]:
-    """The calls whose kernels have numbers at the recorded sizes that no formula gives.
+def explained(bounds: Sequence[Any], memory: SizedMemory) -> list[Word]:
+    """What the words of the tables are that differ at the recorded sizes, or are addresses.
 
     Raises:
-        Differs: other kernels run at other sizes.
+        OtherKernels: other kernels run at other sizes.
     """
     tables = [bound.table for bound in bounds]
     if any([table is None for table in tables]):
-        return set()
+        return []
     calls = call_of_rows(bounds[0].rows)
     odd = {call_of_rows(bound.rows)[row] for bound in bounds for row in bound.table.called}
     if odd:
@@ -203,12 +217,11 @@ def unexplained(bounds: Sequence[Any], memory: SizedMemory) -> set[int]:
             odd.add(call)
     if odd:
         raise OtherKernels(odd)
-    first = tables[0]
     words = numpy.stack([table.words for table in tables])
-    owner = call_of_words(first, calls)
-    return {
-        int(owner[place]) for place, kind, _ in explained(tables, memory, words, owner, set()) if kind == "unexplained"
-    }
+    owner = call_of_words(tables[0], calls)
+    return [
+        Word(place, int(owner[place]), kind, what) for place, kind, what in _explained(tables, memory, words, owner)
+    ]
 
 
 class OtherKernels(Differs):
@@ -219,44 +232,48 @@ class OtherKernels(Differs):
         self.calls = calls
 
 
-def explained(
-    tables: list[Any], memory: SizedMemory, words: Any, owner: Any, apart: set[int]
-) -> Iterator[tuple[int, str, Any]]:
-    """(place, kind, what it is) of each word that is not the same in all tables, or is an address."""
+def _explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any) -> Iterator[tuple[int, str, Any]]:
+    """(place, kind, what it is) of each such word."""
     places = [table.places() for table in tables]
     for data, handles, _starts in places[1:]:
         if [place for place, _ in data] != [place for place, _ in places[0][0]] or [place for place, _ in handles] != [
             place for place, _ in places[0][1]
         ]:
             raise Differs("arrays at other places")
-    skipped = apart | set(places[0][2]) | set(tables[0].first_words.tolist())
+    skipped = set(places[0][2]) | set(tables[0].first_words.tolist())
     skipped |= set(rows_of_loops(tables[0]))
     skipped |= set(blocks_of_rows(tables[0], words)) | set(counts_of_blocks(tables[0]))
     for _, first, last, _ in products_of(tables, words, memory):
         skipped |= {first + PRODUCT + 3, first + PRODUCT + 4, last}
     for index, name in enumerate(("word", "data")):
-        for position, (place, _) in enumerate(places[0][index]):
+        addresses_of = [[array.__array_interface__["data"][0] for _, array in of[index]] for of in places]
+        times = owner[[place for place, _ in places[0][index]]].tolist()
+        memory.learn(addresses_of, times)
+        for position, ((place, _), *addresses) in enumerate(zip(places[0][index], *addresses_of)):
             if place in skipped:
                 continue
             skipped.add(place)
-            yield _address(place, name, [of[index][position][1] for of in places], memory, int(owner[place]))
+            yield _address(place, name, [of[index][position][1] for of in places], addresses, memory, times[position])
     inside = numpy.zeros(words.shape[1], bool)
     row_of = call_of_words(tables[0], list(range(len(tables[0]))))
     for row, regions in zip(words, memory.regions):
         inside |= (row >= regions.around[0]) & (row < regions.around[1])
     parts = numpy.stack([table.parts for table in tables])
     reals, packed = [set(places) for places in tables[0].floating()]
-    for place in numpy.flatnonzero((words != words[0]).any(0) | inside).tolist():
+    differing = (words != words[0]).any(0)
+    left = numpy.flatnonzero(differing | inside)
+    addressing = left[inside[left]]
+    memory.learn(words[:, addressing].tolist(), owner[addressing].tolist())
+    columns = zip(left.tolist(), words[:, left].T.tolist(), differing[left].tolist(), inside[left].tolist())
+    for place, values, differs, is_address in columns:
         if place in skipped:
             continue
-        values = [int(value) for value in words[:, place]]
-        differs = any([value != values[0] for value in values])
         if place in reals or place in packed:
             if differs:
                 yield place, *(_real(place, values, memory) if place in reals else ("unexplained", f"words {values}"))
             continue
         try:
-            where = memory.place_of(values, int(owner[place])) if inside[place] else None
+            where = memory.place_of(values, int(owner[place])) if is_address else None
             if where is not None:
                 yield place, "word", (place, *where)
             elif differs and values == parts[:, row_of[place]].tolist():
@@ -277,11 +294,12 @@ def _real(place: int, values: list[int], memory: SizedMemory) -> tuple[str, Any]
     return "real", (place, number)
 
 
-def _address(place: int, name: str, arrays: list[Any], memory: SizedMemory, time: int) -> tuple[int, str, Any]:
+def _address(
+    place: int, name: str, arrays: list[Any], addresses: list[int], memory: SizedMemory, time: int
+) -> tuple[int, str, Any]:
     """What the address of an array is."""
     if handle_of_place(0) is None:
         name = "word"
-    addresses = [array.__array_interface__["data"][0] for array in arrays]
     try:
         where = memory.place_of(addresses, time)
     except Differs as error:

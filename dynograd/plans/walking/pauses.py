@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Pauses", "way_of"]
+__all__ = ["Pauses", "Rhythm", "way_of"]
 
 _PATIENCE = 16  # calls that went ways of their own
 _FEW = 4  # of those, after which a way has to come twice
@@ -16,6 +16,7 @@ _COST = 10  # calls along records that make up for one that went a way of its ow
 _MOST_OWED = 40 * _COST  # a program of 32 ways has them all by then
 _MOST_SEEN = 256  # ways that came once and are remembered
 _HASHED = (int, float, bool, str, type(None))
+_MOST_IN_VAIN = 8  # calls recorded from their beginnings that went a way that was known
 _LENGTH = 2047  # calls of a pause: a record takes as long as 50 of them, and what goes on costs 3 % at most
 
 
@@ -69,6 +70,40 @@ class Pauses:
         self._missed, self._owed = min(self._missed, _PATIENCE) + 1, min(self._owed, _MOST_OWED) + _COST
         if self.go_on():
             self.left = self._length = min(2 * self._length + 1, _LENGTH) if is_first else _LENGTH
+
+
+class Rhythm:
+    """Of one function: which calls go, or are recorded, along ways of their own from the beginning.
+
+    Where a call leaves the record behind the step of an optimizer, or a write, what came before cannot be computed again for another way. Programs do
+    that in turns, as they gather gradients over four calls: the call that comes as far behind the latest of these as that came behind the one before is
+    due. It is recorded from its beginning, as a way apart; once there is one it goes along that.
+    """
+
+    def __init__(self) -> None:
+        self._latest = self._due = self._in_vain = 0
+        self.has_missed = False  # the latest call that was due left the way apart
+
+    def is_due(self, call: int) -> bool:
+        return call == self._due
+
+    def note_left(self, call: int) -> None:
+        """The call with this number has left the record there."""
+        self.has_missed = call == self._due
+        if self._latest and self._in_vain < _MOST_IN_VAIN:
+            self._due = 2 * call - self._latest
+        self._latest = call
+
+    def note_walked(self, call: int) -> None:
+        """The call has gone along a way apart."""
+        self._in_vain = 0
+        self._latest, self._due = call, 2 * call - self._latest
+
+    def note_recorded(self, call: int, is_new: bool) -> None:
+        """The call was recorded from its beginning. Where it went a way that is known, the next is due when a call has left the record again."""
+        self._in_vain, self.has_missed = self._in_vain + 1, False
+        if is_new:
+            self._latest, self._due = call, 2 * call - self._latest
 
 
 def way_of(events: Any, sizes: Any) -> int:
