@@ -27,6 +27,7 @@ __all__ = [
     "FEW",
     "Lease",
     "Lent",
+    "discard",
     "empty",
     "empty_like",
     "is_leased",
@@ -185,6 +186,12 @@ def zeros(shape: Any, dtype: Any) -> Any:
 def is_leased(array: Any) -> bool:
     """Whether the array covers a kept buffer directly, so that it is as good as the owner of its memory."""
     return type(array.base) is Lease
+
+
+def discard(lease: Lease) -> None:
+    """Nobody needs what a buffer holds: its pages go to the system, until somebody writes there."""
+    if type(lease.base) is mmap.mmap and hasattr(mmap, "MADV_DONTNEED"):
+        lease.base.madvise(mmap.MADV_DONTNEED)
 
 
 def limit() -> int:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.kernels.build.launches import Launch
-from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.memory import is_part_of_any
+from dynograd.plans.reserved import result_of
 
 __all__ = ["Call"]
 
@@ -36,8 +36,8 @@ class Call:
         line: of the user's program.
         in_place: it has written into memory that it reads, and gives that.
         saved: of an op, what else its node has saved: arrays that are neither operands nor results.
-        copies: the outputs' numbers, which the program may overwrite later, until the plan has been compared with them; behind them those
-            of `saved`.
+        results: what the outputs were when it was recorded, until the plan has been compared with them, and behind them those of `saved`:
+            copies, or a `Digest` of a large array.
         first: of one that computes again what another one has computed: that one.
     """
 
@@ -53,15 +53,17 @@ class Call:
     line: str = ""
     in_place: bool = False
     saved: tuple[Any, ...] = ()
-    copies: tuple[Any, ...] = ()
+    results: tuple[Any, ...] = ()
     first: Any = None
-
-    def __post_init__(self) -> None:
-        self.note_results()
 
     def made(self) -> list[Array]:
         """Its outputs that are no parts of what it reads."""
         return [array for array in self.outputs if array is not None and not is_part_of_any(array, self.inputs)]
 
     def note_results(self) -> None:
-        self.copies = tuple([None if array is None else own_copy(array) for array in (*self.outputs, *self.saved)])
+        """Views of operands are none. What it has written in place cannot be computed again of what it has read: numbers are kept."""
+        made = [None if array is None or self._is_view(array) else array for array in self.outputs]
+        self.results = tuple([result_of(array, self.in_place) for array in (*made, *self.saved)])
+
+    def _is_view(self, array: Array) -> bool:
+        return not self.in_place and type(array) is ndarray and is_part_of_any(array, self.inputs)

@@ -436,6 +436,13 @@ class Compiled:
         recording.end()
         self.recording = None
         self.has_recorded = True
+        try:
+            self._take(recording)
+        finally:
+            recording.memory.end()
+
+    def _take(self, recording: Recording) -> None:
+        """What is made of a recorded step."""
         self.on_gpu = recording.on_gpu
         met_before = bool(self.known)
         for tensor in (*[outside.tensor for outside in recording.outside], *recording.targets):
@@ -467,6 +474,8 @@ class Compiled:
         elif self.walk.paths and self.pauses.waits(way_of(recording.events, self.sizes)):
             return
         elif met_before and recording.events and not counted_sizes:
+            recording.let_go()
+            give_back_room()
             self.shared.make_room(None, None)
             program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
             if program.check(recording, self.exact):

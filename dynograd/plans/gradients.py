@@ -157,7 +157,8 @@ class RecordedGradients(RulesAsOps):
             self.asked = None
         if self.reason:
             return results
-        self.calls += copies
+        for call in copies:
+            self.note(call)
         event.results = [self._new_value(result) for result in results if result is not None]
         numbers = iter(event.results)
         event.subject = tuple([None if result is None else next(numbers) for result in results])

@@ -11,6 +11,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
 from dynograd.plans.gpu.array_kinds import PLAIN, address_range, is_writeable, may_share
+from dynograd.plans.reserved import is_outline
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -76,10 +77,14 @@ class Arena:
 
     def __init__(self) -> None:
         self.whole = numpy.empty(0, numpy.uint8)
+        self.is_free = True  # nobody needs what it holds
 
     def take(self, count: int) -> ndarray:
         """So many bytes, the same ones each time, or new ones where they were fewer."""
         if count > self.whole.size:
+            owner = arrays.base_of(self.whole)
+            if self.is_free and type(owner) is buffers.Lease:  # other ways still compute there
+                buffers.discard(owner)
             self.whole = _aligned(count + count // 4)
         return self.whole
 
@@ -115,6 +120,7 @@ class Memory:
         self.last: list[Any] = [None] * len(self.regions)
         self.bytes = self.low = self.high = 0
         self.buffers: list[Any] = []
+        self.gone: list[Any] = []  # outlines of what no part of the plan's memory stands for
 
     def touch(self, array: Any, first: int, last: int) -> None:
         """Its memory is used from the call `first` to the call `last`."""
@@ -147,6 +153,8 @@ class Memory:
             return array
         place = self.region_of(array)
         if place is None:
+            if is_outline(array):
+                self.gone.append(array)
             return array
         by = self._move_of(bounds(array)[0]) if self.moves else 0
         offset = array.__array_interface__["data"][0] + by - self.regions[place][0]

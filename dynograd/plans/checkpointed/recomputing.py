@@ -19,6 +19,7 @@ from dynograd.plans.lowering.bound import arrays_of, moved
 from dynograd.plans.memory import bounds, is_part_of_any, regions_of, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.python_forms import Forward, RuleForm
+from dynograd.plans.reserved import Digest
 
 __all__ = ["compute_parts_again"]
 
@@ -168,8 +169,8 @@ class _Again:
         ]
         twin.launches = [moved(launch, self.at) for launch in call.launches]
         twin.compute, twin.node, twin.first = compute, node, call
-        for array, values in zip((*twin.outputs, *twin.saved), call.copies):
-            if array is not None and not is_part_of_any(array, twin.inputs):
+        for array, values in zip((*twin.outputs, *twin.saved), call.results):
+            if array is not None and type(values) is not Digest and not is_part_of_any(array, twin.inputs):
                 write(array, values)
         return twin
 

@@ -304,12 +304,21 @@ def moved(launch: Launch, at: Callable[[Any], Any]) -> Launch:
     handles = {handle(array): handle(other) for array, other in zip(launch.kept, kept)}
     handles |= {data_address(array): data_address(other) for array, other in zip(launch.kept, kept)}
 
-    def argument(value: Any) -> Any:
-        if isinstance(value, numpy.ndarray):
-            return at(value)
-        if type(value) is tuple:
-            return tuple([argument(inner) for inner in value])
-        return handles.get(value, value) if type(value) is int else value
-
-    arguments = tuple([argument(value) for value in launch.arguments])
+    arguments = _moved_arguments(launch.arguments, at, handles)
     return Launch(launch.kernel, arguments, launch.count, launch.parts, kept, launch.returns)
+
+
+def _moved_arguments(values: tuple[Any, ...], at: Callable[[Any], Any], handles: dict[int, int]) -> tuple[Any, ...]:
+    """A function within `moved` that called itself would keep all that `at` knows until Python looks for cycles."""
+    return tuple(
+        [
+            at(value)
+            if isinstance(value, numpy.ndarray)
+            else _moved_arguments(value, at, handles)
+            if type(value) is tuple
+            else handles.get(value, value)
+            if type(value) is int
+            else value
+            for value in values
+        ]
+    )

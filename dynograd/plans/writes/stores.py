@@ -168,7 +168,7 @@ class RecordedStores:
                 array[...] = source
         if not again:
             stamp(array)
-        self.calls.append(call)
+        self.note(call)
         self._over(event)
         return True
 
