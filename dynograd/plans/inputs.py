@@ -11,8 +11,8 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers, ndarray
-from dynograd.plans.gpu.array_kinds import may_share
 from dynograd.kernels.layout.digests_cpu import digest
+from dynograd.plans.gpu.array_kinds import may_share
 from dynograd.plans.lowering import layouts
 from dynograd.plans.memory import bounds
 from dynograd.plans.programs import nobody

@@ -15,8 +15,8 @@ from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.finishes import finishes_of
-from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.gpu.array_kinds import own_copy
+from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import layouts, lower
 from dynograd.plans.lowering.bound import arrays_of, computes_apart, moved
 from dynograd.plans.lowering.families.draws import drawing_of

@@ -518,7 +518,7 @@ class Recording(
             return False
         gone = Tensor.wrap(self.memory.outline(array))
         gone.node, gone._requires_grad = tensor.node, tensor._requires_grad
-        gone._meta = GONE_VIEW if type(meta) is tuple else meta
+        gone._meta = meta if meta is None or meta is SILENT else GONE_VIEW
         self.versions[number] = self.version_of(number)
         if self.numbers.get(id(tensor)) == number:
             del self.numbers[id(tensor)]
