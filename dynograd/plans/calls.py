@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynograd.arrays import Array, ndarray
+from dynograd.arrays.buffers import SMALLEST
 from dynograd.kernels.build.launches import Launch
+from dynograd.kernels.layout.digests_cpu import digest
+from dynograd.plans.gpu.array_kinds import bytes_alike, own_copy
 from dynograd.plans.memory import is_part_of_any
-from dynograd.plans.reserved import result_of
 
-__all__ = ["Call"]
+__all__ = ["Call", "Digest", "holds", "is_unchanged", "result_of"]
 
 
 @dataclass(slots=True)
@@ -62,8 +64,34 @@ class Call:
 
     def note_results(self) -> None:
         """Views of operands are none. What it has written in place cannot be computed again of what it has read: numbers are kept."""
-        made = [None if array is None or self._is_view(array) else array for array in self.outputs]
-        self.results = tuple([result_of(array, self.in_place) for array in (*made, *self.saved)])
+        own = [None if array is None or self._is_view(array) else array for array in self.outputs]
+        self.results = tuple([result_of(array, self.in_place) for array in (*own, *self.saved)])
 
     def _is_view(self, array: Array) -> bool:
         return not self.in_place and type(array) is ndarray and is_part_of_any(array, self.inputs)
+
+
+class Digest:
+    """The bits of a large array, in its place."""
+
+    __slots__ = ("bits",)
+
+    def __init__(self, array: Any) -> None:
+        self.bits = digest(array)
+
+
+def result_of(array: Any, has_numbers: bool = False) -> Any:
+    """What is kept of an array to compare others with: the numbers of a small one, or where they are asked for, else a digest."""
+    if array is None or has_numbers or type(array) is not ndarray or array.nbytes < SMALLEST:
+        return None if array is None else own_copy(array)
+    return Digest(array)
+
+
+def is_unchanged(array: Any, result: Any) -> bool:
+    """Whether an array has the bytes that it had."""
+    return holds(array, result) if type(result) is Digest else bytes_alike(array, result)
+
+
+def holds(array: Any, digest: Digest) -> bool:
+    """Whether an array that is laid out alike has the same bits."""
+    return Digest(array).bits == digest.bits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import mmap
 from sys import getrefcount
 from typing import Any
 
@@ -11,12 +12,12 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
 from dynograd.plans.gpu.array_kinds import PLAIN, address_range, is_writeable, may_share
-from dynograd.plans.reserved import is_outline
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "Arena",
     "Memory",
+    "ReservedMemory",
     "bounds",
     "connected",
     "give_back_room",
@@ -28,6 +29,8 @@ __all__ = [
 
 _ALIGNED = 64
 _MUCH = 1 << 24  # bytes
+_LEAST, _SHARE = 1 << 22, 8  # bytes that are new, and their part of all, before a step's memory is looked through
+_new = ndarray.__new__
 
 
 def bounds(array: Any) -> tuple[int, int]:
@@ -301,3 +304,78 @@ def _references(array: Any) -> int:
 _probe = Tensor.wrap(numpy.zeros(1))
 _array = _probe.array
 _ALONE = _references(_array)
+
+
+# --- the memory of a step that is recorded ------------------------------------------------------------------------------------------
+#
+# A record knows arrays by where they lie, and eager mode uses the memory of those that die again. So a record has *outlines* of large arrays, which
+# lie where these do and do not keep them, and it keeps the owner of the memory apart. Once nobody else has that, the numbers are gone, as they are
+# where nothing is recorded, and the pages with them; what the numbers were a digest says (`calls`).
+
+
+class Reserved(numpy.ndarray):
+    """The owner that NumPy sees of the memory of outlines."""
+
+    __slots__ = ()
+
+
+def is_outline(array: Any) -> bool:
+    """Whether the numbers of an array may be gone."""
+    return type(array) is ndarray and type(array.base) is Reserved
+
+
+class ReservedMemory:
+    """The memory that the calls of one recorded step have written."""
+
+    def __init__(self) -> None:
+        self.owners: dict[int, tuple[buffers.Lease, Reserved]] = {}  # by the id of the first
+        self.resident: list[int] = []  # of these, what is not gone
+        self.bytes = self.new_bytes = 0  # of all of that, and since it was looked through last
+
+    def reserve(self, array: Any) -> None:
+        """A call has written an array."""
+        owner = arrays.base_of(array) if type(array) is ndarray else None
+        if type(owner) is buffers.Lease and type(owner.base) is mmap.mmap and id(owner) not in self.owners:
+            self.owners[id(owner)] = owner, _new(Reserved, owner.nbytes, numpy.uint8, owner.base)
+            self.resident.append(id(owner))
+            self.bytes += owner.nbytes
+            self.new_bytes += owner.nbytes
+
+    def outline(self, array: Any) -> Array:
+        """An array that lies where this one does; itself where the memory is not reserved."""
+        if type(array) is not ndarray or array.base is None:
+            return array
+        entry = self.owners.get(id(arrays.base_of(array)))
+        if entry is None:
+            return array
+        reserved = entry[1]
+        offset = array.__array_interface__["data"][0] - reserved.__array_interface__["data"][0]
+        result = _new(ndarray, array.shape, array.dtype, reserved, offset, array.strides)
+        if not array.flags.writeable:
+            result.flags.writeable = False
+        return result
+
+    def is_due(self) -> bool:
+        """Whether enough is new for a look at what is gone."""
+        return self.new_bytes > max(_LEAST, self.bytes // _SHARE)
+
+    def let_go(self) -> None:
+        """The pages of what nobody has any more go to the system."""
+        still, self.bytes, self.new_bytes = [], 0, 0
+        for key in self.resident:
+            entry = self.owners[key]
+            if getrefcount(entry[0]) > _UNUSED:
+                still.append(key)
+                self.bytes += entry[0].nbytes
+            else:
+                buffers.discard(entry[0])
+            del entry
+        self.resident = still
+
+    def end(self) -> None:
+        """The addresses may be others' again."""
+        self.owners, self.resident = {}, []
+
+
+_entry = (_new(buffers.Lease, 1), None)
+_UNUSED = getrefcount(_entry[0])  # of what an entry alone has

@@ -14,10 +14,9 @@ from dynograd.interpreter.tensor_parts import Meta
 from dynograd.kernels.build.launches import noting
 from dynograd.nn.backward_hooks import BackwardHookFunction
 from dynograd.ops.reduce.deferred_sums import DeferredSum
-from dynograd.plans.calls import Call
+from dynograd.plans.calls import Call, is_unchanged, result_of
 from dynograd.plans.gpu.array_kinds import PLAIN, is_writeable, may_share
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
-from dynograd.plans.reserved import is_unchanged, result_of
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["HOOKED", "Event", "Pass", "has_hooks", "hooked", "is_constant", "is_plain", "saved_of", "unrecorded"]
@@ -123,9 +122,9 @@ class Pass:
             for number, g in part.parts.items():
                 total.parts[number] = self.add(total.parts[number], g) if number in total.parts else g
             return total
-        held = (total,)  # so that the sum comes into memory of its own
+        parts = total, part  # while somebody has these, the sum comes into memory of its own
         with noting() as launches:
-            result = engine._sum(*held, part)
+            result = engine._sum(*parts)
         recording = self.recording
         if recording.reason or type(result) is Partial:
             return result

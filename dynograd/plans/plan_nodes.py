@@ -302,14 +302,26 @@ class PlanNode(Node):
         finally:
             owner.recording = None
             recording.end()
+        try:
+            return self._taken(recording, numbers, seeds, receivers, gradients)
+        finally:
+            recording.memory.end()
+
+    def _taken(
+        self, recording: Any, numbers: tuple[int, ...], seeds: list[Any], receivers: Any, gradients: list[Any]
+    ) -> tuple[Any, ...]:
+        """The gradients; what is made of the record of the backward pass."""
+        path, owner = self.path, self.walk.owner
         if self.walk.family is not None:
             return tuple(gradients)
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
             kept = [own_copy(array) for array in gradients]
             self.walk.shared.make_room(None, None)
-            every = list(range(len(recording.values)))
-            program = program_of(recording, self.walk.arena, every, seeds, gradients, owner.exact)
+            recording.let_go()
+            give_back_room()
+            keeps = list(range(len(recording.values))) if recording.on_gpu else path.program.keeps
+            program = program_of(recording, self.walk.arena, keeps, seeds, gradients, owner.exact, forward)
             alike = [outside.fresh for outside in recording.outside] == [outside.fresh for outside in path.outside]
             if alike and forward == path.forward and program.check(recording, owner.exact):
                 if not program.on_gpu:

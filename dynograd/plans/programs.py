@@ -13,18 +13,17 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
-from dynograd.plans.calls import Call
+from dynograd.plans.calls import Call, Digest, holds
 from dynograd.plans.finishes import finishes_of
 from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import layouts, lower
-from dynograd.plans.lowering.bound import arrays_of, computes_apart, moved
+from dynograd.plans.lowering.bound import arrays_of, computes_apart, relocate
 from dynograd.plans.lowering.families.draws import drawing_of
 from dynograd.plans.lowering.forms import Misfit
 from dynograd.plans.memory import Arena, Memory, give_back_room, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.recording import Recording
-from dynograd.plans.reserved import Digest, holds
 from dynograd.plans.walking import gains
 
 __all__ = ["Bound", "Program", "gives", "nobody"]
@@ -85,11 +84,12 @@ class Program:
         keeps: list[int],
         seeds: list[Any] | None = None,
         gradients: list[Any] | None = None,
+        forward: int = 0,
     ) -> None:
         """`keeps` are values that the program has when the step is over; `seeds` come into a backward pass that is not the step's own,
-        and `gradients` leave it.
+        which begins behind `forward` calls, and `gradients` leave it.
         """
-        self.keeps = keeps
+        self.keeps, self.forward = keeps, forward
         taken = [outside.array for outside in recording.outside if outside.fresh]
         taken += [recording.values[number].array for number in set(keeps).difference(_gradients(recording))]
         self.taken = sum([array.nbytes for array in taken])  # bytes that a step copies
@@ -133,7 +133,7 @@ class Program:
                 setattr(node, name, map_saved(getattr(node, name), memory.at))
         self.calls: list[Call] = []
         for call in recording.calls:
-            self._relocate(call)
+            relocate(call, memory.at)
             self.calls.append(call)
         self.arrays = [memory.at(tensor.array) for tensor in recording.values]
         self.outside = [memory.at(outside.array) for outside in recording.outside]
@@ -207,21 +207,17 @@ class Program:
                 number in self.keeps or number in recording.checked or tensor.array.nbytes <= _SMALL
             ):  # else it would be copied in time if somebody has it
                 memory.touch(tensor.array, end, end)
-        # After so many calls a value's memory is used for something else.
         regions = [memory.region_of(tensor.array) for tensor in recording.values]
+        if self.forward:  # a backward pass from outside does not look who has the values that it needs
+            for tensor, region in zip(recording.values, regions):
+                if region is not None and memory.last[region] + 1 >= self.forward:
+                    memory.touch(tensor.array, end, end)
+        # After so many calls a value's memory is used for something else.
         self.ends = [end if region is None else min(memory.last[region] + 1, end) for region in regions]
 
     @staticmethod
     def _kept_by(recording: Recording, keeps: list[int]) -> list[int]:
         return [*keeps, *recording.checked, *_gradients(recording)]
-
-    def _relocate(self, call: Call) -> None:
-        at = self.memory.at
-        call.inputs = tuple([at(array) for array in call.inputs])
-        call.outputs = tuple([None if array is None else at(array) for array in call.outputs])
-        call.saved = tuple([at(array) for array in call.saved])
-        call.launches = [moved(launch, at) for launch in call.launches]
-        call.compute.relocated(at)  # type: ignore[attr-defined]
 
     def tell(self, path: Any) -> None:
         """The path that wants to know where values lie: they stay where they are."""

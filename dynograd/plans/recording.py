@@ -36,13 +36,12 @@ from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
 from dynograd.plans.handed import detached, same_memory
 from dynograd.plans.lowering import described
-from dynograd.plans.lowering.bound import moved
+from dynograd.plans.lowering.bound import relocate
 from dynograd.plans.masks import at_places, is_mask
-from dynograd.plans.memory import is_part_of_any, overlaps_of
+from dynograd.plans.memory import ReservedMemory, is_part_of_any, overlaps_of
 from dynograd.plans.optimizers.closures import is_usual, stepped_behind
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
-from dynograd.plans.reserved import ReservedMemory
 from dynograd.plans.scoped import REASON, Scopes
 from dynograd.plans.sized.changing_numbers import arrays_among, numbers_among
 from dynograd.plans.writes.created import RecordedCreations
@@ -475,18 +474,10 @@ class Recording(
         for array in (*call.made(), *call.saved):
             memory.reserve(array)
         if memory.owners:
-            outline = memory.outline
-            call.inputs, call.outputs, call.saved = [
-                tuple([None if array is None else outline(array) for array in arrays])
-                for arrays in (call.inputs, call.outputs, call.saved)
-            ]
-            call.launches = [
-                moved(launch, outline) if memory.has_part_of(launch) else launch for launch in call.launches
-            ]
-            call.compute.relocated(outline)  # type: ignore[attr-defined]
+            relocate(call, memory.outline)
             if call.node is not None and call.kind == "op":
                 for name in call.node.saved_names:
-                    setattr(call.node, name, map_saved(getattr(call.node, name), outline))
+                    setattr(call.node, name, map_saved(getattr(call.node, name), memory.outline))
         self.calls.append(call)
         self.noting.forget()
         if memory.is_due():

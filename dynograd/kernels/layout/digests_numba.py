@@ -4,7 +4,7 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked
 
-BLOCK = 1 << 12
+BLOCK = 1 << 12  # words: few enough that threads share the work evenly
 _STEP, _FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 

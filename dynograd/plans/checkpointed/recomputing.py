@@ -14,12 +14,11 @@ import numpy
 
 from dynograd.arrays import Array, ndarray
 from dynograd.autograd.packing import map_saved
-from dynograd.plans.calls import Call
+from dynograd.plans.calls import Call, Digest
 from dynograd.plans.lowering.bound import arrays_of, moved
 from dynograd.plans.memory import bounds, is_part_of_any, regions_of, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.python_forms import Forward, RuleForm
-from dynograd.plans.reserved import Digest
 
 __all__ = ["compute_parts_again"]
 

@@ -30,6 +30,7 @@ __all__ = [
     "lower_bound",
     "moved",
     "noted_form",
+    "relocate",
     "run_launches",
 ]
 
@@ -306,6 +307,15 @@ def moved(launch: Launch, at: Callable[[Any], Any]) -> Launch:
 
     arguments = _moved_arguments(launch.arguments, at, handles)
     return Launch(launch.kernel, arguments, launch.count, launch.parts, kept, launch.returns)
+
+
+def relocate(call: Call, at: Callable[[Any], Any]) -> None:
+    """The call reads and writes other memory from now on: `at` gives for an array the one in its place, and None for None."""
+    call.inputs, call.outputs, call.saved = [
+        tuple([at(array) for array in arrays]) for arrays in (call.inputs, call.outputs, call.saved)
+    ]
+    call.launches = [moved(launch, at) for launch in call.launches]
+    call.compute.relocated(at)  # type: ignore[attr-defined]
 
 
 def _moved_arguments(values: tuple[Any, ...], at: Callable[[Any], Any], handles: dict[int, int]) -> tuple[Any, ...]:
