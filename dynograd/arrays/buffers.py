@@ -188,10 +188,20 @@ def is_leased(array: Any) -> bool:
     return type(array.base) is Lease
 
 
-def discard(lease: Lease) -> None:
-    """Nobody needs what a buffer holds: its pages go to the system, until somebody writes there."""
-    if type(lease.base) is mmap.mmap and hasattr(mmap, "MADV_DONTNEED"):
-        lease.base.madvise(mmap.MADV_DONTNEED)
+def discard(array: Any) -> None:
+    """Nobody needs what an array in one piece holds: whole pages of it go to the system, until somebody writes there.
+
+    Nothing happens where its memory is no buffer's, or the system knows no such thing.
+    """
+    owner = array
+    while owner is not None and type(owner) is not Lease:
+        owner = getattr(owner, "base", None)
+    if owner is None or type(owner.base) is not mmap.mmap or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    first = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    start, stop = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, (first + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if start < stop:
+        owner.base.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
 def limit() -> int:

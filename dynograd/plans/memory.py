@@ -85,9 +85,8 @@ class Arena:
     def take(self, count: int) -> ndarray:
         """So many bytes, the same ones each time, or new ones where they were fewer."""
         if count > self.whole.size:
-            owner = arrays.base_of(self.whole)
-            if self.is_free and type(owner) is buffers.Lease:  # other ways still compute there
-                buffers.discard(owner)
+            if self.is_free:  # other ways still compute there
+                buffers.discard(self.whole)
             self.whole = _aligned(count + count // 4)
         return self.whole
 
@@ -122,6 +121,7 @@ class Memory:
         self.first: list[Any] = [None] * len(self.regions)
         self.last: list[Any] = [None] * len(self.regions)
         self.bytes = self.low = self.high = 0
+        self.whole: Any = None
         self.buffers: list[Any] = []
         self.gone: list[Any] = []  # outlines of what no part of the plan's memory stands for
 
@@ -137,9 +137,13 @@ class Memory:
         """Lays the memory out in `arena`."""
         sizes = [-(-(stop - start) // _ALIGNED) * _ALIGNED for start, stop in self.regions]
         places, self.bytes = laid_out(sizes, [first or 0 for first in self.first], [last or 0 for last in self.last])
-        whole = arena.take(self.bytes)
+        whole = self.whole = arena.take(self.bytes)
         self.low, self.high = bounds(whole)
         self.buffers = [whole[place : place + stop - start] for place, (start, stop) in zip(places, self.regions)]
+
+    def let_go(self) -> None:
+        """The plan has been compared: a walk computes all anew, and what it does not write (in groups, say) takes no memory."""
+        buffers.discard(self.whole)
 
     def region_of(self, array: Any) -> int | None:
         """The number of the part of the plan's memory that it lies in."""

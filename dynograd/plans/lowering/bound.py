@@ -214,24 +214,27 @@ def _computed(call: Call, at: Callable[[Any], Any]) -> list[Any]:
 def fill_within(array: Any, seed: int) -> None:
     """Numbers that are in the domain of nearly everything: from 0.5 to 1.5. Places are 0, which is a place wherever there is one."""
     random = numpy.random.default_rng(seed)
-    if array.dtype.kind == "b":
-        array[...] = random.random(array.shape) < 0.5
-    elif array.dtype.kind in "fc":
-        array[...] = random.uniform(0.5, 1.5, array.shape)
-    else:
-        array[...] = 0
+    for (part,) in layouts.pieces(array):
+        if array.dtype.kind == "b":
+            part[...] = random.random(part.shape) < 0.5
+        elif array.dtype.kind in "fc":
+            part[...] = random.uniform(0.5, 1.5, part.shape)
+        else:
+            part[...] = 0
 
 
 def _same(array: Any, other: Any, exact: bool) -> bool:
     if array.shape != other.shape or array.dtype != other.dtype:
         return False
     if exact or array.dtype.kind not in "fc":
-        return bool(numpy.array_equal(array, other, equal_nan=array.dtype.kind in "fc"))
+        equal_nan = array.dtype.kind in "fc"
+        return all([numpy.array_equal(part, its, equal_nan=equal_nan) for part, its in layouts.pieces(array, other)])
     bound = 4e-6 if array.dtype.itemsize == 4 else 1e-12
-    scale = float(numpy.abs(other).max(initial=0))
+    scale = float(numpy.max([numpy.abs(part).max(initial=0) for (part,) in layouts.pieces(other)]))
     if not numpy.isfinite(scale):
         return bool(numpy.array_equal(array, other, equal_nan=True))
-    return bool(numpy.allclose(array, other, rtol=bound, atol=bound * scale, equal_nan=True))
+    within = {"rtol": bound, "atol": bound * scale}
+    return all([numpy.allclose(part, its, equal_nan=True, **within) for part, its in layouts.pieces(array, other)])
 
 
 # --- memory apart -------------------------------------------------------------------------------------------------------------
