@@ -64,11 +64,11 @@ class Call:
 
     def note_results(self) -> None:
         """Views of operands are none. What it has written in place cannot be computed again of what it has read: numbers are kept."""
-        own = [None if array is None or self._is_view(array) else array for array in self.outputs]
+        own = [
+            None if type(array) is ndarray and not self.in_place and is_part_of_any(array, self.inputs) else array
+            for array in self.outputs
+        ]
         self.results = tuple([result_of(array, self.in_place) for array in (*own, *self.saved)])
-
-    def _is_view(self, array: Array) -> bool:
-        return not self.in_place and type(array) is ndarray and is_part_of_any(array, self.inputs)
 
 
 class Digest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -381,7 +380,7 @@ class Program:
         for call in self.calls:
             call.results = ()
             # A form has what it runs; the others would keep what kernels of the recorded step have written for one another.
-            call.launches = [replace(launch, arguments=(), kept=()) for launch in call.launches]
+            call.launches = [Launch(launch.kernel, (), launch.count, launch.parts) for launch in call.launches]
         recording.snapshots = []
         self.pieces = []
         return not self.differing
