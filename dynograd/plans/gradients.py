@@ -147,6 +147,7 @@ class RecordedGradients(RulesAsOps):
             result = own(g)
             if result is not g:
                 copies.append(Call("copy", "copy", None, (g,), (result,), (), CopyForm(g)))
+                copies[-1].note_results()
             return result
 
         asked = self.asked = Pass(self)

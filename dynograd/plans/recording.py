@@ -470,7 +470,8 @@ class Recording(
     def note(self, call: Call) -> None:
         """A call is over. The record knows its large arrays by their outlines from now on."""
         memory = self.memory
-        call.note_results()
+        if not call.results:
+            call.note_results()
         for array in (*call.made(), *call.saved):
             memory.reserve(array)
         if memory.owners:
