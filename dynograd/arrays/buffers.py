@@ -27,6 +27,7 @@ __all__ = [
     "FEW",
     "Lease",
     "Lent",
+    "available",
     "discard",
     "empty",
     "empty_like",
@@ -438,6 +439,19 @@ def _default_limit() -> int:
         with contextlib.suppress(OSError, ValueError), open(path) as file:
             sizes.append(int(file.read()))
     return max(min(sizes) // 4, 1 << 26) if sizes else 1 << 30
+
+
+def available() -> int | None:
+    """How many bytes the process may still have before the system is out of memory, or its group at its limit; None where that cannot be told."""
+    sizes = []
+    with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
+        sizes.append(1024 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable:")))
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        group = "/sys/fs/cgroup/memory."
+        with open(group + "max") as most, open(group + "current") as now, open(group + "stat") as parts:
+            cached = next(int(line.split()[1]) for line in parts if line.startswith("inactive_file "))
+            sizes.append(int(most.read()) - int(now.read()) + cached)
+    return min(sizes) if sizes else None
 
 
 _limit = _default_limit()

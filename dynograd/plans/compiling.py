@@ -18,6 +18,7 @@ from dynograd.autograd.nodes import caller, line_text
 from dynograd.base import values
 from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
+from dynograd.errors import OutOfMemoryError
 from dynograd.ops import readers
 from dynograd.plans.changing import Changing
 from dynograd.plans.gpu.choosing import program_of
@@ -477,7 +478,11 @@ class Compiled:
             recording.let_go()
             give_back_room()
             self.shared.make_room(None, None)
-            program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
+            try:
+                program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
+            except OutOfMemoryError as error:
+                self.stop(str(error))
+                return
             if program.check(recording, self.exact):
                 gain = program.gain()
                 if gain < 0 and not self.always:

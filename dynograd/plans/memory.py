@@ -11,6 +11,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
+from dynograd.errors import OutOfMemoryError
 from dynograd.plans.gpu.array_kinds import PLAIN, address_range, is_writeable, may_share
 from dynograd.tensor.tensor import Tensor
 
@@ -83,10 +84,17 @@ class Arena:
         self.is_free = True  # nobody needs what it holds
 
     def take(self, count: int) -> ndarray:
-        """So many bytes, the same ones each time, or new ones where they were fewer."""
+        """So many bytes, the same ones each time, or new ones where they were fewer.
+
+        Raises:
+            OutOfMemoryError: there are not so many.
+        """
         if count > self.whole.size:
             if self.is_free:  # other ways still compute there
                 buffers.discard(self.whole)
+            free = buffers.available() if count > _MUCH else None
+            if free is not None and count > free:
+                raise OutOfMemoryError(f"a plan needs {count:,} bytes of memory, of which {max(free, 0):,} are free")
             self.whole = _aligned(count + count // 4)
         return self.whole
 

@@ -13,7 +13,7 @@ from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.autograd.writes import last_write, written_since
-from dynograd.errors import InplaceError
+from dynograd.errors import InplaceError, OutOfMemoryError
 from dynograd.interpreter.history import AliasBackward
 from dynograd.plans.functions.contexts import Contexts, has_contexts
 from dynograd.plans.gpu.array_kinds import address_range, may_share, own_copy
@@ -321,7 +321,11 @@ class PlanNode(Node):
             recording.let_go()
             give_back_room()
             keeps = list(range(len(recording.values))) if recording.on_gpu else path.program.keeps
-            program = program_of(recording, self.walk.arena, keeps, seeds, gradients, owner.exact, forward)
+            try:
+                program = program_of(recording, self.walk.arena, keeps, seeds, gradients, owner.exact, forward)
+            except OutOfMemoryError as error:
+                owner.stop_learning(f"its backward has no plan: {error}")
+                return tuple(kept)
             alike = [outside.fresh for outside in recording.outside] == [outside.fresh for outside in path.outside]
             if alike and forward == path.forward and program.check(recording, owner.exact):
                 if not program.on_gpu:

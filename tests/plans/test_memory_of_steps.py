@@ -243,3 +243,40 @@ def test_a_record_leaves_no_cycles():
     finally:
         gc.enable()
     assert compiled.walked and not left
+
+
+# --- where there is too little ----------------------------------------------------------------------------------------------------------
+
+SCARCE = 1 << 20  # bytes
+
+
+def of_a_module():
+    model = nn.Sequential(nn.Linear(64, 512), nn.Tanh(), nn.Linear(512, 1))
+    return model, [*model.parameters()]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["step", "module"])
+def test_a_step_whose_plan_has_no_room_runs_as_it_is_written(whole, monkeypatch):
+    model, parameters = of_a_module()
+    called = Compiled(model, always=True)
+
+    def step(x):
+        loss = (model if whole else called)(x).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    compiled = Compiled(step, always=True) if whole else step
+    x = torch.randn(1 << 14, 64)
+    expected = step(x) if whole else model(x).square().mean().detach()
+    free = iter([1 << 40] if not whole else [])  # the module's forward has a plan
+    monkeypatch.setattr(buffers, "available", lambda: next(free, SCARCE))
+    for _ in range(5):
+        for parameter in parameters:
+            parameter.grad = None
+        assert compiled(x).item() == pytest.approx(expected.item(), rel=1e-6)
+        gradients = torch.autograd.grad(model(x).square().mean(), parameters)
+        for parameter, gradient in zip(parameters, gradients):
+            torch.testing.assert_close(parameter.grad, gradient)
+    report = str((compiled if whole else called).report())
+    assert "bytes of memory, of which 1,048,576 are free" in report
+    assert whole or "its backward has no plan" in report
