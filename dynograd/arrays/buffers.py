@@ -27,6 +27,8 @@ __all__ = [
     "FEW",
     "Lease",
     "Lent",
+    "available",
+    "discard",
     "empty",
     "empty_like",
     "is_leased",
@@ -185,6 +187,22 @@ def zeros(shape: Any, dtype: Any) -> Any:
 def is_leased(array: Any) -> bool:
     """Whether the array covers a kept buffer directly, so that it is as good as the owner of its memory."""
     return type(array.base) is Lease
+
+
+def discard(array: Any) -> None:
+    """Nobody needs what an array in one piece holds: whole pages of it go to the system, until somebody writes there.
+
+    Nothing happens where its memory is no buffer's, or the system knows no such thing.
+    """
+    owner = array
+    while owner is not None and type(owner) is not Lease:
+        owner = getattr(owner, "base", None)
+    if owner is None or type(owner.base) is not mmap.mmap or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    first = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    start, stop = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, (first + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if start < stop:
+        owner.base.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
 def limit() -> int:
@@ -421,6 +439,19 @@ def _default_limit() -> int:
         with contextlib.suppress(OSError, ValueError), open(path) as file:
             sizes.append(int(file.read()))
     return max(min(sizes) // 4, 1 << 26) if sizes else 1 << 30
+
+
+def available() -> int | None:
+    """How many bytes the process may still have before the system is out of memory, or its group at its limit; None where that cannot be told."""
+    sizes = []
+    with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
+        sizes.append(1024 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable:")))
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        group = "/sys/fs/cgroup/memory."
+        with open(group + "max") as most, open(group + "current") as now, open(group + "stat") as parts:
+            cached = next(int(line.split()[1]) for line in parts if line.startswith("inactive_file "))
+            sizes.append(int(most.read()) - int(now.read()) + cached)
+    return min(sizes) if sizes else None
 
 
 _limit = _default_limit()

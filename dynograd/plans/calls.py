@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
+from dynograd.arrays.buffers import SMALLEST
 from dynograd.kernels.build.launches import Launch
-from dynograd.plans.gpu.array_kinds import own_copy
+from dynograd.kernels.layout.digests_cpu import digest
+from dynograd.plans.gpu.array_kinds import bytes_alike, own_copy
 from dynograd.plans.memory import is_part_of_any
 
-__all__ = ["Call"]
+__all__ = ["Call", "Digest", "holds", "is_unchanged", "result_of"]
 
 
 @dataclass(slots=True)
@@ -36,8 +38,8 @@ class Call:
         line: of the user's program.
         in_place: it has written into memory that it reads, and gives that.
         saved: of an op, what else its node has saved: arrays that are neither operands nor results.
-        copies: the outputs' numbers, which the program may overwrite later, until the plan has been compared with them; behind them those
-            of `saved`.
+        results: what the outputs were when it was recorded, until the plan has been compared with them, and behind them those of `saved`:
+            copies, or a `Digest` of a large array.
         first: of one that computes again what another one has computed: that one.
     """
 
@@ -53,15 +55,43 @@ class Call:
     line: str = ""
     in_place: bool = False
     saved: tuple[Any, ...] = ()
-    copies: tuple[Any, ...] = ()
+    results: tuple[Any, ...] = ()
     first: Any = None
-
-    def __post_init__(self) -> None:
-        self.note_results()
 
     def made(self) -> list[Array]:
         """Its outputs that are no parts of what it reads."""
         return [array for array in self.outputs if array is not None and not is_part_of_any(array, self.inputs)]
 
     def note_results(self) -> None:
-        self.copies = tuple([None if array is None else own_copy(array) for array in (*self.outputs, *self.saved)])
+        """Views of operands are none. What it has written in place cannot be computed again of what it has read: numbers are kept."""
+        own = [
+            None if type(array) is ndarray and not self.in_place and is_part_of_any(array, self.inputs) else array
+            for array in self.outputs
+        ]
+        self.results = tuple([result_of(array, self.in_place) for array in (*own, *self.saved)])
+
+
+class Digest:
+    """The bits of a large array, in its place."""
+
+    __slots__ = ("bits",)
+
+    def __init__(self, array: Any) -> None:
+        self.bits = digest(array)
+
+
+def result_of(array: Any, has_numbers: bool = False) -> Any:
+    """What is kept of an array to compare others with: the numbers of a small one, or where they are asked for, else a digest."""
+    if array is None or has_numbers or type(array) is not ndarray or array.nbytes < SMALLEST:
+        return None if array is None else own_copy(array)
+    return Digest(array)
+
+
+def is_unchanged(array: Any, result: Any) -> bool:
+    """Whether an array has the bytes that it had."""
+    return holds(array, result) if type(result) is Digest else bytes_alike(array, result)
+
+
+def holds(array: Any, digest: Digest) -> bool:
+    """Whether an array that is laid out alike has the same bits."""
+    return Digest(array).bits == digest.bits

@@ -18,6 +18,7 @@ from dynograd.autograd.nodes import caller, line_text
 from dynograd.base import values
 from dynograd.cuda import streams
 from dynograd.cuda.thread_state import current as cuda_state
+from dynograd.errors import OutOfMemoryError
 from dynograd.ops import readers
 from dynograd.plans.changing import Changing
 from dynograd.plans.gpu.choosing import program_of
@@ -451,6 +452,13 @@ class Compiled:
         recording.end()
         self.recording = None
         self.has_recorded = True
+        try:
+            self._take(recording)
+        finally:
+            recording.memory.end()
+
+    def _take(self, recording: Recording) -> None:
+        """What is made of a recorded step."""
         self.on_gpu = recording.on_gpu
         met_before = bool(self.known)
         for tensor in (*[outside.tensor for outside in recording.outside], *recording.targets):
@@ -482,8 +490,14 @@ class Compiled:
         elif self.walk.paths and self._waits(recording.events):
             return
         elif met_before and recording.events and not counted_sizes:
+            recording.let_go()
+            give_back_room()
             self.shared.make_room(None, None)
-            program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
+            try:
+                program = program_of(recording, self.walk.arena, recording.kept(), exact=self.exact)
+            except OutOfMemoryError as error:
+                self.stop(str(error))
+                return
             if program.check(recording, self.exact):
                 gain = program.gain()
                 if gain < 0 and not self.always:
@@ -497,6 +511,7 @@ class Compiled:
                     return
                 if not program.on_gpu:
                     program.pointers = pointers_of(program, recording)
+                    program.memory.let_go()
                     self._look_at_gain(recording, program)
                 if self.walk.family is not None:
                     self.families.missed(self.walk)

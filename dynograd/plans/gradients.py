@@ -147,6 +147,7 @@ class RecordedGradients(RulesAsOps):
             result = own(g)
             if result is not g:
                 copies.append(Call("copy", "copy", None, (g,), (result,), (), CopyForm(g)))
+                copies[-1].note_results()
             return result
 
         asked = self.asked = Pass(self)
@@ -157,7 +158,8 @@ class RecordedGradients(RulesAsOps):
             self.asked = None
         if self.reason:
             return results
-        self.calls += copies
+        for call in copies:
+            self.note(call)
         event.results = [self._new_value(result) for result in results if result is not None]
         numbers = iter(event.results)
         event.subject = tuple([None if result is None else next(numbers) for result in results])

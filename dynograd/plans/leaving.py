@@ -11,7 +11,7 @@ from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import differentiation
 from dynograd.plans.functions.again import StepsAnew
-from dynograd.plans.gpu.array_kinds import is_writeable, may_share, same_part
+from dynograd.plans.gpu.array_kinds import identity, is_writeable, may_share, same_part
 from dynograd.plans.gradients import run_again
 from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.inputs import settle
@@ -310,6 +310,6 @@ def _write(recording: Recording, array: Any, values: Any) -> None:
     if is_writeable(array):
         array[...] = values
         for call in reversed(recording.calls):
-            if any([output is array for output in call.outputs]):
+            if any([output is not None and identity(output) == identity(array) for output in call.outputs]):
                 call.note_results()
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import mmap
 from sys import getrefcount
 from typing import Any
 
@@ -10,12 +11,14 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
+from dynograd.errors import OutOfMemoryError
 from dynograd.plans.gpu.array_kinds import PLAIN, address_range, is_writeable, may_share
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "Arena",
     "Memory",
+    "ReservedMemory",
     "bounds",
     "connected",
     "give_back_room",
@@ -27,6 +30,8 @@ __all__ = [
 
 _ALIGNED = 64
 _MUCH = 1 << 24  # bytes
+_LEAST, _SHARE = 1 << 22, 8  # bytes that are new, and their part of all, before a step's memory is looked through
+_new = ndarray.__new__
 
 
 def bounds(array: Any) -> tuple[int, int]:
@@ -76,10 +81,20 @@ class Arena:
 
     def __init__(self) -> None:
         self.whole = numpy.empty(0, numpy.uint8)
+        self.is_free = True  # nobody needs what it holds
 
     def take(self, count: int) -> ndarray:
-        """So many bytes, the same ones each time, or new ones where they were fewer."""
+        """So many bytes, the same ones each time, or new ones where they were fewer.
+
+        Raises:
+            OutOfMemoryError: there are not so many.
+        """
         if count > self.whole.size:
+            if self.is_free:  # other ways still compute there
+                buffers.discard(self.whole)
+            free = buffers.available() if count > _MUCH else None
+            if free is not None and count > free:
+                raise OutOfMemoryError(f"a plan needs {count:,} bytes of memory, of which {max(free, 0):,} are free")
             self.whole = _aligned(count + count // 4)
         return self.whole
 
@@ -114,7 +129,9 @@ class Memory:
         self.first: list[Any] = [None] * len(self.regions)
         self.last: list[Any] = [None] * len(self.regions)
         self.bytes = self.low = self.high = 0
+        self.whole: Any = None
         self.buffers: list[Any] = []
+        self.gone: list[Any] = []  # outlines of what no part of the plan's memory stands for
 
     def touch(self, array: Any, first: int, last: int) -> None:
         """Its memory is used from the call `first` to the call `last`."""
@@ -128,9 +145,13 @@ class Memory:
         """Lays the memory out in `arena`."""
         sizes = [-(-(stop - start) // _ALIGNED) * _ALIGNED for start, stop in self.regions]
         places, self.bytes = laid_out(sizes, [first or 0 for first in self.first], [last or 0 for last in self.last])
-        whole = arena.take(self.bytes)
+        whole = self.whole = arena.take(self.bytes)
         self.low, self.high = bounds(whole)
         self.buffers = [whole[place : place + stop - start] for place, (start, stop) in zip(places, self.regions)]
+
+    def let_go(self) -> None:
+        """The plan has been compared: a walk computes all anew, and what it does not write (in groups, say) takes no memory."""
+        buffers.discard(self.whole)
 
     def region_of(self, array: Any) -> int | None:
         """The number of the part of the plan's memory that it lies in."""
@@ -147,6 +168,8 @@ class Memory:
             return array
         place = self.region_of(array)
         if place is None:
+            if is_outline(array):
+                self.gone.append(array)
             return array
         by = self._move_of(bounds(array)[0]) if self.moves else 0
         offset = array.__array_interface__["data"][0] + by - self.regions[place][0]
@@ -293,3 +316,78 @@ def _references(array: Any) -> int:
 _probe = Tensor.wrap(numpy.zeros(1))
 _array = _probe.array
 _ALONE = _references(_array)
+
+
+# --- the memory of a step that is recorded ------------------------------------------------------------------------------------------
+#
+# A record knows arrays by where they lie, and eager mode uses the memory of those that die again. So a record has *outlines* of large arrays, which
+# lie where these do and do not keep them, and it keeps the owner of the memory apart. Once nobody else has that, the numbers are gone, as they are
+# where nothing is recorded, and the pages with them; what the numbers were a digest says (`calls`).
+
+
+class Reserved(numpy.ndarray):
+    """The owner that NumPy sees of the memory of outlines."""
+
+    __slots__ = ()
+
+
+def is_outline(array: Any) -> bool:
+    """Whether the numbers of an array may be gone."""
+    return type(array) is ndarray and type(array.base) is Reserved
+
+
+class ReservedMemory:
+    """The memory that the calls of one recorded step have written."""
+
+    def __init__(self) -> None:
+        self.owners: dict[int, tuple[buffers.Lease, Reserved]] = {}  # by the id of the first
+        self.resident: list[int] = []  # of these, what is not gone
+        self.bytes = self.new_bytes = 0  # of all of that, and since it was looked through last
+
+    def reserve(self, array: Any) -> None:
+        """A call has written an array."""
+        owner = arrays.base_of(array) if type(array) is ndarray else None
+        if type(owner) is buffers.Lease and type(owner.base) is mmap.mmap and id(owner) not in self.owners:
+            self.owners[id(owner)] = owner, _new(Reserved, owner.nbytes, numpy.uint8, owner.base)
+            self.resident.append(id(owner))
+            self.bytes += owner.nbytes
+            self.new_bytes += owner.nbytes
+
+    def outline(self, array: Any) -> Array:
+        """An array that lies where this one does; itself where the memory is not reserved."""
+        if type(array) is not ndarray or array.base is None:
+            return array
+        entry = self.owners.get(id(arrays.base_of(array)))
+        if entry is None:
+            return array
+        reserved = entry[1]
+        offset = array.__array_interface__["data"][0] - reserved.__array_interface__["data"][0]
+        result = _new(ndarray, array.shape, array.dtype, reserved, offset, array.strides)
+        if not array.flags.writeable:
+            result.flags.writeable = False
+        return result
+
+    def is_due(self) -> bool:
+        """Whether enough is new for a look at what is gone."""
+        return self.new_bytes > max(_LEAST, self.bytes // _SHARE)
+
+    def let_go(self) -> None:
+        """The pages of what nobody has any more go to the system."""
+        still, self.bytes, self.new_bytes = [], 0, 0
+        for key in self.resident:
+            entry = self.owners[key]
+            if getrefcount(entry[0]) > _UNUSED:
+                still.append(key)
+                self.bytes += entry[0].nbytes
+            else:
+                buffers.discard(entry[0])
+            del entry
+        self.resident = still
+
+    def end(self) -> None:
+        """The addresses may be others' again."""
+        self.owners, self.resident = {}, []
+
+
+_entry = (_new(buffers.Lease, 1), None)
+_UNUSED = getrefcount(_entry[0])  # of what an entry alone has

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import SCALARS, Array, as_result, ndarray
+from dynograd.arrays import SCALARS, Array, address_of, as_result, ndarray
 from dynograd.autograd import engine
 from dynograd.autograd.nodes import FREED, OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
@@ -14,8 +14,8 @@ from dynograd.interpreter.tensor_parts import Meta
 from dynograd.kernels.build.launches import noting
 from dynograd.nn.backward_hooks import BackwardHookFunction
 from dynograd.ops.reduce.deferred_sums import DeferredSum
-from dynograd.plans.calls import Call
-from dynograd.plans.gpu.array_kinds import PLAIN, bytes_alike, is_writeable, may_share
+from dynograd.plans.calls import Call, is_unchanged, result_of
+from dynograd.plans.gpu.array_kinds import PLAIN, is_writeable, may_share
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
 from dynograd.tensor.tensor import Tensor
 
@@ -66,7 +66,7 @@ class Pass:
             return self.recording.backward_of(self, node, g)
         shadow = self.recording.shadows.get(id(node))
         saved = [] if shadow is None else saved_of(shadow)
-        before = [(array, array.copy(order="K")) for array in saved if type(array) is ndarray]
+        before = [(array, result_of(array)) for array in saved if type(array) is ndarray]
         with noting() as launches:
             gradients = tuple([as_result(part) if isinstance(part, SCALARS) else part for part in node.apply(g)])
         recording = self.recording
@@ -89,7 +89,7 @@ class Pass:
                 recording.refuse(f"the gradient that comes to {node.op_name()} is a {type(part).__name__}")
         if recording.reason:
             return gradients
-        recording.calls.append(
+        recording.note(
             Call(
                 "rule",
                 node.op_name(),
@@ -101,7 +101,7 @@ class Pass:
                 list(launches),
                 shadow,
                 recording.lines.get(id(node), ""),
-                any([not bytes_alike(array, copied) for array, copied in before])
+                any([not is_unchanged(array, result) for array, result in before])
                 or self._gives_what_is_saved(gradients, incoming, saved),
             )
         )
@@ -122,8 +122,9 @@ class Pass:
             for number, g in part.parts.items():
                 total.parts[number] = self.add(total.parts[number], g) if number in total.parts else g
             return total
+        parts = total, part  # while somebody has these, the sum comes into memory of its own
         with noting() as launches:
-            result = engine._sum(total, part)
+            result = engine._sum(*parts)
         recording = self.recording
         if recording.reason or type(result) is Partial:
             return result
@@ -134,9 +135,7 @@ class Pass:
         if type(total) not in PLAIN or type(total) is not type(part):
             recording.refuse(f"a sum of gradients, {type(total).__name__} and {type(part).__name__}")
             return result
-        recording.calls.append(
-            Call("sum", "sum", None, (total, part), (result,), (), SumForm(total, part), list(launches))
-        )
+        recording.note(Call("sum", "sum", None, (total, part), (result,), (), SumForm(total, part), list(launches)))
         return result
 
     def added(self, leaf: Any, part: Any) -> None:
@@ -174,7 +173,7 @@ class Pass:
         number = None if recording.reason else recording._new_value(Tensor.wrap(g.copy(order="K")))
         if number is not None:
             place = recording._place_of(leaf)
-            recording.calls.append(Call("copy", "copy", None, (g,), (recording.values[number].array,), (), CopyForm(g)))
+            recording.note(Call("copy", "copy", None, (g,), (recording.values[number].array,), (), CopyForm(g)))
             self.leaves.append((place, number, HOOKED))
         leaf.accumulate_grad(g)
         recording.current.clear()
@@ -204,11 +203,15 @@ class Pass:
         number = recording._new_value(grad)
         if grad.array is not g:
             is_seen = id(g) in recording.by_array or any([outside.array is g for outside in recording.outside])
-            is_its_own = arrays.owns_memory(g) and id(g) not in recording.own_gradients and not is_seen
+            address = address_of(g)
+            is_its_own = arrays.owns_memory(g) and address not in recording.own_gradients and not is_seen
             if is_its_own and g.strides == grad.array.strides:
-                recording.own_gradients[id(g)] = number, g  # the plan's leaf has it without a copy
+                recording.own_gradients[address] = (
+                    number,
+                    recording.memory.outline(g),
+                )  # the plan's leaf has it without a copy
             else:
-                recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
+                recording.note(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
         self.leaves.append((recording._place_of(leaf), number, False))
 
     def settled(self, deferred: DeferredSum) -> Array:
@@ -219,7 +222,7 @@ class Pass:
         if not recording.reason:
             operands = tuple([array for pair in parts for array in pair])
             compute = DeferredForm(deferred.key, deferred.make, parts)
-            recording.calls.append(Call("deferred", "deferred", None, operands, (result,), (), compute, list(launches)))
+            recording.note(Call("deferred", "deferred", None, operands, (result,), (), compute, list(launches)))
         return result if deferred.total is None else self.add(deferred.total, result)
 
     def gives_at_once(self, leaf: Any, nodes: list[Any]) -> bool:

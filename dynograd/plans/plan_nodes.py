@@ -13,7 +13,7 @@ from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.autograd.writes import last_write, written_since
-from dynograd.errors import InplaceError
+from dynograd.errors import InplaceError, OutOfMemoryError
 from dynograd.interpreter.history import AliasBackward
 from dynograd.plans.functions.contexts import Contexts, has_contexts
 from dynograd.plans.gpu.array_kinds import address_range, may_share, own_copy
@@ -302,19 +302,36 @@ class PlanNode(Node):
         finally:
             owner.recording = None
             recording.end()
+        try:
+            return self._taken(recording, numbers, seeds, receivers, gradients)
+        finally:
+            recording.memory.end()
+
+    def _taken(
+        self, recording: Any, numbers: tuple[int, ...], seeds: list[Any], receivers: Any, gradients: list[Any]
+    ) -> tuple[Any, ...]:
+        """The gradients; what is made of the record of the backward pass."""
+        path, owner = self.path, self.walk.owner
         if self.walk.family is not None:
             return tuple(gradients)
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
             kept = [own_copy(array) for array in gradients]
             self.walk.shared.make_room(None, None)
-            every = list(range(len(recording.values)))
-            program = program_of(recording, self.walk.arena, every, seeds, gradients, owner.exact)
+            recording.let_go()
+            give_back_room()
+            keeps = list(range(len(recording.values))) if recording.on_gpu else path.program.keeps
+            try:
+                program = program_of(recording, self.walk.arena, keeps, seeds, gradients, owner.exact, forward)
+            except OutOfMemoryError as error:
+                owner.stop_learning(f"its backward has no plan: {error}")
+                return tuple(kept)
             alike = [outside.fresh for outside in recording.outside] == [outside.fresh for outside in path.outside]
             if alike and forward == path.forward and program.check(recording, owner.exact):
                 if not program.on_gpu:
                     staying = [outside.array for outside in recording.outside if not outside.fresh]
                     program.gradient_pointers = gradient_pointers_of(program, staying)
+                    program.memory.let_go()
                 path.take(program)
                 path.parts, path.receivers = numbers, receivers
             return tuple(kept)

@@ -13,14 +13,15 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
-from dynograd.plans.calls import Call
+from dynograd.plans.calls import Call, Digest, holds
 from dynograd.plans.finishes import finishes_of
+from dynograd.plans.gpu.array_kinds import own_copy
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import layouts, lower
-from dynograd.plans.lowering.bound import arrays_of, computes_apart, moved
+from dynograd.plans.lowering.bound import arrays_of, computes_apart, relocate
 from dynograd.plans.lowering.families.draws import drawing_of
 from dynograd.plans.lowering.forms import Misfit
-from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
+from dynograd.plans.memory import Arena, Memory, give_back_room, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.recording import Recording
 from dynograd.plans.walking import gains
@@ -83,11 +84,12 @@ class Program:
         keeps: list[int],
         seeds: list[Any] | None = None,
         gradients: list[Any] | None = None,
+        forward: int = 0,
     ) -> None:
         """`keeps` are values that the program has when the step is over; `seeds` come into a backward pass that is not the step's own,
-        and `gradients` leave it.
+        which begins behind `forward` calls, and `gradients` leave it.
         """
-        self.keeps = keeps
+        self.keeps, self.forward = keeps, forward
         taken = [outside.array for outside in recording.outside if outside.fresh]
         taken += [recording.values[number].array for number in set(keeps).difference(_gradients(recording))]
         self.taken = sum([array.nbytes for array in taken])  # bytes that a step copies
@@ -131,7 +133,7 @@ class Program:
                 setattr(node, name, map_saved(getattr(node, name), memory.at))
         self.calls: list[Call] = []
         for call in recording.calls:
-            self._relocate(call)
+            relocate(call, memory.at)
             self.calls.append(call)
         self.arrays = [memory.at(tensor.array) for tensor in recording.values]
         self.outside = [memory.at(outside.array) for outside in recording.outside]
@@ -146,7 +148,7 @@ class Program:
         self.layout: Any = None  # see `sized.choosing`
         self.regions = [memory.region_of(tensor.array) for tensor in recording.values]
         self.kin = self._kin_of(recording)
-        self.differing = [f"a tensor of shape {tensor.shape} in unknown memory" for tensor in unknown]
+        self.differing = [f"a tensor of shape {tensor.shape} in unknown memory" for tensor in (*unknown, *memory.gone)]
         self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]
         self.gradients = [None if array is None else memory.at(array) for array in gradients or ()]
         self.replaced: list[str] = []  # calls whose launches gave something else
@@ -205,21 +207,17 @@ class Program:
                 number in self.keeps or number in recording.checked or tensor.array.nbytes <= _SMALL
             ):  # else it would be copied in time if somebody has it
                 memory.touch(tensor.array, end, end)
-        # After so many calls a value's memory is used for something else.
         regions = [memory.region_of(tensor.array) for tensor in recording.values]
+        if self.forward:  # a backward pass from outside does not look who has the values that it needs
+            for tensor, region in zip(recording.values, regions):
+                if region is not None and memory.last[region] + 1 >= self.forward:
+                    memory.touch(tensor.array, end, end)
+        # After so many calls a value's memory is used for something else.
         self.ends = [end if region is None else min(memory.last[region] + 1, end) for region in regions]
 
     @staticmethod
     def _kept_by(recording: Recording, keeps: list[int]) -> list[int]:
         return [*keeps, *recording.checked, *_gradients(recording)]
-
-    def _relocate(self, call: Call) -> None:
-        at = self.memory.at
-        call.inputs = tuple([at(array) for array in call.inputs])
-        call.outputs = tuple([None if array is None else at(array) for array in call.outputs])
-        call.saved = tuple([at(array) for array in call.saved])
-        call.launches = [moved(launch, at) for launch in call.launches]
-        call.compute.relocated(at)  # type: ignore[attr-defined]
 
     def tell(self, path: Any) -> None:
         """The path that wants to know where values lie: they stay where they are."""
@@ -335,6 +333,7 @@ class Program:
             self.groups = [group for group in self.groups if getattr(group.form, "exact", True)]
         self.groups = [group for group in self.groups if group.form is not None]
         self._bind(forms)
+        give_back_room()  # lowering has tried kernels on copies
         for buffer in self.memory.buffers:
             buffer[...] = 0xFF
         for place, values in self.seeds:
@@ -351,29 +350,19 @@ class Program:
         ends = {group.last + 1: group for group in self.groups}
         try:
             for number, call in enumerate(self.calls):
-                expected, saved = call.copies[: len(call.outputs)], call.copies[len(call.outputs) :]
                 while snapshots and snapshots[0][0] <= number:
                     _, outside, values = snapshots.pop(0)
                     write(self.outside[outside], values)
                 if number in ends:
                     self._check_group(ends[number], exact)
                 if forms[number] is not None:
-                    read = max([array.size for array in call.inputs if type(array) is ndarray], default=1)
-                    same = (
-                        self._runs(number)
-                        and gives(call.outputs, expected, exact, read)
-                        and gives(call.saved, saved, exact, read)
-                    )
-                    if same or (not exact and _rounds(call, forms[number], expected, saved, read)):
-                        for output, array in zip((*call.outputs, *call.saved), call.copies):
-                            if output is not None:
-                                write(output, array)  # each call is compared on the step's own numbers
+                    if self._gives_as_recorded(number, exact):
                         continue
                     self.replaced.append(f"{call.kind} {call.name}")
                     self.refused[number] = "its kernels gave something else than the recorded step"
                     forms[number], changed = None, True
                 self._compute(call)
-                if not gives(call.outputs, expected, True):
+                if not gives(call.outputs, call.results, True):
                     self.differing.append(f"{call.kind} {call.name} at {call.line}")
             if len(self.calls) in ends:  # on what the calls have read
                 self._check_group(ends[len(self.calls)], exact)
@@ -389,9 +378,36 @@ class Program:
             self.groups = sound
             self._bind(forms)
         for call in self.calls:
-            call.copies = ()
+            call.results = ()
+            # A form has what it runs; the others would keep what kernels of the recorded step have written for one another.
+            call.launches = [Launch(launch.kernel, (), launch.count, launch.parts) for launch in call.launches]
+        recording.snapshots = []
         self.pieces = []
         return not self.differing
+
+    def _gives_as_recorded(self, number: int, exact: bool) -> bool:
+        """Whether the kernels of a call give what it gave in the recorded step, which its outputs then hold, up to rounding."""
+        call, form = self.calls[number], self.forms[number]
+        if not self._runs(number):
+            return False
+        places = (*call.outputs, *call.saved)
+        read = max([array.size for array in call.inputs if type(array) is ndarray], default=1)
+        launched, recorded = places, call.results
+        if not gives(places, recorded, True):
+            if any([type(result) is Digest for result in recorded]):  # the numbers are what the Python form gives
+                launched = tuple([None if array is None else own_copy(array) for array in places])
+                self._compute(call)
+                if not gives(places, recorded, True):
+                    return False
+                recorded = places
+            if not gives(launched, recorded, exact, read) and (
+                exact or not _rounds(call, form, launched, recorded, read)
+            ):
+                return False
+        for place, result in zip(places, call.results):
+            if place is not None and result is not None and type(result) is not Digest:
+                write(place, result)  # each call is compared on the step's own numbers
+        return True
 
     def _runs(self, number: int) -> bool:
         """Runs the kernels of a call. False: they do not take the numbers of the recorded step."""
@@ -406,7 +422,8 @@ class Program:
         outputs = group.outputs()
         expected = [output.copy(order="K") for output in outputs]
         for output in outputs:
-            write(output, numpy.full(output.shape, numpy.nan if output.dtype.kind in "fc" else 1, output.dtype))
+            nothing = numpy.array(numpy.nan if output.dtype.kind in "fc" else 1).astype(output.dtype)
+            write(output, numpy.broadcast_to(nothing, output.shape))
         Bound([group.form]).launch(0, 1)
         if not gives(outputs, expected, exact):
             self.replaced.append(f"group {group.name}")
@@ -437,7 +454,8 @@ def gives(arrays: Any, expected: Any, exactly: bool, read: int = 1) -> bool:
     """Whether they hold the numbers expected of them, which were computed of so many others; None: nothing is expected."""
     return all(
         [
-            array is None or _same(array, other) or (not exactly and _close(array, other, read))
+            array is None
+            or (other is not None and (_same(array, other) or (not exactly and _close(array, other, read))))
             for array, other in zip(arrays, expected)
         ]
     )
@@ -484,7 +502,7 @@ def _close(array: Any, expected: Any, read: int) -> bool:
     return _are_within(array, expected, bound)
 
 
-def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool:
+def _rounds(call: Call, form: Any, arrays: Any, expected: Any, read: int) -> bool:
     """Whether what the kernels give differs by rounding alone, though by more than is usual: sums of numbers that nearly cancel.
 
     On other numbers, which do not, they must be right.
@@ -492,9 +510,9 @@ def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool
     if getattr(form, "exact", True) or call.kind not in ("op", "rule"):
         return False
     largest = max([_largest(array) for array in _floats(call.inputs)] + [0.0])
-    for array, other in zip((*call.outputs, *call.saved), (*expected, *saved)):
-        if array is not None and not _same(array, other):
-            if not _are_within(array, other, max(1e-4, 1e-6 * read / max(array.size, 1)), largest):
+    for array, other in zip(arrays, expected):
+        if array is not None and (other is None or not _same(array, other)):
+            if other is None or not _are_within(array, other, max(1e-4, 1e-6 * read / max(array.size, 1)), largest):
                 return False
     try:
         return computes_apart(call, form, False)
@@ -504,19 +522,29 @@ def _rounds(call: Call, form: Any, expected: Any, saved: Any, read: int) -> bool
 
 def _are_within(array: Any, expected: Any, part: float, least: float = 0.0) -> bool:
     """Whether floating numbers differ by a part of the largest one, or of `least` if that is more; what is not finite is the same."""
+    if not (layouts.is_half(array.dtype) or array.dtype.kind in "fc") or not array.size:
+        return False
+    most = part * max(_largest(expected), least)
+    return all([_lies_within(part, other, most) for part, other in layouts.pieces(array, expected)])
+
+
+def _lies_within(array: Any, expected: Any, most: float) -> bool:
     if layouts.is_half(array.dtype):
         array, expected = array.astype(numpy.float32), expected.astype(numpy.float32)
-    if array.dtype.kind not in "fc" or not array.size:
-        return False
     finite = numpy.isfinite(expected)
     if not numpy.array_equal(array[~finite], expected[~finite], equal_nan=True):
         return False
-    differences = numpy.abs(numpy.where(finite, array - expected, 0))
-    return bool((differences <= part * max(_largest(expected), least)).all())
+    return bool((numpy.abs(numpy.where(finite, array - expected, 0)) <= most).all())
 
 
 def _largest(array: Any) -> float:
     """Of all finite numbers."""
+    return max([_largest_in(part) for (part,) in layouts.pieces(array)])
+
+
+def _largest_in(array: Any) -> float:
+    if layouts.is_half(array.dtype):
+        array = array.astype(numpy.float32)
     return float(numpy.abs(array).max(initial=0, where=numpy.isfinite(array)))
 
 
@@ -525,6 +553,8 @@ def _floats(arrays: Any) -> list[Any]:
 
 
 def _same(array: Any, expected: Any) -> bool:
+    if type(expected) is Digest:
+        return holds(array, expected)
     if _has_same_bits(array, expected):
         return True
     if array.dtype.kind in "fc":

@@ -10,6 +10,7 @@ import copy
 import functools
 import re
 import sys
+import weakref
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
@@ -22,6 +23,7 @@ from dynograd.autograd.packing import map_saved
 from dynograd.autograd.writes import last_write
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
+from dynograd.interpreter.tensor_parts import SILENT, Meta
 from dynograd.interpreter.view_history import follow_base
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
@@ -34,8 +36,9 @@ from dynograd.plans.gradients import RecordedGradients
 from dynograd.plans.graph_passes import stays
 from dynograd.plans.handed import detached, same_memory
 from dynograd.plans.lowering import described
+from dynograd.plans.lowering.bound import relocate
 from dynograd.plans.masks import at_places, is_mask
-from dynograd.plans.memory import is_part_of_any, overlaps_of
+from dynograd.plans.memory import ReservedMemory, is_part_of_any, overlaps_of
 from dynograd.plans.optimizers.closures import is_usual, stepped_behind
 from dynograd.plans.passes import Event, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_in_place, call_with, flat, results_of, writes_in_place
@@ -134,6 +137,7 @@ def depends_on_values(op: Op, args: tuple) -> bool:
 
 
 WITH_HISTORY = "a tensor from outside has a history"
+GONE_VIEW = Meta()  # of a value that was a view: of what does not matter any more
 
 
 class Recording(
@@ -177,6 +181,10 @@ class Recording(
         self.noting = noting()  # open throughout, so that those of single calls cost little
         self.events: list[Event] = []
         self.calls: list[Call] = []
+        self.memory = ReservedMemory()
+        self.looked_through = 0  # so many values were there when outlines were last put in the place of what nobody has
+        self.large: list[int] = []  # of these, those with memory that is not gone
+        self.versions: dict[int, int] = {}  # of those that are gone: see `writes_into`
         self.values: list[Any] = []  # tensors, by number
         self.numbers: dict[int, int] = {}  # of values, by the id of the tensor
         self.outside: list[Outside] = []
@@ -196,7 +204,7 @@ class Recording(
             tuple[str, str]
         ] = []  # (op, or "" for a write in place, line) of what ran beside the record
         self.result: Any = None  # what the function gave, described as operands are
-        self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's id
+        self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's address
         self.from_outside = False  # the backward pass is not the step's own
         self.inside = 0  # calls of ops that are running
         # (calls noted before, number of a tensor from outside, its values from there on): what the check at capture puts back
@@ -440,8 +448,7 @@ class Recording(
         shadow = self.shadows.get(id(node))
         known = [array for array in (*inputs, *outputs) if type(array) in PLAIN]
         extras = [] if shadow is None else saved_of(shadow)
-        self.note_saves(node, extras)
-        self.calls.append(
+        self.note(
             Call(
                 "op",
                 op.name,
@@ -456,6 +463,67 @@ class Recording(
                 saved=tuple([array for array in extras if not is_constant(array) and not is_part_of_any(array, known)]),
             )
         )
+        self.note_saves(node, extras)
+
+    # --- memory -----------------------------------------------------------------------------------------------------------------
+
+    def note(self, call: Call) -> None:
+        """A call is over. The record knows its large arrays by their outlines from now on."""
+        memory = self.memory
+        if not call.results:
+            call.note_results()
+        for array in (*call.made(), *call.saved):
+            memory.reserve(array)
+        if memory.owners:
+            relocate(call, memory.outline)
+            if call.node is not None and call.kind == "op":
+                for name in call.node.saved_names:
+                    setattr(call.node, name, map_saved(getattr(call.node, name), memory.outline))
+        self.calls.append(call)
+        self.noting.forget()
+        if memory.is_due():
+            self.let_go()
+
+    def let_go(self) -> None:
+        """What nobody has any more goes, as it does where nothing is recorded: the record has outlines in its place."""
+        waiting = [*self.large, *range(self.looked_through, len(self.values))]
+        self.looked_through = len(self.values)
+        # Views first: they hold what they are views of.
+        self.large = [number for number in reversed(waiting) if self._is_large(number) and not self._lets_go_of(number)]
+        self.large.reverse()
+        self.memory.let_go()
+
+    def _is_large(self, number: int) -> bool:
+        array = self.values[number].array
+        return self.memory.outline(array) is not array
+
+    def _lets_go_of(self, number: int) -> bool:
+        """Whether nobody has a value, nor a node its array."""
+        values = self.values
+        if getrefcount(values[number]) > 2 or getrefcount(values[number].array) > 2:
+            return False
+        tensor = values[number]
+        meta, array = tensor._meta, tensor.array
+        if type(tensor) is not Tensor or weakref.getweakrefcount(tensor) or tensor._grad is not None:
+            return False
+        if meta is not None and meta is not SILENT and type(meta) is not tuple:
+            return False
+        gone = Tensor.wrap(self.memory.outline(array))
+        gone.node, gone._requires_grad = tensor.node, tensor._requires_grad
+        gone._meta = meta if meta is None or meta is SILENT else GONE_VIEW
+        self.versions[number] = self.version_of(number)
+        if self.numbers.get(id(tensor)) == number:
+            del self.numbers[id(tensor)]
+        others = self.by_array.get(id(array), [])
+        if number in others:
+            others.remove(number)
+        values[number] = gone
+        return True
+
+    def version_of(self, number: int) -> int:
+        """How often the step has written in place into what the memory of a value stands for."""
+        count = self.versions.get(number)
+        return self.writes_into(self.values[number].array) if count is None else count
 
     # --- backward ---------------------------------------------------------------------------------------------------------------
 

@@ -220,7 +220,7 @@ class Tree:
             step.results.append(place)
             is_view = tensor._meta is not None and tensor._meta is not SILENT
             value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), is_view)
-            value.version = recording.writes_into(tensor.array)
+            value.version = recording.version_of(number)
             value.history = recording.history_of(tensor)
             value.is_leaf = event.kind in ("flag", "place") and value.grad and tensor.node is None
             self.values.append(value)

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import mmap
 import os
 import pickle
 import threading
@@ -328,3 +329,21 @@ def test_bytes_without_a_buffer_are_forgotten(monkeypatch):
     monkeypatch.setattr(buffers, "_unused", buffers._unused + 4096)
     buffers.release()
     assert buffers._unused == 0
+
+
+def test_what_is_discarded_is_whole_pages_of_the_array_alone():
+    whole = buffers.zeros((MIB,), np.dtype("uint8"))
+    whole += 7
+    page, part = mmap.PAGESIZE, whole[100 : 3 * mmap.PAGESIZE + 50]
+    buffers.discard(part)
+    gone = np.flatnonzero(whole == 0) if hasattr(mmap, "MADV_DONTNEED") else np.arange(page, 3 * page)
+    assert gone[0] == page and gone[-1] == 3 * page - 1 and len(gone) == 2 * page
+    part += 1
+    assert (part[page:-page] >= 1).all() and whole[0] == 7 and whole[4 * page] == 7
+
+
+def test_memory_that_is_no_buffers_is_not_discarded():
+    for array in (np.ones(MIB), np.ones(4), np.frombuffer(mmap.mmap(-1, MIB), np.uint8)):
+        before = array.copy()
+        buffers.discard(array)
+        assert (array == before).all()

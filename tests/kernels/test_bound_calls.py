@@ -176,6 +176,24 @@ def test_steps_of_an_lstm(count):
 # --- noting ------------------------------------------------------------------------------------------------------------------
 
 
+def test_what_is_not_noted_or_is_forgotten():
+    """A list that is open within another one keeps what it has, and the arrays whose handles kernels get."""
+    x, out = np.arange(6.0), np.zeros(6)
+    outer = noting()
+    with outer as noted:
+        scaled(x, 2.0, out, count=6, work=0)
+        with noting() as inner:
+            by_handle(addresses_numba.handle(x), addresses_numba.handle(out), count=6, work=0)
+            with launches.unnoted():
+                scaled(x, 4.0, out, count=6, work=0)
+            outer.forget()
+        assert len(noted) == 2 and len(inner) == 1
+        outer.forget()
+        assert not noted and not launches._thread.handles
+        scaled(x, 2.0, out, count=6, work=0)
+    assert len(noted) == 1
+
+
 def test_what_is_noted():
     """Each call once, in its form; in the shape that the array had then; and nothing of what comes before or after."""
     x, out = np.arange(6.0), np.zeros(6)

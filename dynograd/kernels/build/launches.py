@@ -9,10 +9,11 @@ Not noted: the kernels of `small/objects_numba.entry` and what NumPy computes. W
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy
 
 from dynograd.base.interrupts import InterruptSafe
 
-__all__ = ["Launch", "data_address", "noting"]
+__all__ = ["Launch", "data_address", "noting", "unnoted"]
 
 
 @dataclass(slots=True)
@@ -76,6 +77,12 @@ class noting(InterruptSafe["list[Launch]"]):
         _thread.lists.append(self._launches)
         return self._launches
 
+    def forget(self) -> None:
+        """Lets go of the launches so far, and of the arrays whose handles they have, unless another list is open within this one."""
+        if len(_thread.lists) == 1:
+            self._launches.clear()
+            _thread.handles.clear()
+
     def _leave(self) -> None:
         lists = _thread.lists
         for position in reversed(range(len(lists))):
@@ -85,6 +92,16 @@ class noting(InterruptSafe["list[Launch]"]):
         if not lists:
             _thread.handles.clear()
         _hook.take_out(self)
+
+
+@contextlib.contextmanager
+def unnoted() -> Iterator[None]:
+    """Inside, no launch of this thread is noted."""
+    lists, _thread.lists = _thread.lists, []
+    try:
+        yield
+    finally:
+        _thread.lists = lists
 
 
 class _Thread(threading.local):

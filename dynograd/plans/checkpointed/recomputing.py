@@ -14,7 +14,7 @@ import numpy
 
 from dynograd.arrays import Array, ndarray
 from dynograd.autograd.packing import map_saved
-from dynograd.plans.calls import Call
+from dynograd.plans.calls import Call, Digest
 from dynograd.plans.lowering.bound import arrays_of, moved
 from dynograd.plans.memory import bounds, is_part_of_any, regions_of, write
 from dynograd.plans.passes import is_constant, saved_of
@@ -168,8 +168,8 @@ class _Again:
         ]
         twin.launches = [moved(launch, self.at) for launch in call.launches]
         twin.compute, twin.node, twin.first = compute, node, call
-        for array, values in zip((*twin.outputs, *twin.saved), call.copies):
-            if array is not None and not is_part_of_any(array, twin.inputs):
+        for array, values in zip((*twin.outputs, *twin.saved), call.results):
+            if array is not None and type(values) is not Digest and not is_part_of_any(array, twin.inputs):
                 write(array, values)
         return twin
 

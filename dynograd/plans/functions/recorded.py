@@ -178,5 +178,5 @@ def _computed(recording: Any, part: Any) -> ndarray:
             return part
     source = part[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in part.strides])]
     copied = source.copy(order="K")
-    recording.calls.append(Call("copy", "copy", None, (source,), (copied,), (), CopyForm(source)))
+    recording.note(Call("copy", "copy", None, (source,), (copied,), (), CopyForm(source)))
     return copied if source.shape == part.shape else numpy.broadcast_to(copied, part.shape)

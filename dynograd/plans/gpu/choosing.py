@@ -19,6 +19,7 @@ def program_of(
     seeds: list[Any] | None = None,
     gradients: list[Any] | None = None,
     exact: bool = False,
+    forward: int = 0,
 ) -> Program:
     """The program for the device that the step's tensors lie on; see `Program` for the arguments.
 
@@ -29,8 +30,9 @@ def program_of(
         if outside.fresh:
             outside.is_part_of(staying)
     if not recording.on_gpu:
-        compute_parts_again(recording, keeps)
-        return Program(recording, arena, keeps, seeds, gradients)
+        if seeds is None:  # else somebody may have what a checkpointed part has made
+            compute_parts_again(recording, keeps)
+        return Program(recording, arena, keeps, seeds, gradients, forward)
     from dynograd.plans.gpu.programs import GpuProgram
 
     return cast("Program", GpuProgram(recording, keeps, seeds, gradients, exact))

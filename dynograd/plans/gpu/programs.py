@@ -296,7 +296,7 @@ class GpuProgram:
             except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
                 self.differing.append(f"{call.kind} {call.name} at {call.line} ({type(error).__name__}: {error})")
                 break
-            recorded.copies = ()
+            recorded.results = ()
         for number, values in latest.items():
             self.outside[number][...] = values
         self.memory.bytes = sum([whole_of(storage).nbytes for storage, _ in bindings.memory.values()])
@@ -313,7 +313,7 @@ class GpuProgram:
         finally:
             MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
         outputs = [None if place is None else bindings.at(place).numpy() for place in call.outputs]
-        expected = [None if copied is None else copied.numpy() for copied in recorded.copies[: len(outputs)]]
+        expected = [None if copied is None else copied.numpy() for copied in recorded.results[: len(outputs)]]
         if not gives(outputs, expected, exact):
             self.differing.append(f"{call.kind} {call.name} at {call.line}")
 

@@ -30,6 +30,7 @@ __all__ = [
     "lower_bound",
     "moved",
     "noted_form",
+    "relocate",
     "run_launches",
 ]
 
@@ -213,24 +214,27 @@ def _computed(call: Call, at: Callable[[Any], Any]) -> list[Any]:
 def fill_within(array: Any, seed: int) -> None:
     """Numbers that are in the domain of nearly everything: from 0.5 to 1.5. Places are 0, which is a place wherever there is one."""
     random = numpy.random.default_rng(seed)
-    if array.dtype.kind == "b":
-        array[...] = random.random(array.shape) < 0.5
-    elif array.dtype.kind in "fc":
-        array[...] = random.uniform(0.5, 1.5, array.shape)
-    else:
-        array[...] = 0
+    for (part,) in layouts.pieces(array):
+        if array.dtype.kind == "b":
+            part[...] = random.random(part.shape) < 0.5
+        elif array.dtype.kind in "fc":
+            part[...] = random.uniform(0.5, 1.5, part.shape)
+        else:
+            part[...] = 0
 
 
 def _same(array: Any, other: Any, exact: bool) -> bool:
     if array.shape != other.shape or array.dtype != other.dtype:
         return False
     if exact or array.dtype.kind not in "fc":
-        return bool(numpy.array_equal(array, other, equal_nan=array.dtype.kind in "fc"))
+        equal_nan = array.dtype.kind in "fc"
+        return all([numpy.array_equal(part, its, equal_nan=equal_nan) for part, its in layouts.pieces(array, other)])
     bound = 4e-6 if array.dtype.itemsize == 4 else 1e-12
-    scale = float(numpy.abs(other).max(initial=0))
+    scale = float(numpy.max([numpy.abs(part).max(initial=0) for (part,) in layouts.pieces(other)]))
     if not numpy.isfinite(scale):
         return bool(numpy.array_equal(array, other, equal_nan=True))
-    return bool(numpy.allclose(array, other, rtol=bound, atol=bound * scale, equal_nan=True))
+    within = {"rtol": bound, "atol": bound * scale}
+    return all([numpy.allclose(part, its, equal_nan=True, **within) for part, its in layouts.pieces(array, other)])
 
 
 # --- memory apart -------------------------------------------------------------------------------------------------------------
@@ -304,12 +308,30 @@ def moved(launch: Launch, at: Callable[[Any], Any]) -> Launch:
     handles = {handle(array): handle(other) for array, other in zip(launch.kept, kept)}
     handles |= {data_address(array): data_address(other) for array, other in zip(launch.kept, kept)}
 
-    def argument(value: Any) -> Any:
-        if isinstance(value, numpy.ndarray):
-            return at(value)
-        if type(value) is tuple:
-            return tuple([argument(inner) for inner in value])
-        return handles.get(value, value) if type(value) is int else value
-
-    arguments = tuple([argument(value) for value in launch.arguments])
+    arguments = _moved_arguments(launch.arguments, at, handles)
     return Launch(launch.kernel, arguments, launch.count, launch.parts, kept, launch.returns)
+
+
+def relocate(call: Call, at: Callable[[Any], Any]) -> None:
+    """The call reads and writes other memory from now on: `at` gives for an array the one in its place, and None for None."""
+    call.inputs, call.outputs, call.saved = [
+        tuple([at(array) for array in arrays]) for arrays in (call.inputs, call.outputs, call.saved)
+    ]
+    call.launches = [moved(launch, at) for launch in call.launches]
+    call.compute.relocated(at)  # type: ignore[attr-defined]
+
+
+def _moved_arguments(values: tuple[Any, ...], at: Callable[[Any], Any], handles: dict[int, int]) -> tuple[Any, ...]:
+    """A function within `moved` that called itself would keep all that `at` knows until Python looks for cycles."""
+    return tuple(
+        [
+            at(value)
+            if isinstance(value, numpy.ndarray)
+            else _moved_arguments(value, at, handles)
+            if type(value) is tuple
+            else handles.get(value, value)
+            if type(value) is int
+            else value
+            for value in values
+        ]
+    )

@@ -38,9 +38,6 @@ class Fused(Call):
     members: list[Call] = field(default_factory=list)
     computed: Any = None
 
-    def note_results(self) -> None:
-        """The members have them."""
-
 
 def fuse(
     calls: Sequence[Call],

@@ -6,7 +6,7 @@ be written is another type to Numba.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -30,6 +30,7 @@ __all__ = [
     "memory_order",
     "overlaps",
     "parts_of",
+    "pieces",
     "repeated_once",
     "row_major",
     "scratch",
@@ -44,6 +45,7 @@ _PIECE = 1 << 14  # elements of one long row that are an item of a copy
 _DIMS = 4  # of `copy_rows`
 LINE = 16  # numbers that `convert_half` takes at once
 _MOST_COPIES = 64  # of arrays with more
+_COMPARED = 1 << 18  # elements
 
 
 def scratch(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
@@ -133,6 +135,19 @@ def whole_of(array: numpy.ndarray) -> numpy.ndarray:
         if not isinstance(owner, numpy.ndarray):
             return array
         array = owner
+
+
+def pieces(*arrays: Any) -> Iterator[tuple[Any, ...]]:
+    """Parts of arrays of one shape, which what is computed of them fits into the cache with."""
+    whole = arrays[0]
+    if whole.size <= _COMPARED or not whole.ndim:
+        yield arrays
+    elif whole.shape[0] == 1:
+        yield from pieces(*[array[0] for array in arrays])
+    else:
+        half = whole.shape[0] // 2
+        yield from pieces(*[array[:half] for array in arrays])
+        yield from pieces(*[array[half:] for array in arrays])
 
 
 def memory_at(address: int, count: int) -> numpy.ndarray:

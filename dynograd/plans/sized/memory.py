@@ -10,6 +10,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, ndarray
+from dynograd.errors import OutOfMemoryError
 from dynograd.plans.memory import Arena, bounds, laid_out
 from dynograd.plans.sized.extras import Extras
 from dynograd.plans.sized.sizes import NoFormula, Number, Sizes, at
@@ -183,7 +184,10 @@ class SizedMemory:
             ends[region] = max([int(of.last[other]) for of, other in zip(self.regions, others)])
             room.append(-(-self.sizes.largest(self.number(extents)) // _ALIGNED) * _ALIGNED)
         places, count = laid_out(room, begins, ends)
-        whole = arena.take(count)
+        try:
+            whole = arena.take(count)
+        except OutOfMemoryError as error:
+            raise Differs(str(error)) from None
         self.buffers = [whole[place : place + size] for place, size in zip(places, room)]
         self.bases = [bounds(buffer)[0] for buffer in self.buffers]
         self.bytes = count

@@ -105,7 +105,7 @@ class Way:
             through=(),
             consumed=lambda: first.used,
             spoilable=lambda: first.spoilable,
-            writes_into=lambda array: 0,
+            version_of=lambda number: 0,
             constant_numbers=first.constant_numbers,
             history_of=lambda tensor: None,
             result=first.result,

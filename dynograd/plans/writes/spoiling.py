@@ -54,14 +54,16 @@ class RecordedSaves:
     outside: list[Any]
 
     def begin_saves(self) -> None:
-        self.saves: list[tuple[int, int, Any]] = []  # (the number of the event, the id of the node, array)
+        # (the number of the event, the id of the node, that of the memory's owner, what keeps that)
+        self.saves: list[tuple[int, int, int, Any]] = []
         self.visits: dict[int, int] = {}  # the last events that came to nodes, by the nodes' ids
         self.writes_outside: list[tuple[int, Any]] = []  # (events noted before, array)
         self.writes_of_optimizers: list[tuple[int, Any]] = []  # the same
 
     def note_saves(self: Any, node: Any, saved: list[Any]) -> None:
         """The event that is to come has made a node, which has saved these arrays."""
-        self.saves += [(len(self.events), id(node), array) for array in saved]
+        for array in saved:
+            self.saves.append((len(self.events), id(node), id(base_of(array)), self.memory.outline(array)))
 
     def note_visits(self: Any, nodes: list[Any]) -> None:
         """The event that is to come goes through these nodes."""
@@ -93,9 +95,9 @@ class RecordedSaves:
             places.setdefault(id(base_of(outside.array)), []).append(outside.number)
         saves = [
             (place, number, self.visits[node])
-            for number, node, array in self.saves
+            for number, node, owner, _ in self.saves
             if node in self.visits
-            for place in places.get(id(base_of(array)), ())
+            for place in places.get(owner, ())
         ]
         writes = {
             (number, place) for number, array in self.writes_outside for place in places.get(id(base_of(array)), ())

@@ -158,6 +158,7 @@ class RecordedStores:
             form = StoreForm(source, array)
             before, _ = outputs = form()
             call = Call("store", "store", None, (source, array), tuple(outputs), (), form, line=call.line)
+            call.note_results()  # before the target is another number
             if again:
                 array[...] = before
         else:
@@ -168,7 +169,7 @@ class RecordedStores:
                 array[...] = source
         if not again:
             stamp(array)
-        self.calls.append(call)
+        self.note(call)
         self._over(event)
         return True
 

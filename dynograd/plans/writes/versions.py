@@ -173,14 +173,14 @@ class RecordedVersions:
         count = version(base.array) + 1
         node = node_of(result)
         if is_whole and node is not None:
-            self.apart[id(node)] = result.array
+            self.apart[id(node)] = self.memory.outline(result.array)
         steps = [steps_of(view._meta) for view in views]
         self._rename(base, new, None)
         for view, its_steps in zip(views, steps):
             new = replay(base, its_steps)
             set_time(new, base)
             self._rename(view, new, new._meta)
-        self.renewed.append(base.array)
+        self.renewed.append(self.memory.outline(base.array))
         count_on(base.array, count)
         self.events[start].subject = len(self.events) - start - 1, old
         return True
@@ -211,11 +211,11 @@ class RecordedVersions:
             self.events[-1].grad, self.events[-1].subject = event.grad, event.subject
             node = node_of(result)
             if node is not None:
-                self.apart[id(node)] = result.array
+                self.apart[id(node)] = self.memory.outline(result.array)
             if event.kind == "rename":
                 if type(result._meta) is tuple:
                     set_time(result, result._meta[0])
-                self.renewed.append(result.array)
+                self.renewed.append(self.memory.outline(result.array))
                 count_on(result.array, max(version(result.array), version(target.array) + 1))
 
     def take_apart(self) -> None:
