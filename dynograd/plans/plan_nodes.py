@@ -331,7 +331,6 @@ class PlanNode(Node):
                 if not program.on_gpu:
                     staying = [outside.array for outside in recording.outside if not outside.fresh]
                     program.gradient_pointers = gradient_pointers_of(program, staying)
-                    program.memory.let_go()
                 path.take(program)
                 path.parts, path.receivers = numbers, receivers
             return tuple(kept)

@@ -12,7 +12,7 @@ from tests.fuzz.files.formats import FORMATS
 
 ROOT = Path(__file__).parents[3]
 SLOW = {"onnx"}  # its good files are ONNX's own tests, which take ten seconds to make
-NEEDED = {"onnx": "onnx", "request": "starlette"}
+NEEDED = {"gguf": "gguf", "onnx": "onnx", "request": "starlette"}
 
 
 @pytest.mark.parametrize(
