@@ -10,6 +10,7 @@ import pytest
 import dynograd as torch
 from dynograd import nn
 from dynograd.plans.compiling import Compiled
+from dynograd.plans.programs import Program
 
 ROWS, COLUMNS = 96, 128
 
@@ -258,3 +259,21 @@ def test_gradients_of_large_weights_are_those_of_eager_mode(differentiate, tied,
     paths = [path for walk in run.walks.values() for path in walk.paths]
     if not exact:
         assert sum([len(path.program.gradient_pointers) for path in paths]) >= 2, str(run.report())
+
+
+def test_a_backward_pass_without_a_plan_leaves_what_the_next_one_reads(monkeypatch):
+    """Also where its plan was given more memory than the forward's had, and then differed."""
+    check = Program.check
+    monkeypatch.setattr(Program, "check", lambda self, *args: not self.seeds and check(self, *args))
+    runs = []
+    for compile in (lambda function: function, lambda function: Compiled(function, always=True)):
+        torch.manual_seed(0)
+        model = Wide(False)
+        run, gradients = compile(model.forward), []
+        for n in range(4):
+            x = torch.from_numpy(numpy.random.default_rng(n).standard_normal((512, 256), dtype=numpy.float32))
+            twice(model, run(x).square().mean(), n)
+            gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+        runs.append(gradients)
+    torch.testing.assert_close(runs[1], runs[0], rtol=1e-4, atol=1e-6)
+    assert run.walked, run.report()
