@@ -511,7 +511,6 @@ class Compiled:
                     return
                 if not program.on_gpu:
                     program.pointers = pointers_of(program, recording)
-                    program.memory.let_go()
                     self._look_at_gain(recording, program)
                 if self.walk.family is not None:
                     self.families.missed(self.walk)

@@ -81,7 +81,6 @@ class Arena:
 
     def __init__(self) -> None:
         self.whole = numpy.empty(0, numpy.uint8)
-        self.is_free = True  # nobody needs what it holds
 
     def take(self, count: int) -> ndarray:
         """So many bytes, the same ones each time, or new ones where they were fewer.
@@ -90,8 +89,6 @@ class Arena:
             OutOfMemoryError: there are not so many.
         """
         if count > self.whole.size:
-            if self.is_free:  # other ways still compute there
-                buffers.discard(self.whole)
             free = buffers.available() if count > _MUCH else None
             if free is not None and count > free:
                 raise OutOfMemoryError(f"a plan needs {count:,} bytes of memory, of which {max(free, 0):,} are free")
@@ -129,7 +126,6 @@ class Memory:
         self.first: list[Any] = [None] * len(self.regions)
         self.last: list[Any] = [None] * len(self.regions)
         self.bytes = self.low = self.high = 0
-        self.whole: Any = None
         self.buffers: list[Any] = []
         self.gone: list[Any] = []  # outlines of what no part of the plan's memory stands for
 
@@ -145,13 +141,9 @@ class Memory:
         """Lays the memory out in `arena`."""
         sizes = [-(-(stop - start) // _ALIGNED) * _ALIGNED for start, stop in self.regions]
         places, self.bytes = laid_out(sizes, [first or 0 for first in self.first], [last or 0 for last in self.last])
-        whole = self.whole = arena.take(self.bytes)
+        whole = arena.take(self.bytes)
         self.low, self.high = bounds(whole)
         self.buffers = [whole[place : place + stop - start] for place, (start, stop) in zip(places, self.regions)]
-
-    def let_go(self) -> None:
-        """The plan has been compared: a walk computes all anew, and what it does not write (in groups, say) takes no memory."""
-        buffers.discard(self.whole)
 
     def region_of(self, array: Any) -> int | None:
         """The number of the part of the plan's memory that it lies in."""

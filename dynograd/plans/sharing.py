@@ -44,7 +44,6 @@ class Shared:
                 ):  # else it is this step's own, and not yet computed
                     let_gradient_go(before, number, tensor)
         self.computed, self.path = walk, path
-        self.arena.is_free = path is None
 
     def keep_gradients(self, walk: Any) -> None:
         """A step is about to be computed anew: gradients of the one before that leaves still have become their own."""
