@@ -92,11 +92,11 @@ def group_norm_backward(g, x, mean, rstd, weight, groups):
     scale = vector_of(weight, 1, channels, rows.dtype)
     if (kernels := kernels_for(rows)) is not None:
         gx = buffers.empty(rows.shape, np.float32)
-        gw, gb = (np.empty((len(rows), channels // groups), np.float32) for _ in range(2))
+        gw, gb = (np.empty((len(rows), channels // max(groups, 1)), np.float32) for _ in range(2))
         kernels["normalizations.group_norm_gradients"](
             outer, rows, places, scale, mean, rstd, gx, gw, gb, count=len(rows), work=_WORK * rows.size
         )
-        gw, gb = (np.add.reduce(parts.reshape(-1, channels), 0) for parts in (gw, gb))
+        gw, gb = (np.add.reduce(parts.reshape(len(x), channels), 0) for parts in (gw, gb))
     else:
         normal = (rows - mean[:, None]) * rstd[:, None]
         folded = (len(x), channels, places)
@@ -298,7 +298,7 @@ def _in_order_of(y, x):
 def _groups(x, groups):
     """(N * groups, channels of a group * places) and the places of a channel."""
     places = prod(x.shape[2:])
-    return np.ascontiguousarray(widened(x)).reshape(len(x) * groups, x.shape[1] // groups * places), places
+    return np.ascontiguousarray(widened(x)).reshape(len(x) * groups, x.shape[1] // max(groups, 1) * places), places
 
 
 def _channels(x):

@@ -173,7 +173,7 @@ def group_normalized_fast_backward(g: Any, saved: Any, groups: Any, eps: Any) ->
 @group_normalized.decomposition
 def group_normalized_decomposition(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Array:
     shape = tuple(input.shape)
-    rows = reshaped(input, (shape[0] * groups, prod(shape[1:]) // groups))
+    rows = reshaped(input, (shape[0] * groups, prod(shape[1:]) // max(groups, 1)))
     out = layer_normalized_decomposition(rows, None, None, 1, eps)
     return by_channel(reshaped(out, shape), weight, bias)
 
