@@ -323,7 +323,7 @@ class RNNBase(Module):
             return projected_lstm(*arrays, **order)
         name = {"LSTM": "lstm_layer", "GRU": "gru_layer"}.get(self.mode, "rnn_layer")
         kind = {"nonlinearity": "tanh" if self.mode == "RNN_TANH" else "relu"} if name == "rnn_layer" else {}
-        layer = registry[name].decomposition if x.dtype.is_complex else _ops[name]  # no kernels of complex numbers
+        layer: Any = registry[name].decomposition if x.dtype.is_complex else _ops[name]  # no kernels of complex numbers
         return layer(x, *start, *weights, *biases, lengths, **kind, **order)
 
     def extra_repr(self) -> str:
