@@ -39,8 +39,8 @@ from dynograd.plans.sized.joined import JoinedLists
 from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
-from dynograd.plans.walking.gains import Balance, gain_without_gradients
-from dynograd.plans.walking.pauses import Pauses, Rhythm, way_of
+from dynograd.plans.walking.gains import Balance, cost_of_a_record, gain_without_gradients
+from dynograd.plans.walking.pauses import Credit, Pauses, Rhythm, way_of
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import Watch, can_watch
 from dynograd.tensor import inplace
@@ -135,7 +135,8 @@ class Compiled:
         self.closures = Closures()
         self.walks: dict[tuple, Walk] = {}  # by the sizes of the arguments; those used last stand last
         self.sizes: tuple = ()
-        self.families = Families(lambda: Walk(self, self.shared), self.note_left, self.exact)
+        self.credit = Credit(self.dynamic is None and not (self.always or self.fullgraph))
+        self.families = Families(lambda: Walk(self, self.shared), self.note_left, self.credit, self.exact)
         self.walk = self._own_walk(self.sizes)
         self.held = HeldSizes()
         self.joined = JoinedLists()
@@ -207,11 +208,13 @@ class Compiled:
                 self.note_left(
                     "its sizes came for the first time: what is recorded or made for them pays when they come again"
                 )
+                self.credit.earn(False)
                 return self.function(*args, **kwargs)
             self.walk = walk
             if self.replays is not None and (box := self.replays.call(walk, self.sizes, args, kwargs)) is not None:
                 self.walked += 1
                 self.pauses.learn(True, False, self.families)
+                self.credit.earn(True)
                 return box[0]
             if _stance[0] != "default" and self.walk.root.next is None:
                 self._may_record()
@@ -227,6 +230,7 @@ class Compiled:
                     self.has_recorded = False
                     give_back_room()
                 self.pauses.learn(self.walked > walked, is_first, self.families)
+                self.credit.earn(self.walked > walked)
         finally:
             try:  # nothing is called here, behind which an interrupt could come; another thread may end its turn meanwhile
                 has_turn = self.turns[_NOW] is turn
@@ -307,10 +311,18 @@ class Compiled:
         if walk is None:
             if self.dynamic is None and not self.on_gpu and self._awaits_backward() and not self.families.meet(sizes):
                 return None
+            if self.walks and self._waits_for_sizes(sizes):
+                return None
             return self._own_walk(sizes)
         if ways and walk is not self.walk:
             self.walks[sizes] = self.walks.pop(sizes)
         return walk
+
+    def _waits_for_sizes(self, sizes: tuple) -> bool:
+        """Whether a call at sizes that are not recorded is left as it is written."""
+        if self.dynamic is not None or any_dynamic(self.arguments):
+            return False
+        return not self.credit.has_any() or self.pauses.waits(hash(sizes))
 
     def _awaits_backward(self) -> bool:
         """Whether enough sizes are recorded of which the backward is learnt when they come again: then others follow from these."""
@@ -498,6 +510,8 @@ class Compiled:
             except OutOfMemoryError as error:
                 self.stop(str(error))
                 return
+            if not program.on_gpu:
+                self.credit.spend(cost_of_a_record(program))
             if program.check(recording, self.exact):
                 gain = program.gain()
                 if gain < 0 and not self.always:

@@ -86,6 +86,8 @@ class Leaving:
         if boundary >= 0 or self.written:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
             owner.rhythm.note_left(owner.calls)
+        elif not owner.credit.has_any():
+            recording.refuse("its records have to pay before others are made")
         if self.in_backward:
             recording.refuse(f"{reason}, within the backward of an autograd.Function")
         steps = self._steps_to(number)

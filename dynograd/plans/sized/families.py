@@ -15,6 +15,8 @@ from dynograd.plans.sized.memory import Differs
 from dynograd.plans.sized.sizes import FEWEST, LEAST, NoFormula, Sizes, flat_sizes
 from dynograd.plans.sized.ways import Way
 from dynograd.plans.steps import Path
+from dynograd.plans.walking.gains import cost_of_a_record
+from dynograd.plans.walking.pauses import Credit
 from dynograd.plans.walks import Walk
 
 __all__ = ["Families"]
@@ -22,6 +24,7 @@ __all__ = ["Families"]
 _MOST_FAILURES = 8
 _MOST_FAMILIES = 8
 _MOST_MET = 4096  # sizes
+_COST = 2  # of a family that is made, in programs, beside that of the look
 _NEAR = 4  # the part of a size that another one differs by at most
 
 
@@ -31,12 +34,15 @@ class Families:
     Args:
         make_walk: gives a walk without ways.
         note: is told why there is no family.
+        credit: what may be spent on looking for one.
         exact: results have the bits of the program as it is written. Of few rows made-up numbers hardly tell whether they do: such sizes are
             recorded by themselves then.
     """
 
-    def __init__(self, make_walk: Callable[[], Walk], note: Callable[[str], None], exact: bool = False) -> None:
-        self.make_walk, self.note = make_walk, note
+    def __init__(
+        self, make_walk: Callable[[], Walk], note: Callable[[str], None], credit: Credit, exact: bool = False
+    ) -> None:
+        self.make_walk, self.note, self.credit = make_walk, note, credit
         self.least = sys.maxsize if exact else LEAST
         self.all: list[Family] = []
         self.changes = 0  # families and ways of them that were made
@@ -64,6 +70,7 @@ class Families:
             ways: how many are recorded at these sizes.
             may_wait: else sizes that come for the first time are taken up, whatever that costs.
         """
+        looks = self.credit.has_any() or not may_wait
         may_wait = may_wait and not ways
         numbers, form = flat_sizes(sizes)
         for family in self.all[::-1]:
@@ -72,7 +79,7 @@ class Families:
             whole = family.complete(numbers)
             if whole is None:
                 continue
-            if family.missed > family.looked:
+            if looks and family.missed > family.looked:
                 family.looked = family.missed
                 larger = self._grown(family, form, numbers, recorded)
                 if larger is not family:
@@ -87,7 +94,7 @@ class Families:
             self.note(
                 "the formulas of its numbers do not say what they are at these sizes, or its last backward is still to come"
             )
-        if ways and self.looked.get(sizes) == ways:
+        if not looks or (ways and self.looked.get(sizes) == ways):
             return None, False
         if ways:
             self.looked[sizes] = ways
@@ -162,6 +169,7 @@ class Families:
                     if not free and not sizes.fits(numbers):
                         continue
                     self.tried[names] = programs
+                    self.credit.spend(cost_of_a_record(steps[0].program))
                     fetched = [names[1][place - count] for place in free]
                     way = Way(steps, sizes, fetched, self.make_walk())
                     if has_few and way.program.apart:
@@ -171,6 +179,7 @@ class Families:
                     continue
                 family = Family(way, names, form, fetched)
                 family.built = len(paths)
+                self.credit.spend(_COST * cost_of_a_record(steps[0].program))
                 self._put(family)
                 return family
         if reason:
@@ -211,6 +220,7 @@ class Families:
                 samples = [kept(sample, count, free) for sample in ordered]
                 sizes = Sizes(samples, family.program.sizes.idle, range(count, len(samples[0])), self.least)
                 steps = [paths[sample] for sample in ordered]
+                self.credit.spend((1 + _COST) * cost_of_a_record(steps[0].program))
                 if family.attach(
                     functools.partial(Way, steps, sizes, family.fetched, family.walk), names, sizes.samples[0]
                 ):

@@ -13,7 +13,7 @@ from typing import Any
 
 from dynograd.plans.lowering.forms import arguments_of
 
-__all__ = ["Balance", "gain", "gain_of_a_walk", "gain_without_gradients"]
+__all__ = ["Balance", "cost_of_a_record", "gain", "gain_of_a_walk", "gain_without_gradients"]
 
 _SAVED, _LOST = 6.0, 10.0  # of a call's Python
 _WALKED = 8.0  # of a walk, whatever it has
@@ -54,6 +54,8 @@ _LET_GO = 5.0  # what the program has of the step before, and once more where ot
 _MULTIPLIED = 1.5e4  # products a microsecond that are added up
 _UNNOTICED = 0.02  # of the time that a step takes
 _UNCERTAIN = 4.0  # as much may be wrong with these numbers
+_RECORDED, _CALLED = 400.0, 8.0  # a call that is recorded and made into one of a program, and as it is written
+_CHECKED_AGAIN = 3.0  # times that a program computes its step, and is compared
 _MOST = 500.0  # microseconds that may be lost before it is decided, and gained that count
 
 
@@ -145,12 +147,23 @@ def gain_of_a_walk(path: Any) -> float:
     return gained
 
 
+def cost_of_a_record(program: Any) -> float:
+    """What it takes to make a program, in calls of the step as it is written."""
+    python = len(program.calls)
+    return _CHECKED_AGAIN + _RECORDED * python / max(_CALLED * python + _taken_by_kernels(program), 1.0)
+
+
 def _of_large_values(program: Any) -> float:
     """What loops of several calls do not write, and a part of the time that kernels take which nobody misses."""
-    values = sum([array.nbytes for array in program.arrays])
     unwritten = sum([program.arrays[number].nbytes for group in program.groups for number in group.gone])
+    return unwritten / _UNWRITTEN + _UNNOTICED * _taken_by_kernels(program)
+
+
+def _taken_by_kernels(program: Any) -> float:
+    """Microseconds, of large values."""
+    values = sum([array.nbytes for array in program.arrays])
     products = sum([_multiplied(call) for call in program.calls if call.kind == "op"])
-    return unwritten / _UNWRITTEN + _UNNOTICED * (values / _COPIED + products / _MULTIPLIED)
+    return values / _COPIED + products / _MULTIPLIED
 
 
 def _multiplied(call: Any) -> int:

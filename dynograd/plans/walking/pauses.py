@@ -1,14 +1,15 @@
 """When recording waits, and pauses: where call after call goes a way of its own, records cost more than walks along them can save.
 
 To see which way a call goes takes some 7 times as long as the call, and to make a program of it 50 times. So after a few ways that came once, one is made into
-a program when it comes again.
+a program when it comes again; and beyond the first ones so many are made as calls along records have paid for.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-__all__ = ["Pauses", "Rhythm", "way_of"]
+__all__ = ["Credit", "Pauses", "Rhythm", "way_of"]
 
 _PATIENCE = 16  # calls that went ways of their own
 _FEW = 4  # of those, after which a way has to come twice
@@ -17,6 +18,8 @@ _MOST_OWED = 40 * _COST  # a program of 32 ways has them all by then
 _MOST_SEEN = 256  # ways that came once and are remembered
 _HASHED = (int, float, bool, str, type(None))
 _MOST_IN_VAIN = 8  # calls recorded from their beginnings that went a way that was known
+_GIVEN = 500.0  # calls: some ten programs
+_EARNED, _EARNED_AS_WRITTEN = 1.0, 0.1  # by a call along a record, and by another one
 _LENGTH = 2047  # calls of a pause: a record takes as long as 50 of them, and what goes on costs 3 % at most
 
 
@@ -70,6 +73,30 @@ class Pauses:
         self._missed, self._owed = min(self._missed, _PATIENCE) + 1, min(self._owed, _MOST_OWED) + _COST
         if self.go_on():
             self.left = self._length = min(2 * self._length + 1, _LENGTH) if is_first else _LENGTH
+
+
+class Credit:
+    """Of one function: what may be spent on its records, in calls of the function as it is written.
+
+    A program costs as much as some 50 calls, and a call along it saves a part of one: where ways, or sizes, hardly come again, or the function is called a few
+    dozen times, most programs are never paid for. So ten or so are made at once, and others as calls go along those there are.
+
+    Args:
+        has_limit: whether it may run out.
+    """
+
+    def __init__(self, has_limit: bool) -> None:
+        self._left = self._most = _GIVEN if has_limit else math.inf
+
+    def has_any(self) -> bool:
+        return self._left > 0
+
+    def earn(self, walked: bool) -> None:
+        """The function was called, and went along a record or not."""
+        self._left = min(self._left + (_EARNED if walked else _EARNED_AS_WRITTEN), self._most)
+
+    def spend(self, calls: float) -> None:
+        self._left -= calls
 
 
 class Rhythm:
