@@ -179,8 +179,6 @@ class ViewWrite(Node):
     def apply(self, g: Any) -> tuple[Array | None, Array | None]:
         g = self._laid_out(arrays.as_result(g))
         inner = replay(g, self.attrs) if self.edges[1] is not None else None
-        if inner is not None:
-            inner = arrays.copy(inner)
         outer = None
         if self.edges[0] is not None:
             outer = self._laid_out(arrays.copy(g))

@@ -101,15 +101,16 @@ def finishes_of(
         grouped: the numbers of calls that are computed otherwise.
     """
     reads, finishes = Reads(calls, kept, memory.region_of), []
+    places: dict[int | None, list[int]] = {}
+    for place, array in enumerate(values):
+        places.setdefault(memory.region_of(array), []).append(place)
     for number, (call, behind) in enumerate(pairwise(calls)):
         if grouped.isdisjoint((number, number + 1)) and _fit(call, behind):
             out = call.outputs[0]
             if (behind.kind, behind.name) == ("op", "gelu"):
                 finishes.append(Finish((number, number + 1), (call, behind), []))
             elif not reads.after(out, {number + 1}, number):
-                region = memory.region_of(out)
-                gone = [place for place, array in enumerate(values) if memory.region_of(array) == region]
-                finishes.append(Finish((number, number + 1), (call, behind), gone))
+                finishes.append(Finish((number, number + 1), (call, behind), places.get(memory.region_of(out), [])))
     return finishes
 
 

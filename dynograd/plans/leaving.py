@@ -212,10 +212,11 @@ class Leaving:
         else:
             MODES.grad = event.grad
             restored = self._as_it_was(step)
+            recording.again = event
             try:
                 result = call_with(event.entry.function, event.entry.op, self._arguments(step))
             finally:
-                MODES.grad = before
+                MODES.grad, recording.again = before, None
                 lent = [(at, tensor, tensor.array) for at, tensor, _ in restored]
                 for _, tensor, array in restored:
                     tensor.array = array

@@ -36,10 +36,10 @@ _new = ndarray.__new__
 
 def bounds(array: Any) -> tuple[int, int]:
     """The addresses that an array's elements lie between."""
-    if not array.size:
-        start = array.__array_interface__["data"][0]
-        return start, start
-    return numpy.lib.array_utils.byte_bounds(array)
+    if array.size:
+        return address_range(array)
+    start = arrays.address_of(array)
+    return start, start
 
 
 def overlaps_of(arrays: dict[int, Any]) -> dict[int, set[int]]:
@@ -126,6 +126,7 @@ class Memory:
         self.first: list[Any] = [None] * len(self.regions)
         self.last: list[Any] = [None] * len(self.regions)
         self.bytes = self.low = self.high = 0
+        self.known: dict[int, tuple[Any, int | None, int]] = {}  # (array, region, offset in it), by its id
         self.buffers: list[Any] = []
         self.gone: list[Any] = []  # outlines of what no part of the plan's memory stands for
 
@@ -147,24 +148,35 @@ class Memory:
 
     def region_of(self, array: Any) -> int | None:
         """The number of the part of the plan's memory that it lies in."""
-        if type(array) is not ndarray:
-            return None
+        return self._looked_up(array)[1] if type(array) is ndarray else None
+
+    def forget(self) -> None:
+        """The plan is there: nobody asks for arrays of the recorded step any more."""
+        self.known = {}
+
+    def _looked_up(self, array: Any) -> tuple[Any, int | None, int]:
+        known = self.known.get(id(array))
+        if known is not None:
+            return known
+        region, offset = None, 0
         start, stop = bounds(array)
-        if start == stop:
-            return None
-        return self._place_of(start + (self._move_of(start) if self.moves else 0))
+        if start != stop:
+            by = self._move_of(start) if self.moves else 0
+            region = self._place_of(start + by)
+            if region is not None:
+                offset = arrays.address_of(array) + by - self.regions[region][0]
+        known = self.known[id(array)] = array, region, offset  # keeps it, so that its id stays its own
+        return known
 
     def at(self, array: Any) -> Array:
         """The same part of the plan's memory."""
         if type(array) is not ndarray:
             return array
-        place = self.region_of(array)
+        _, place, offset = self._looked_up(array)
         if place is None:
             if is_outline(array):
                 self.gone.append(array)
             return array
-        by = self._move_of(bounds(array)[0]) if self.moves else 0
-        offset = array.__array_interface__["data"][0] + by - self.regions[place][0]
         result = numpy.ndarray(array.shape, array.dtype, self.buffers[place], offset, array.strides)
         if not array.flags.writeable:
             result.flags.writeable = False

@@ -32,7 +32,7 @@ class Event:
     Operands are described: ("value", number), ("outside", number), ("same", object) or ("list", descriptions).
     """
 
-    __slots__ = ("args", "calls", "entry", "grad", "kind", "line", "results", "shape", "subject")
+    __slots__ = ("args", "by_rule", "calls", "entry", "grad", "kind", "line", "results", "shape", "subject")
 
     def __init__(self, kind: str, entry: Any, args: tuple, grad: int, line: Any) -> None:
         self.kind, self.entry, self.args, self.grad, self.line = kind, entry, args, grad, line
@@ -41,6 +41,7 @@ class Event:
             None  # how the results lie in what the op gives: None for one tensor, else a function of a list of them
         )
         self.calls = 0  # so many calls were noted when it was over
+        self.by_rule = False  # whether a backward rule called the op, not the program
         self.subject: Any = (
             None  # of a backward pass (leaf, number of its gradient, whether it had one); of a step the optimizer
         )

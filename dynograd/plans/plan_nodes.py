@@ -294,7 +294,7 @@ class PlanNode(Node):
         if self.walk.path is path and not self.walk.running:
             self.walk.let_go()  # the memory is another one from now on
         recording = owner.begin_recording()
-        recording.bound = tuple(self.bound.values())
+        recording.bound, recording.numbers_stay = tuple(self.bound.values()), True
         try:
             is_one = self.whole and not any([self._is_apart(step) for step in path.steps])
             steps = path.steps if is_one else self.steps

@@ -151,6 +151,7 @@ class Program:
         self.differing = [f"a tensor of shape {tensor.shape} in unknown memory" for tensor in (*unknown, *memory.gone)]
         self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]
         self.gradients = [None if array is None else memory.at(array) for array in gradients or ()]
+        memory.forget()
         self.replaced: list[str] = []  # calls whose launches gave something else
         self.refused: dict[int, str] = {}  # calls, by number, that have launches and are computed in Python, and why
         self.pieces: list[int] = []  # the calls at which the pieces that were computed last ended

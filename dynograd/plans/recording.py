@@ -217,6 +217,8 @@ class Recording(
         self.sizes: tuple = ()  # of the arguments
         self.of_arrays: dict[int, Any] = {}  # tensors that stand for NumPy arrays among the operands, by id
         self.met: dict[Any, int] = {}  # how often numbers came at a place
+        self.again: Event | None = None  # of a record, whose op is run anew now
+        self.numbers_stay = False  # those of the ops that are run anew are as that record has them
         self.constant_numbers: set[Any] = set()  # places of those that the record has as they were
         self.begin_parts()
         self.begin_gradients()
@@ -310,7 +312,8 @@ class Recording(
             return result
         if self.reason:
             return result
-        event = Event("op", entry, described, MODES.grad, caller(2))
+        event = Event("op", entry, described, MODES.grad, self._line_of(caller(2)))
+        event.by_rule = self._is_by_rule()
         self.through.update(names_down_to(sys._getframe(2)))
         event.shape = shape
         for tensor in results:
@@ -337,12 +340,12 @@ class Recording(
 
     def _with_numbers(self, entry: Entry, args: tuple) -> tuple:
         """The operands, with tensors in the place of numbers that are others in each step."""
-        if self.differentiating or self.on_gpu or self.changing is None:
+        if self._is_by_rule() or self.numbers_stay or self.on_gpu or self.changing is None:
             return args
-        numbers = self.changing.numbers
+        numbers, line = self.changing.numbers, self._line_of(caller(3))
         for place, inner in arrays_among(entry, args):
             array = args[place] if inner is None else args[place][inner]
-            key = self._place_in_step((caller(3), entry.key, place, inner))
+            key = self._place_in_step((line, entry.key, place, inner))
             if not numbers.note_array(key, array, self.sizes):
                 self.constant_numbers.add(key)
                 continue
@@ -352,7 +355,7 @@ class Recording(
                 tensor = [*args[place][:inner], tensor, *args[place][inner + 1 :]]
             args = (*args[:place], tensor, *args[place + 1 :])
         for place, dtype in numbers_among(entry, args):
-            key = self._place_in_step((caller(3), entry.key, place))
+            key = self._place_in_step((line, entry.key, place))
             if numbers.note(key, args[place], self.sizes):
                 tensor = numbers.tensor(args[place], dtype)
                 if tensor is not None:
@@ -360,6 +363,14 @@ class Recording(
                     continue
             self.constant_numbers.add(key)
         return args
+
+    def _is_by_rule(self) -> bool:
+        """Whether a backward rule calls the op, not the program."""
+        return self.differentiating if self.again is None else self.again.by_rule
+
+    def _line_of(self, caller: Any) -> Any:
+        """Where the program has called the op, which `caller` calls."""
+        return caller if self.again is None else self.again.line
 
     def _place_in_step(self, at: tuple[Any, ...]) -> tuple[Any, ...]:
         """A place in the program, with how often the step has come there."""

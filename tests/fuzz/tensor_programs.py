@@ -39,7 +39,7 @@ F.soft_margin_loss({v}, {s}.sign()) | F.poisson_nll_loss({v}, {s}.abs()) | F.gau
 T.stack([{v}, {s}], {d}) | T.stack([{v}, {s}], -1).amax(-1) | T.cat([{v}, {s}], {d}) | T.cat([{v}, {u}], {d}) | {v} @ {u} | {v} @ {s}.mT | {v}.mT @ {s} | T.matmul({v}, {u}.transpose(-1, -2)) | F.linear({v}, {s}) | T.einsum('...i,...i->...', {v}, {s}) | T.einsum('ij,ij->j', {v}, {s}) | T.einsum('ij,kj->ik', {v}, {s}) | T.einsum('bij,bkj->bik', {v}, {s})
 T.einsum('ij,j->i', {v}, {s}[0]) | T.tensordot({v}, {s}, ([{d}], [{d}])) | T.outer({v}.flatten()[:4], {u}.flatten()[:3]) | T.inner({v}, {s}) | T.kron({v}, {u}) if {v}.numel() * {u}.numel() < 60 else {v} | T.cdist({v}, {s}) | T.cross({v}, {s}, dim={d}) | T.linalg.vecdot({v}, {s}) | T.dot({v}.flatten(), {s}.flatten()) | T.baddbmm({v}, {v}, {v}) | T.addmm({v}, {v}, {v}) | T.bmm({v}, {s}.mT)
 T.addmv({v}[:, 0], {v}, {s}[0]) | T.addr({v}, {v}[:, 0], {v}[0]) | F.bilinear({v}, {s}, {v}.new_ones(2, {v}.shape[-1], {v}.shape[-1]) * 0.1) | F.scaled_dot_product_attention({v}, {s}, {s} * 0.5) | F.scaled_dot_product_attention({v}, {v}, {s}, is_causal=True) | {v}.masked_scatter({v} > 0, {s} * 2) | {v}.index_add({d}, T.zeros({n}, dtype=T.long), {s}) | {v}.index_copy({d}, T.arange({n}), {s})
-{v}.scatter_add({d}, T.arange({n}).flip(0).reshape([-1 if q == {d} % {v}.dim() else 1 for q in range({v}.dim())]).expand({v}.shape), {s}) | {v}.expand_as({u}) | {v}.broadcast_to({u}.shape) | T.broadcast_tensors({v}, {u})[0] | {v}.view_as({s}) | {v}.type_as({u}) | T.block_diag({v}, {u}) | T.vdot({v}.flatten(), {s}.flatten()) | T.cartesian_prod({v}.flatten()[:3], {u}.flatten()[:2]) | T.ldexp({v}, {u}.detach().round().clamp(-2, 2))
+{v}.scatter_add({d}, T.arange({n}).flip(0).reshape([-1 if q == {d} % {v}.dim() else 1 for q in range({v}.dim())]).expand({v}.shape), {s}) | {v}.expand_as({u}) | {v}.broadcast_to({u}.shape) | T.broadcast_tensors({v}, {u})[0] | {v}.view_as({s}) | {v}.type_as({u}) | T.block_diag(T.atleast_2d({v}), {u}) | T.vdot({v}.flatten(), {s}.flatten()) | T.cartesian_prod({v}.flatten()[:3], {u}.flatten()[:2]) | T.ldexp({v}, {u}.detach().round().clamp(-2, 2))
 """
 REDUCTIONS = """
 {v}.sum() | {v}.mean() | {v}.sum({d}) | {v}.mean({d}, keepdim=True) | {v}.amax({d}) | {v}.amin({d}, keepdim=True) | {v}.max({d}).values | {v}.min({d})[0] | {v}.prod({d}) | {v}.prod() | {v}.std({d}) if {n} > 1 else {v} | {v}.var({d}, correction=0) | {v}.logsumexp({d}) | {v}.norm() | {v}.norm(dim={d}) | {v}.norm(1, {d}) | {v}.norm(p=float('inf'), dim={d})
@@ -105,7 +105,7 @@ def layer(T, like, name, *args, **kwargs):
     made = getattr(T.nn, name)(*args, **kwargs).to(like.dtype).to(like.device)
     with T.no_grad():
         for number, p in enumerate(made.parameters()):
-            p.copy_((T.arange(p.numel(), device=p.device) * 1.3 + number).cos().reshape(p.shape) * 0.4)
+            p.copy_((T.arange(p.numel(), dtype=T.float64, device=p.device) * 1.3 + number).cos().reshape(p.shape) * 0.4)
     return made
 
 def stepped(T, x, name, **options):

@@ -84,6 +84,9 @@ def address_range(array: Any) -> tuple[int, int]:
         return 0, 0
     if type(array) is CudaArray:
         return extent(array)
+    if array.flags.c_contiguous:
+        low = arrays.address_of(array)
+        return low, low + array.nbytes
     low, high = numpy.lib.array_utils.byte_bounds(array)
     return low, high
 
