@@ -6,19 +6,46 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["uncollected", "age"]
+__all__ = ["age", "collect", "paused", "uncollected"]
 
+_MOST_AGED = 400_000  # objects that a collection takes half a second for
 # By the program: once seen, it is not asked again, since counting them takes longer the more there are.
 _some_are_frozen = False
+_aged = 0  # objects, since `collect`
 
 
-def age() -> None:
-    """Puts all objects into the oldest generation, without a look at any; not where the program has frozen some, which stay frozen."""
-    global _some_are_frozen
+def age() -> bool:
+    """Puts all objects into the oldest generation, without a look at any; not where the program has frozen some, which stay frozen.
+
+    Gives whether there are so many that `collect` is due: Python decides by those that it has looked at itself.
+    """
+    global _some_are_frozen, _aged
     _some_are_frozen = _some_are_frozen or gc.get_freeze_count() > 0
-    if not _some_are_frozen:
-        gc.freeze()
-        gc.unfreeze()
+    if _some_are_frozen:
+        return False
+    _aged += gc.get_count()[0]
+    gc.freeze()
+    gc.unfreeze()
+    return _aged > _MOST_AGED
+
+
+def collect() -> None:
+    """Looks at all objects."""
+    global _aged
+    _aged = 0
+    gc.collect()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Without collections; what is made is as young afterwards as without a pause."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

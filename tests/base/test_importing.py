@@ -181,3 +181,30 @@ print(sorted(({{*sys.modules}} - before).intersection({(UNANSWERED + " " + also)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == f"[] {expected.tolist()}\n"
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] == (3, 12),
+    reason="CPython 3.12 begins with frozen objects, and nothing is put among the old ones then",
+)
+def test_garbage_of_long_ago_is_collected_where_kernels_are_compiled_again_and_again():
+    """Objects that compiling has made are old, and so is what lay about then: Python itself does not come to look at it."""
+    program = """
+import gc, weakref
+from dynograd.base import garbage
+from dynograd.kernels.build.targets_numba import _no_garbage
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+garbage._MOST_AGED = 5000
+gc.collect()
+lost, kept = weakref.ref(Cycle()), []
+for _ in range(8):
+    with _no_garbage:
+        kept += [[] for _ in range(1000)]
+print(lost() is None, gc.isenabled())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"

@@ -165,3 +165,36 @@ def test_a_record_begun_anew_behind_a_write_knows_how_often_was_written():
     for number in (*[None] * 6, 7.0, 0.5, 0.5, 10.0, 0.5, 0.5):
         compiled(number)
     assert versions == [1] * 12 and compiled.walked > 4
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_numbers_beside_those_of_rules(is_whole: bool, exact: bool) -> None:
+    """Where a number changes, what comes before it is run anew from another line: the numbers there, and those of the program's own gradient, stay what they were."""
+
+    def of(x: Any, y: Any) -> tuple[Any, ...]:
+        rows = torch.stack([row.max() for row in y.unbind(1)])
+        wide = F.pad(x, (1, 1), mode="circular")
+        slope = torch.autograd.grad(wide.tanh().square().sum(), wide, create_graph=True)[0]
+        mixed = F.bilinear(wide * slope, wide, wide.new_ones(2, 6, 6) * 0.1)
+        scaled = max(rows.flatten().tolist()) * rows
+        return F.glu(torch.cat([mixed, mixed], -2), -2), scaled
+
+    def step(x: Any, y: Any) -> tuple[Any, ...]:
+        results = of(x, y)
+        if is_whole:
+            sum([result.sin().sum() for result in results]).backward()
+        return results
+
+    def seen(function: Any, n: int) -> list[Any]:
+        random = numpy.random.default_rng(0)
+        x, y = [torch.tensor(random.standard_normal((4, 4)) + 0.3 * (n == 3), requires_grad=True) for _ in range(2)]
+        results = function(x, y)
+        if not is_whole:
+            sum([result.sin().sum() for result in results]).backward()
+        return [result.detach().numpy() for result in (*results, x.grad, y.grad)]
+
+    compiled = Compiled(step, exact=exact, always=True)
+    for n in range(8):
+        for array, other in zip(seen(compiled, n), seen(step, n), strict=True):
+            numpy.testing.assert_allclose(array, other, rtol=0 if exact else 1e-12, atol=0 if exact else 1e-13)

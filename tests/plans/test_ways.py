@@ -82,6 +82,38 @@ def test_new_ways_that_keep_coming_among_known_ones_are_not_recorded_for_ever() 
     assert compiled.report().pauses and compiled.ways <= 150, str(compiled.report())
 
 
+def test_records_beyond_the_first_ones_wait_until_calls_have_paid_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each length is a way of its own, and a record costs as much as 50 calls: a program of some dozens of calls has a few made."""
+    programs = []
+    program_of = compiling.program_of
+    monkeypatch.setattr(
+        compiling, "program_of", lambda *args, **kwargs: programs.append(0) or program_of(*args, **kwargs)
+    )
+    weight = torch.nn.Parameter(torch.eye(4))
+
+    def step(x: Any) -> Any:
+        weight.grad = None
+        h = x[0]
+        for row in x.unbind()[1:]:
+            h = (h @ weight + row).tanh()
+        h.sum().backward()
+        return weight.grad
+
+    compiled, lengths = Compiled(step), [2 + n * 7 % 40 for n in range(80)]
+    for length in lengths:
+        x = torch.randn(length, 4)
+        assert torch.allclose(compiled(x), step(x), rtol=1e-5, atol=1e-6)
+    assert 6 <= len(programs) <= 12, (len(programs), str(compiled.report()))
+    assert any(["others are made" in reason or "first time" in reason for reason, _ in compiled.reasons])
+    known = next(sizes for sizes, walk in compiled.walks.items() if walk.paths)
+    for _ in range(600):
+        compiled(torch.randn(*known[0][0]))
+    made = len(programs)
+    for _ in range(4):
+        compiled(torch.randn(60, 4))
+    assert len(programs) == made + 1, str(compiled.report())
+
+
 def test_ways_at_many_sizes_together_are_bounded() -> None:
     compiled = Compiled(scaled, always=True, dynamic=False, most_ways=4)
     for n in range(400):

@@ -56,6 +56,7 @@ WALKED = {
     "kept": "kept.append(h); h *= 2; kept.append(h); del kept[:-3]; h = h + 1; h -= kept[-1]",
     "a buffer": "with torch.no_grad(): o = torch.zeros(5, 4); k = x * 2; o[:, 0] = k[:, 0]; k += o; o += k\nh = m(o)",
     "a list of tensors": "h = x * 2; torch._foreach_add_([h], [x]); h = m(h)",
+    "a sum into a transposed view": "h = m(h); t = h.t()[1:]; t.sub_(m(x).square().sum(), alpha=0.1); t = h.t(); t.add_(m(x).exp().sum())",
     "one element": "s = x.sum(0, keepdim=True)[:, :1].sum(0); s += torch.ones(()); s.mul_(x[:1, 0]); h = h * s",
     "another dtype": "h += x.double(); h.mul_(torch.tensor(2))",
     "a sum that it makes": "t = torch.zeros(5); t += h.sum(1); t -= (h * x).sum(1); h = h * t[:, None]",

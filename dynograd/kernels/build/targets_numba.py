@@ -147,7 +147,7 @@ def _compiling() -> Iterator[None]:
 class _NoGarbage:
     """Python's collector of garbage rests meanwhile: it would look again and again at a million objects that compiling makes and keeps.
 
-    After it they count as old, as if it had looked at them.
+    After it they count as old, as if it had looked at them; once there are many, it looks at all.
     """
 
     def __init__(self) -> None:
@@ -161,11 +161,14 @@ class _NoGarbage:
             self._within += 1
 
     def __exit__(self, *problem: object) -> None:
+        is_due = False
         with self._lock:
             self._within -= 1
             if not self._within and self._was_on:
-                garbage.age()
+                is_due = garbage.age()
                 gc.enable()
+        if is_due:
+            garbage.collect()
 
 
 _no_garbage = _NoGarbage()

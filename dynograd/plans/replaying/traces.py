@@ -23,7 +23,7 @@ from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import line_text, place_of
 from dynograd.autograd.writes import version
-from dynograd.base.garbage import uncollected
+from dynograd.base.garbage import paused
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.nn.module import Module
 from dynograd.nn.utils import clip_grad
@@ -172,7 +172,7 @@ class Trace:
         self.places.note(function, getattr(function, "__name__", "the function"))
         states = random.getstate(), numpy.random.get_state(legacy=False)
         try:
-            with uncollected():  # what the collector calls is nothing of the program's
+            with paused():  # what the collector calls is nothing of the program's
                 sys.setprofile(self._event)
                 box = [function(*args, **kwargs)]
                 sys.setprofile(None)
