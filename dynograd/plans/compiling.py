@@ -40,7 +40,7 @@ from dynograd.plans.sized.marks import any_dynamic
 from dynograd.plans.sized.sizes import FEWEST
 from dynograd.plans.steps import Path
 from dynograd.plans.walking.gains import Balance, cost_of_a_record, gain_without_gradients
-from dynograd.plans.walking.pauses import Credit, Pauses, Rhythm, way_of
+from dynograd.plans.walking.pauses import NO_CREDIT, Credit, Pauses, Rhythm, way_of
 from dynograd.plans.walks import Walk
 from dynograd.plans.watches import Watch, can_watch
 from dynograd.tensor import inplace
@@ -207,6 +207,8 @@ class Compiled:
             if walk is None:
                 self.note_left(
                     "its sizes came for the first time: what is recorded or made for them pays when they come again"
+                    if self.credit.has_any()
+                    else NO_CREDIT
                 )
                 self.credit.earn(False)
                 return self.function(*args, **kwargs)
@@ -311,18 +313,16 @@ class Compiled:
         if walk is None:
             if self.dynamic is None and not self.on_gpu and self._awaits_backward() and not self.families.meet(sizes):
                 return None
-            if self.walks and self._waits_for_sizes(sizes):
+            if self.walks and self._waits_for_credit():
                 return None
             return self._own_walk(sizes)
         if ways and walk is not self.walk:
             self.walks[sizes] = self.walks.pop(sizes)
         return walk
 
-    def _waits_for_sizes(self, sizes: tuple) -> bool:
+    def _waits_for_credit(self) -> bool:
         """Whether a call at sizes that are not recorded is left as it is written."""
-        if self.dynamic is not None or any_dynamic(self.arguments):
-            return False
-        return not self.credit.has_any() or self.pauses.waits(hash(sizes))
+        return not self.credit.has_any() and not any_dynamic(self.arguments)
 
     def _awaits_backward(self) -> bool:
         """Whether enough sizes are recorded of which the backward is learnt when they come again: then others follow from these."""

@@ -20,6 +20,7 @@ from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.scoped import REASON, Scopes
 from dynograd.plans.steps import Path, Step, freed
+from dynograd.plans.walking.pauses import NO_CREDIT
 from dynograd.plans.writes.spoiling import operands_of
 from dynograd.tensor.tensor import Tensor
 
@@ -87,7 +88,7 @@ class Leaving:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
             owner.rhythm.note_left(owner.calls)
         elif not owner.credit.has_any():
-            recording.refuse("its records have to pay before others are made")
+            recording.refuse(NO_CREDIT)
         if self.in_backward:
             recording.refuse(f"{reason}, within the backward of an autograd.Function")
         steps = self._steps_to(number)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
+from dynograd.base import dtypes
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 
@@ -328,9 +329,12 @@ def converted(source: Any, dtype: Any, take: Any = None) -> tuple[numpy.ndarray,
     return target, launches
 
 
+_HALVES = {dtypes.float16.num, dtypes.bfloat16.num}
+
+
 def is_half(dtype: Any) -> bool:
     """Whether it is float16 or bfloat16."""
-    return bool(dtype == numpy.float16) or str(dtype) == "bfloat16"
+    return dtype.num in _HALVES
 
 
 def _conversion(target: Any, source: Any) -> Launch | None:

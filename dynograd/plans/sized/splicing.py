@@ -5,6 +5,7 @@ A step whose values say how many rows each of several parts gets hardly ever com
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +69,7 @@ class Splices:
         begins = [*bound.table.first_words.tolist(), len(bound.table.words)]
         followed: list[set[int]] = [set() for _ in begins[1:]]
         for place, number in bound.followed():
-            row = int(numpy.searchsorted(begins, place, side="right")) - 1
+            row = bisect.bisect_right(begins, place) - 1
             followed[row] |= self.sizes_of(number)
         rows = self._by_size([frozenset(sizes) for sizes in followed])
         _, which, _ = slots = bound.moving

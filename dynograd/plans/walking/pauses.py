@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["Credit", "Pauses", "Rhythm", "way_of"]
+__all__ = ["NO_CREDIT", "Credit", "Pauses", "Rhythm", "way_of"]
 
 _PATIENCE = 16  # calls that went ways of their own
 _FEW = 4  # of those, after which a way has to come twice
@@ -18,6 +18,7 @@ _MOST_OWED = 40 * _COST  # a program of 32 ways has them all by then
 _MOST_SEEN = 256  # ways that came once and are remembered
 _HASHED = (int, float, bool, str, type(None))
 _MOST_IN_VAIN = 8  # calls recorded from their beginnings that went a way that was known
+NO_CREDIT = "no more is recorded until calls along the record have paid for what was"
 _GIVEN = 500.0  # calls: some ten programs
 _EARNED, _EARNED_AS_WRITTEN = 1.0, 0.1  # by a call along a record, and by another one
 _LENGTH = 2047  # calls of a pause: a record takes as long as 50 of them, and what goes on costs 3 % at most
