@@ -23,7 +23,7 @@ def age() -> bool:
     _some_are_frozen = _some_are_frozen or gc.get_freeze_count() > 0
     if _some_are_frozen:
         return False
-    _aged += gc.get_count()[0]
+    _aged += len(gc.get_objects(0)) + len(gc.get_objects(1))
     gc.freeze()
     gc.unfreeze()
     return _aged > _MOST_AGED
