@@ -309,3 +309,21 @@ def test_losses_are_counted_by_grad_mode(monkeypatch):
     for _ in range(60):
         step(torch.ones(2, 4))
     assert lost < 100 and step.walked - lost > 50, str(step.report())
+
+
+@pytest.mark.parametrize(("rows", "width", "least", "most"), [(4, 8, 40, 60), (4096, 256, 3, 20)])
+def test_a_record_costs_as_much_as_many_calls_of_small_ops(rows, width, least, most):
+    weight = torch.nn.Parameter(torch.eye(width))
+
+    def step(x):
+        weight.grad = None
+        h = x
+        for _ in range(4):
+            h = (h @ weight).tanh()
+        h.sum().backward()
+
+    compiled, x = compiling.Compiled(step, always=True), torch.ones(rows, width)
+    for _ in range(3):
+        compiled(x)
+    (path,) = compiled.walk.paths
+    assert least <= gains.cost_of_a_record(path.program) <= most
