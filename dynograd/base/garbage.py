@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 __all__ = ["age", "collect", "paused", "uncollected"]
 
+_FEW = 10_000  # objects: Python looks at them in a millisecond
 _MOST_AGED = 400_000  # objects that a collection takes half a second for
 # By the program: once seen, it is not asked again, since counting them takes longer the more there are.
 _some_are_frozen = False
@@ -15,15 +16,17 @@ _aged = 0  # objects, since `collect`
 
 
 def age() -> bool:
-    """Puts all objects into the oldest generation, without a look at any; not where the program has frozen some, which stay frozen.
+    """Puts all objects into the oldest generation, without a look at any; not where the program has frozen some, which stay frozen, or where few are young.
 
-    Gives whether there are so many that `collect` is due: Python decides by those that it has looked at itself.
+    Gives whether `collect` is due. Python looks at old objects once it has looked at young ones so many times, which it counts from the beginning
+    behind this: a process that compiles again and again would never come to it.
     """
     global _some_are_frozen, _aged
     _some_are_frozen = _some_are_frozen or gc.get_freeze_count() > 0
-    if _some_are_frozen:
+    young = gc.get_count()[0]
+    if _some_are_frozen or young < _FEW:
         return False
-    _aged += len(gc.get_objects(0)) + len(gc.get_objects(1))
+    _aged += young
     gc.freeze()
     gc.unfreeze()
     return _aged > _MOST_AGED

@@ -368,7 +368,7 @@ class Recording(
         """Whether a backward rule calls the op, not the program."""
         return self.differentiating if self.again is None else self.again.by_rule
 
-    def _line_of(self, caller: Any) -> Any:
+    def _line_of(self, caller: tuple[Any, int] | None) -> tuple[Any, int] | None:
         """Where the program has called the op, which `caller` calls."""
         return caller if self.again is None else self.again.line
 

@@ -198,12 +198,14 @@ class Cycle:
     def __init__(self):
         self.itself = self
 
-garbage._MOST_AGED = 5000
+garbage._MOST_AGED, many = 50_000, garbage._FEW + 1000
 gc.collect()
-lost, kept = weakref.ref(Cycle()), []
-for _ in range(8):
+cycle, kept = Cycle(), []
+lost = weakref.ref(cycle)
+for number in range(8):
     with _no_garbage:
-        kept += [[] for _ in range(1000)]
+        kept += [[] for _ in range(many)]
+    cycle = None
 print(lost() is None, gc.isenabled())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
