@@ -654,6 +654,12 @@ class Recording(
     def clip(self, parameters: list[Any], limit: float) -> None:
         """Gradients are to be clipped, which is done as it is written."""
 
+    def gradients_to_write(self, parameters: list[Any]) -> None:
+        """The same."""
+
+    def note_written(self, arrays: list[Any]) -> None:
+        """The same of what was clipped."""
+
     def next_event(self) -> int:
         return len(self.events)
 

@@ -12,6 +12,7 @@ from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.plans.watches import Watch
 from dynograd.plans.writes.flags import toggled_by
+from dynograd.plans.writes.spoiling import operands_of
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["FIELDS", "FRESH", "MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "told"]
@@ -189,6 +190,9 @@ class Path:
         self.consumed = {self.numbers[number]: event for number, event in self.used.items()}
         self.gradients = list(self._gradients())
         self.of_leaves = {number for _, number, _ in self.gradients}
+        # Of these, what shares its memory with nothing, and what nothing in the step reads but optimizers: it may be written there.
+        read = {number for event in self.events for number in operands_of(event.args)[0]}
+        self.writeable = self.of_leaves.difference(self.kin, {self.numbers[number] for number in read})
         program.tell(self)
 
     def _gradients(self) -> Iterator[tuple[Tensor, int, Tensor]]:

@@ -22,6 +22,7 @@ class WalkedGradients:
     handed: list[Any]
     running: bool
     values: list[Any]
+    clipped: list[Any]
     with_gradient: list[int]  # leaves that the step has made and that got a gradient
 
     def _choices_of(self, kind: str, grad: int) -> Iterator[Any]:
@@ -95,6 +96,36 @@ class WalkedGradients:
             if not self.running:
                 break
         return False
+
+    def gradients_to_write(self: Any, parameters: list[Any]) -> list[Any] | None:
+        """The plan's own arrays of the gradients of these, which are clipped; None where that is done as it is written."""
+        path = self.path
+        if not self.running or path.program.on_gpu:
+            return None
+        own = {id(self.handed[number]): (number, tensor.array) for _, number, tensor in path.gradients}
+        entries = [own.get(id(p._grad)) for p in parameters if p._grad is not None]
+        numbers = {entry[0] for entry in entries if entry is not None}
+        if not entries or len(numbers) < len(entries) or not (numbers <= path.writeable and numbers <= self.assigned):
+            return None
+        self.catch_up()
+        if not self.running or any([type(self.handed[number]) is not Handed for number in numbers]):
+            return None
+        return [entry[1] for entry in entries if entry is not None]
+
+    def note_written(self: Any, arrays: list[Any]) -> None:
+        """`gradients_to_write` gave some of these, which are written now."""
+        own = {id(tensor.array): number for _, number, tensor in self.path.gradients}
+        for array in arrays:
+            number = own.get(id(array))
+            if number is not None:
+                value = self.values[number]
+                value.version += 1
+                self.clipped.append(value)
+
+    def forget_writes_into_gradients(self) -> None:
+        for value in self.clipped:
+            value.version -= 1
+        self.clipped = []
 
     def run_hooks(self: Any, leaf: Any, number: int, step: int) -> bool:
         """A leaf with hooks gets its gradient: code of the program, which sees values and may write. False: all is run anew already."""

@@ -81,6 +81,9 @@ class Walk(
         self.path: Any = None
         self.leased: list[Path] = []  # those that a backward pass from outside may still need the memory of
         self.replays: dict[tuple, Any] = {}  # what is replayed, by the sizes of the arguments
+        self.clipped: list[
+            Any
+        ] = []  # values of gradients that were written in the plan's memory, in the order of the writes
         self._forget_step()
 
     def _forget_step(self) -> None:
@@ -98,6 +101,7 @@ class Walk(
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
         self.awaited: list[tuple[int, Tensor]] = []
         self.pointed: list[tuple[Any, Any]] = []  # inputs that kernels read where they are: (pointer, array)
+        self.forget_writes_into_gradients()
         self.forget_checks()
         self.begin_functions()
         self.begin_saves()

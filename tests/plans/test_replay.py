@@ -211,7 +211,8 @@ def test_other_arguments(name: str) -> None:
     expected, _ = run_with_change(lambda function: function, lambda w: None, calls)
     results, step = run_with_change(replayed, lambda w: None, calls)
     assert difference(expected, results, 2e-5) is None, str(step.report())
-    assert step.replays.times == 3, str(step.report())  # calls 4 and 5, and the last one
+    # Calls 4 and 5, and the last one; but where another number has come in the place of one, a record with both is made first.
+    assert step.replays.times == (2 if name == "place of an argument" else 3), str(step.report())
 
 
 def test_one_tensor_at_two_places() -> None:

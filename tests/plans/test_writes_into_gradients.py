@@ -44,6 +44,14 @@ WALKED = {
     "numpy behind": f"{ALL} p.grad.mul_(2)\nkept.append(m[0].weight.grad.numpy().copy())",
     "of other numbers": f"{ALL} p.grad.mul_(1.0 + n)",
     "clipped behind": f"{ALL} p.grad.mul_(4)\nnn.utils.clip_grad_norm_(m.parameters(), 0.1); nn.utils.clip_grad_value_(m.parameters(), 0.05)",
+    "a norm": "kept.append(nn.utils.clip_grad_norm_(m.parameters(), 0.1)); kept.append([p.grad._version for p in m.parameters()])",
+    "a norm, in some steps": "kept.append(nn.utils.clip_grad_norm_(m.parameters(), 0.1 if n % 3 else 100.0)); kept.append(m[0].weight.grad._version)",
+    "the largest": "kept.append(nn.utils.clip_grad_norm_(m.parameters(), 0.1, norm_type=float('inf'), error_if_nonfinite=True))",
+    "by values": "nn.utils.clip_grad_value_(m.parameters(), 0.01); kept.append(m[2].bias.grad)",
+    "a norm in two steps": "s = nn.utils.get_total_norm([p.grad for p in m.parameters()]); nn.utils.clip_grads_with_norm_(m.parameters(), 0.1, s); kept.append(s)",
+    "several norms": "w = m[0].weight; nn.utils.clip_grad_norm_([w, w], 0.1); nn.utils.clip_grad_norm_(m.parameters(), 0.05); nn.utils.clip_grad_value_([w], 0.01)",
+    "a norm, kept before": "g = [p.grad for p in m.parameters()]; nn.utils.clip_grad_norm_(m.parameters(), 0.1); kept.append(g[0] is m[0].weight.grad); kept.append(g)",
+    "a norm, read behind": "nn.utils.clip_grad_norm_(m.parameters(), 0.1); kept.append(m[0].weight.grad.tolist()); kept.append(m[2].bias.grad.numpy().copy())",
     "as lists": "torch._foreach_mul_([p.grad for p in m.parameters()], 0.5)",
     "zeroed by hand": f"o.step()\n{ALL} p.grad.zero_()",
     "put in its place": f"{ALL} p.grad = p.grad.mul_(2) + 1",
@@ -52,6 +60,13 @@ WALKED = {
 OF_VIEWS = ("rows", "a view is kept")  # not where gradients of the step before are added to
 # In some of the steps, or in none: they give what they give as they are written all the same.
 OTHERS = {
+    "a norm, written behind": f"nn.utils.clip_grad_norm_(m.parameters(), 0.1)\n{ALL} p.grad.mul_(2)",
+    "a norm, and another way": "s = nn.utils.clip_grad_norm_(m.parameters(), 0.1); kept.append(m[0].weight.grad * 2 if n % 3 == 1 else s * 2)",
+    "a norm, and an op": "c = m[0].weight.grad.clone(); nn.utils.clip_grad_norm_(m.parameters(), 0.1); kept.append(c + m[0].weight.grad); kept.append(c.sum())",
+    "a norm, and views": "v = m[0].weight.grad.view(-1); d = m[2].weight.grad.detach(); nn.utils.clip_grad_norm_(m.parameters(), 0.1); kept.append(v.sum() + d.sum())",
+    "a norm of squares": "s = (m[0].weight.grad ** 2).sum(); nn.utils.clip_grad_norm_(m.parameters(), 0.1 * float(s)); kept.append(s)",
+    "a norm before another pass": "nn.utils.clip_grad_norm_(m.parameters(), 0.1); F.cross_entropy(m(x[:2]), y[:2]).backward(); nn.utils.clip_grad_norm_(m.parameters(), 0.1)",
+    "a norm, and none in some": "nn.utils.clip_grad_norm_(m.parameters(), 0.1) if n % 3 else None",
     "in some steps": "if n % 3: [p.grad.mul_(2) for p in m.parameters()]",
     "as data in some steps": "if n % 3: [p.grad.data.mul_(2) for p in m.parameters()]",
     "if it is large": "s = m[0].weight.grad.norm()\nif s > 0.2: m[0].weight.grad.mul_(0.2 / s)",

@@ -61,7 +61,7 @@ def clip_grad_norm_(
         clipped: Tensor | None = MODES.plan.clip(tensors, float(max_norm))
         if clipped is not None:
             return clipped
-    grads = _gradients(tensors)
+    grads = _gradients_to_write(tensors)
     try:
         norm = norm_over_processes(tensors, float(norm_type), lambda some: _norm(_gradients(some), norm_type, False))
         if norm is None:
@@ -91,12 +91,12 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     >>> w.grad
     tensor([1.0000, 0.4000])
     """
-    grads = _gradients(_listed(parameters))
+    grads = _gradients_to_write(_listed(parameters))
     if grads:
         bound = float(clip_value)
         before_writing(grads)
         arrays.quietly(kernel("tables", "bound", grads[0]), grads, -bound, bound)
-        stamp_all(grads, caller())
+        _note_written(grads, caller())
 
 
 def get_total_norm(
@@ -143,7 +143,7 @@ def clip_grads_with_norm_(
     >>> w.grad
     tensor([3.0000, 4.0000])
     """
-    grads = _gradients(_listed(parameters))
+    grads = _gradients_to_write(_listed(parameters))
     norm = total_norm.array if _on_gpu(grads) and isinstance(total_norm, Tensor) else float(total_norm)
     arrays.quietly(_scale, grads, max_norm, norm, caller())
 
@@ -199,6 +199,18 @@ def _name_the_first(error: RuntimeError, tensors: list[Tensor]) -> None:
                     f"{error} The first one is the gradient of parameter {number}, of shape {tuple(p.shape)}.",
                 )
                 return
+
+
+def _gradients_to_write(tensors: list[Tensor]) -> list[Any]:
+    """`_gradients`; in a compiled step the plan's own, where nobody else has them."""
+    own: list[Any] | None = None if MODES.plan is None else MODES.plan.gradients_to_write(tensors)
+    return _gradients(tensors) if own is None else own
+
+
+def _note_written(gradients: list[Any], line: Any) -> None:
+    stamp_all(gradients, line)
+    if MODES.plan is not None:
+        MODES.plan.note_written(gradients)
 
 
 def _gradients(tensors: list[Tensor]) -> list[Any]:
@@ -284,7 +296,7 @@ def _scale(grads: list[Any], max_norm: float, norm: Any, line: Any) -> None:
         return
     before_writing(grads)
     kernel("tables", "scale", grads[0])(grads, factor)
-    stamp_all(grads, line)
+    _note_written(grads, line)
 
 
 def _as_tensor(norm: Any, gradients: list[Any]) -> Tensor:
