@@ -356,6 +356,16 @@ ERRORS = {
         IndexError,
         ["index 3 is out of bounds for dimension 1 with size 3", "at position [1, 0]"],
     ),
+    "array-in-nothing": (
+        lambda: zeros(0, 0)[:, [0]],
+        IndexError,
+        ["index 0 is out of bounds for dimension 1 with size 0", "no elements"],
+    ),
+    "array-of-no-rows": (
+        lambda: zeros(0, 3)[:, [0, 5]],
+        IndexError,
+        ["index 5 is out of bounds for dimension 1 with size 3"],
+    ),
     "array-after-int": (lambda: E5[0, [9]], IndexError, ["index 9 is out of bounds for dimension 1 with size 3"]),
     "pair": (lambda: E5[tensor([0]), tensor([-9])], IndexError, ["index -9", "dimension 1 with size 3"]),
     "rows": (lambda: E5[tensor([0, 5])], IndexError, ["index 5 is out of bounds for dimension 0", "at position [1]"]),

@@ -65,6 +65,9 @@ ROWS = [
                 "index 2 is out of bounds for dimension 0 with size 2",
                 "[1]",
             ),
+            error(
+                lambda op: op(zeros(0, 2), 1, NAMED), IndexError, "index 2 is out of bounds for dimension 1 with size 2"
+            ),
             error(lambda op: op(zeros(2), 0, NAMED - 1), IndexError, "index -1 is out of bounds", "0 to 1"),
             error(lambda op: op(zeros(2), 0, NAMED[None]), IndexError, "Index is supposed to be a vector", "(1, 2)"),
             error(lambda op: op(zeros(2), 0, zeros(2)), RuntimeError, "Expected dtype int32 or int64", "float32"),

@@ -62,7 +62,7 @@ def index_forward(x, indices, template):
     if len(indices) == 1:
         index, dim = indices[0], len(template) - 1
         if index.dtype.kind != "b":
-            if x.size < COMPILED_PASS and index.size < 64:
+            if 0 < x.size < COMPILED_PASS and index.size < 64:
                 return x.take(index, dim)
             if x.flags.c_contiguous:
                 return take(x, index, dim)

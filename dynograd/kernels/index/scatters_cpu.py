@@ -57,6 +57,8 @@ def take(x, index, dim, negative=True):
 
     Raises IndexError for an index outside `dim`.
     """
+    if not x.size and index.size:  # NumPy does not look at places where there is nothing to take
+        _check(index, -x.shape[dim] if negative else 0, x.shape[dim])
     if x.size < COMPILED_PASS and 0 < index.size <= 16:
         if not negative and min(index.tolist() if index.ndim == 1 else index.reshape(-1).tolist()) < 0:
             raise IndexError("an index is negative")
