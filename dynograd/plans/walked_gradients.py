@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
@@ -115,12 +115,14 @@ class WalkedGradients:
     def note_written(self: Any, arrays: list[Any]) -> None:
         """`gradients_to_write` gave some of these, which are written now."""
         own = {id(tensor.array): number for _, number, tensor in self.path.gradients}
-        for array in arrays:
-            number = own.get(id(array))
-            if number is not None:
-                value = self.values[number]
-                value.version += 1
-                self.clipped.append(value)
+        self.count_writes([own[id(array)] for array in arrays if id(array) in own])
+
+    def count_writes(self, numbers: Iterable[int]) -> None:
+        """Gradients with these numbers were written in the plan's memory."""
+        for number in numbers:
+            value = self.values[number]
+            value.version += 1
+            self.clipped.append(value)
 
     def forget_writes_into_gradients(self) -> None:
         for value in self.clipped:

@@ -245,6 +245,7 @@ class WalkedEndings(WalkedSteps):
         if not self.has_stepped():
             return None
         self.boundary = number - 1  # what comes before cannot be run anew
+        self.count_writes(values)
         norm = program.at.ending.clip.norm
         dtype = gradients[0].dtype
         return Tensor.wrap(own_copy(norm) if dtype is dtypes.float64 else arrays.cast(norm, dtype))
