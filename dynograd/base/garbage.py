@@ -59,10 +59,9 @@ def uncollected() -> Iterator[None]:
     stay frozen.
     """
     was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            age()
-            gc.enable()
+    with paused():
+        try:
+            yield
+        finally:
+            if was_enabled:
+                age()

@@ -655,10 +655,10 @@ class Recording(
         """Gradients are to be clipped, which is done as it is written."""
 
     def gradients_to_write(self, parameters: list[Any]) -> None:
-        """The same."""
+        """None: see `clip`."""
 
     def note_written(self, arrays: list[Any]) -> None:
-        """The same of what was clipped."""
+        """What was clipped is the program's own."""
 
     def next_event(self) -> int:
         return len(self.events)

@@ -102,19 +102,23 @@ class WalkedGradients:
         path = self.path
         if not self.running or path.program.on_gpu:
             return None
-        own = {id(self.handed[number]): (number, tensor.array) for _, number, tensor in path.gradients}
-        entries = [own.get(id(p._grad)) for p in parameters if p._grad is not None]
-        numbers = {entry[0] for entry in entries if entry is not None}
-        if not entries or len(numbers) < len(entries) or not (numbers <= path.writeable and numbers <= self.assigned):
+        numbers = self._values_of([p._grad for p in parameters if p._grad is not None])
+        if not numbers or not path.writeable.issuperset(numbers):
             return None
         self.catch_up()
         if not self.running or any([type(self.handed[number]) is not Handed for number in numbers]):
             return None
-        return [entry[1] for entry in entries if entry is not None]
+        return [path.arrays[number] for number in numbers]
+
+    def _values_of(self: Any, gradients: list[Any]) -> tuple[int, ...] | None:
+        """The numbers of gradients that this step has given to leaves; None where there are others."""
+        known = {id(self.handed[number]): number for _, number, _ in self.path.gradients if number in self.assigned}
+        numbers = tuple([known.get(id(gradient), -1) for gradient in gradients])
+        return None if -1 in numbers or len(set(numbers)) < len(numbers) else numbers
 
     def note_written(self: Any, arrays: list[Any]) -> None:
         """`gradients_to_write` gave some of these, which are written now."""
-        own = {id(tensor.array): number for _, number, tensor in self.path.gradients}
+        own = {id(self.path.arrays[number]): number for _, number, _ in self.path.gradients}
         self.count_writes([own[id(array)] for array in arrays if id(array) in own])
 
     def count_writes(self, numbers: Iterable[int]) -> None:

@@ -81,9 +81,7 @@ class Walk(
         self.path: Any = None
         self.leased: list[Path] = []  # those that a backward pass from outside may still need the memory of
         self.replays: dict[tuple, Any] = {}  # what is replayed, by the sizes of the arguments
-        self.clipped: list[
-            Any
-        ] = []  # values of gradients that were written in the plan's memory, in the order of the writes
+        self.clipped: list[Any] = []  # values of gradients, each once for a write in the plan's memory
         self._forget_step()
 
     def _forget_step(self) -> None:

@@ -250,12 +250,6 @@ class WalkedEndings(WalkedSteps):
         dtype = gradients[0].dtype
         return Tensor.wrap(own_copy(norm) if dtype is dtypes.float64 else arrays.cast(norm, dtype))
 
-    def _values_of(self, gradients: list[Any]) -> tuple[int, ...] | None:
-        """The numbers of gradients that this step has given to leaves; None where there are others."""
-        known = {id(self.handed[number]): number for _, number, _ in self.path.gradients if number in self.assigned}
-        numbers = tuple([known.get(id(gradient), -1) for gradient in gradients])
-        return None if -1 in numbers or len(set(numbers)) < len(numbers) else numbers
-
     def _clipping(self, calls: int, values: tuple[int, ...]) -> Clipping:
         """Where they may be written in place: nothing else lies there, and no later call reads them."""
         program = self.path.program
